@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use sqlx::{Connection, SqliteConnection};
+use tidings_harness::env::ledger;
 use uuid::Uuid;
 
 use crate::{figure::percentile, sink::Mail, worker::Tidings};
@@ -22,8 +22,7 @@ impl Late {
     pub async fn all(tidings: &Tidings) -> Result<Vec<Self>> {
         // The sink is read before the ledger, so the ledger has the digest of every email.
         let mails = tidings.sink.mails();
-        let path = tidings.folder.path().join("tidings.db");
-        let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?;
+        let mut ledger = ledger(tidings.folder.path()).await?;
         let rows: Vec<(String, i64)> =
             sqlx::query_as("SELECT digest_id, due_at FROM digests").fetch_all(&mut ledger).await?;
         let planned = rows.into_iter().map(|(id, due_at)| Ok((id.parse()?, Timestamp::from_millisecond(due_at)?)));

@@ -4,13 +4,13 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection};
 use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
 use tidings::registration;
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
-    env::{Env, Running, activities, event, eventually, json_batch, json_events, key, settings, signal},
+    env::{Env, Running, activities, event, eventually, json_batch, json_events, key, ledger, settings, signal},
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;
@@ -21,7 +21,7 @@ use tidings_store::Store;
 const SIGNALS: usize = 1_200;
 const AT_ONCE: usize = 16;
 
-fn ledger(env: &Env) -> PathBuf {
+fn ledger_file(env: &Env) -> PathBuf {
     env.folder.path().join("tidings.db")
 }
 
@@ -49,7 +49,7 @@ async fn one_by_one(env: &Env, key: &Key, events: &[v1::Event]) -> Result<Verdic
         idle(env, key).await?;
     }
     let acknowledged: String = events.iter().map(|event| checker::acknowledged(key, &event.event_id)).collect();
-    checker::check(&acknowledged, &env.relay.mails(), &ledger(env))
+    checker::check(&acknowledged, &env.relay.mails(), &ledger_file(env))
 }
 
 fn assert_nothing_is_found(verdict: &Verdict) {
@@ -83,7 +83,7 @@ async fn the_checker_finds_an_outcome_that_was_not_recorded() -> Result<()> {
 
 /// Removes the unique key that keeps an event from being in two digests, by making the empty table again.
 async fn lift_the_key_of_events(env: &Env) -> Result<()> {
-    let mut ledger = SqliteConnection::connect(&format!("sqlite://{}", ledger(env).display())).await?;
+    let mut ledger = ledger(env.folder.path()).await?;
     let create: String =
         sqlx::query_scalar("SELECT sql FROM sqlite_schema WHERE name = 'events'").fetch_one(&mut ledger).await?;
     let (key, lifted) = ("user_id, event_id)", "user_id, event_id, digest_id)");
@@ -123,7 +123,7 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
     env.events.emit(event(&key, "e1")).await?;
     idle(&env, &key).await?;
     let id = checker::acknowledged(&key, "e1");
-    checker::check_retracted(&id, &id, &env.relay.mails(), &ledger(&env))
+    checker::check_retracted(&id, &id, &env.relay.mails(), &ledger_file(&env))
 }
 
 #[needs(temporal)]
@@ -155,7 +155,7 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     idle(&env, &key).await?;
     let acknowledged: String = ids.iter().map(|event_id| checker::acknowledged(&key, event_id)).collect();
-    checker::check(&acknowledged, &env.relay.mails(), &ledger(&env))
+    checker::check(&acknowledged, &env.relay.mails(), &ledger_file(&env))
 }
 
 #[needs(temporal)]
