@@ -129,7 +129,7 @@ impl<'a> Sums<'a> {
 
     /// Sums stop at the limits of an `i64`.
     fn capped(self) -> BTreeMap<String, i64> {
-        let cap = |sum: i128| i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX });
+        let cap = |sum: i128| i64::try_from(sum).unwrap_or(if sum.is_negative() { i64::MIN } else { i64::MAX });
         self.0.into_iter().map(|(name, sum)| (name.to_owned(), cap(sum))).collect()
     }
 }
