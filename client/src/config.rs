@@ -3,13 +3,13 @@
 use std::{env::VarError, time::Duration};
 
 use temporalio_client::{
-    ClientOptions, Connection, GrpcCompression,
+    ClientOptions, GrpcCompression,
     envconfig::{ConfigError, LoadClientConfigProfileOptions},
     errors::ClientConnectError,
 };
 use tidings_model::names;
 
-use crate::Http;
+use crate::{Http, connection};
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Clie
     connection.connect_timeout = Some(timeout);
     let target = connection.target.to_string();
     let failed = |source| ConnectError::Connect { target: target.clone(), source: Box::new(source) };
-    let connection = Connection::connect(connection).await.map_err(failed)?;
+    let connection = connection::connect(connection).await.map_err(failed)?;
     temporalio_client::Client::new(connection, client).map_err(|error| failed(error.into()))
 }
 

@@ -66,6 +66,7 @@ mod retention;
 mod retries;
 mod sql;
 mod statistics;
+mod storage;
 mod suppressions;
 mod tokens;
 
@@ -91,6 +92,7 @@ pub use self::{
     retries::Retries,
     sql::{Postgres, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
+    storage::Storage,
     suppressions::Suppressions,
     tokens::{StoredToken, Tokens},
 };

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Config, Storage, gateway::Listeners, registration::Patches};
+use crate::{Config, gateway::Listeners, registration::Patches, storage};
 
 mod demo;
 mod inbox;
@@ -172,7 +172,7 @@ async fn work(
     workshop: TcpListener,
     gateway: Listeners,
 ) -> anyhow::Result<()> {
-    Storage::connect(&config.database_url).await?.migrate().await?;
+    storage::migrate(&config.database_url).await?;
     let mailbox = Arc::clone(&mail.mailbox);
     let shutdown = CancellationToken::new();
     let mut worker = pin!(async {

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Config,
     config::Temporal,
-    storage::Storage,
+    storage,
     worker::{Background, connected, listen_for_metrics},
 };
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
         Some(address) => Some(listen_for_metrics(address, metrics::text).await?),
         None => None,
     };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let (temporal, _connecting) = connecting(config.temporal.clone(), shutdown.clone());
     let inbox = Inbox::new(store.clone(), config.inbox);
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));

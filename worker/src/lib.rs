@@ -20,5 +20,4 @@ mod worker;
 
 pub use commands::emit;
 pub use config::Config;
-pub use storage::Storage;
 pub use worker::{recycle, registration, retention_schedule, run, sdk};

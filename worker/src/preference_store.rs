@@ -7,7 +7,7 @@ use tidings_activities::choices::{self, Error};
 use tidings_model::{Key, settings::Settings};
 use tidings_store::Store;
 
-use crate::{Config, Storage, config::Unreachable, error::Usage};
+use crate::{Config, config::Unreachable, error::Usage, storage};
 
 /// The store of preferences and consent, and the workflows that follow a change.
 pub(crate) struct PreferenceStore<'a> {
@@ -20,7 +20,7 @@ pub(crate) struct PreferenceStore<'a> {
 
 impl<'a> PreferenceStore<'a> {
     pub async fn open(config: &'a Config) -> anyhow::Result<Self> {
-        let store = Storage::connect(&config.database_url).await?.ready().await?;
+        let store = storage::open(&config.database_url).await?;
         Ok(Self { config, settings: config.unsigned(), store, temporal: None })
     }
 

@@ -10,7 +10,7 @@ use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, config::Temporal, storage::Storage};
+use crate::{Config, config::Temporal, storage};
 
 mod failures;
 mod metrics;
@@ -51,7 +51,7 @@ pub async fn run(
         None => None,
     };
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
     // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, SqliteConnection};
 use tidings_harness::{env::eventually, postgres, process::signal};
-use tidings_store::{Postgres, Sqlite, Store};
+use tidings_store::{Storage, Store};
 
 /// Time limit for PostgreSQL's start after a crash.
 const READY: Duration = Duration::from_mins(1);
@@ -155,11 +155,7 @@ impl Place {
     /// # Errors
     /// When it does not answer.
     pub async fn open(&self) -> Result<Arc<dyn Store>> {
-        Ok(if self.0.starts_with("sqlite:") {
-            Arc::new(Sqlite::connect(&self.0).await?)
-        } else {
-            Arc::new(Postgres::connect(&self.0).await?)
-        })
+        Ok(Storage::connect(&self.0).await?.ready().await?)
     }
 }
 

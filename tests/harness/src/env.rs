@@ -8,7 +8,7 @@ use serde_json::Value;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
+    Client, ClientOptions, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
     WorkflowExecuteUpdateOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
     WorkflowHandle, WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
     errors::{WorkflowStartError, WorkflowUpdateError},
@@ -202,7 +202,7 @@ impl<S: Store> Env<S> {
     pub async fn worker_behind_a_proxy(&self) -> Result<(Proxy, Running)> {
         let proxy = Proxy::start(&Url::parse(&format!("http://{}", self.server.target()))?).await?;
         let server = proxy.url(Url::parse("http://localhost")?)?;
-        let connection = Connection::connect(ConnectionOptions::new(server).build()).await?;
+        let connection = tidings_client::connect(ConnectionOptions::new(server).build()).await?;
         let client = Client::new(connection, ClientOptions::new("default").build())?;
         let activities = self.activities()?;
         let worker = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;

@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, GrpcCompression, NamespacedClient, UntypedWorkflowHandle,
-    Url, WorkflowCountOptions, WorkflowExecutionInfo,
+    Client, ClientOptions, ConnectionOptions, GrpcCompression, NamespacedClient, UntypedWorkflowHandle, Url,
+    WorkflowCountOptions, WorkflowExecutionInfo,
 };
 use tidings_model::names;
 
@@ -190,7 +190,7 @@ impl Drop for DevServer {
 pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
     let connection =
-        Connection::connect(ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build()).await?;
+        tidings_client::connect(ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build()).await?;
     Ok(Client::new(connection, ClientOptions::new("default").build())?)
 }
 

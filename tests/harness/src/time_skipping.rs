@@ -11,8 +11,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tempfile::TempDir;
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, Url, WorkflowGetResultOptions, WorkflowQueryOptions,
-    tonic::IntoRequest,
+    Client, ClientOptions, ConnectionOptions, Url, WorkflowGetResultOptions, WorkflowQueryOptions, tonic::IntoRequest,
 };
 use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
@@ -47,7 +46,7 @@ impl TimeSkippingServer {
         let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
         let client = eventually("the test server is ready", Duration::from_mins(1), async || {
             let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
-            let connection = Connection::connect(ConnectionOptions::new(url).build()).await;
+            let connection = tidings_client::connect(ConnectionOptions::new(url).build()).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
         })
         .await??;

@@ -31,7 +31,7 @@ use tidings_model::{
     settings::Settings,
 };
 use tidings_needs::needs;
-use tidings_store::{Postgres, Sqlite, Store};
+use tidings_store::{Postgres, Storage, Store};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use url::Url;
@@ -172,12 +172,8 @@ impl Button {
     }
 }
 
-async fn connect(url: &str) -> Result<Arc<dyn Store>> {
-    if url.starts_with("postgres") {
-        Ok(Arc::new(Postgres::connect(url).await?))
-    } else {
-        Ok(Arc::new(Sqlite::connect(url).await?))
-    }
+async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Storage::connect(url).await?.ready().await?)
 }
 
 /// The path of the page of a user.
@@ -201,7 +197,7 @@ impl Bench {
         let mut settings = settings("after 1d", "after 1d");
         settings.link_keys = Some(KEYS.parse()?);
         let (store, router) = runtime.block_on(async {
-            let store = connect(&url).await?;
+            let store = open(&url).await?;
             Ok::<_, anyhow::Error>((store.clone(), public_routes(store, settings.clone(), None)?))
         })?;
         Ok(Self { runtime, url, settings, store, router })
@@ -226,7 +222,7 @@ impl Bench {
         // The runtime stands for the process: with it every connection ends, amid whatever the connection does.
         let process = Builder::new_current_thread().enable_all().build()?;
         let ended = process.block_on(async {
-            let router = public_routes(connect(&self.url).await?, self.settings.clone(), None)?;
+            let router = public_routes(open(&self.url).await?, self.settings.clone(), None)?;
             // Its connections are there before the request: the password of each takes hundreds of polls.
             let shown = router.clone().oneshot(Request::get(page(user)?).body(Body::empty())?).await?;
             ensure!(shown.status() == StatusCode::OK, "{}", shown.status());

@@ -7,7 +7,7 @@ use tidings_model::{
     records::{Actor, AuditFilter, AuditPlace, AuditRecord, Cursor, Page},
 };
 
-use crate::{Config, Storage, args::moment, commands::page, phrases::local};
+use crate::{Config, args::moment, commands::page, phrases::local, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         options;
     let (actor, page) = (actor.map(Actor::from), Page { limit, after });
     let filter = AuditFilter { tenant, digest_type, user, actor, action, since, until, page };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let mut listed = store.audit_entries(&filter).await?;
     if !addresses {
         listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);

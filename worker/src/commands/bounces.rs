@@ -17,9 +17,10 @@ use tidings_model::{link_keys::Token, settings::Settings};
 use tidings_store::Store;
 
 use crate::{
-    Config, Storage,
+    Config,
     config::{self},
     error::TryLater,
+    storage,
 };
 
 mod maildir;
@@ -107,7 +108,7 @@ impl<'a> Reader<'a> {
             settings.link_keys.is_some(),
             "there are no keys, so that no report can be believed; set TIDINGS_LINK_KEYS or link_keys_file to the keys of the workers"
         );
-        Ok(Self { config, settings, store: Storage::connect(&config.database_url).await?.ready().await? })
+        Ok(Self { config, settings, store: storage::open(&config.database_url).await? })
     }
 
     async fn take(&self, returned: Returned) -> anyhow::Result<Taken> {

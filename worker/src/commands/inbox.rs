@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::{Config, Storage, args::moment, phrases::counted};
+use crate::{Config, args::moment, phrases::counted, storage};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -33,7 +33,7 @@ pub enum Command {
 /// The store does not answer. Running the command again is safe.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let Command::Replay { since, tenant, json: as_json } = command;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let replayed = store.replay(tenant.as_deref(), since, Timestamp::now()).await?;
     if as_json {
         anstream::println!("{}", json!({ "replayed": replayed }));

@@ -24,7 +24,7 @@ use crate::{
         page,
     },
     error::Usage,
-    storage::Storage,
+    storage,
 };
 
 /// The commands.
@@ -99,7 +99,7 @@ pub struct Ordered {
 /// [`Usage`] where there is no such message, or `by` or `why` will not do; the database, Temporal or the worker does not
 /// answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     match command {
         Command::List { tenant, state, limit, after, json } => {
             let page = Page { limit, after };

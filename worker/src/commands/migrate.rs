@@ -10,7 +10,7 @@ use temporalio_common::protos::temporal::api::{
 };
 use tidings_model::names;
 
-use crate::{Config, Storage};
+use crate::{Config, storage};
 
 /// The search attributes of workflows. Both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
@@ -20,7 +20,7 @@ const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYP
 /// # Errors
 /// The database or Temporal does not answer, or refuses.
 pub(crate) async fn run(config: &Config) -> anyhow::Result<()> {
-    Storage::connect(&config.database_url).await?.migrate().await?;
+    storage::migrate(&config.database_url).await?;
     anstream::println!("Database {}: its tables are this version's", config.database_url);
     let client = config.temporal.connect().await?;
     let added = add_search_attributes(&client).await.context("Temporal's search attributes cannot be registered")?;

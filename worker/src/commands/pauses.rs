@@ -3,19 +3,17 @@
 //! The store is the truth. The signals to the running keys only hurry them: a signal that is lost delays what the key shows,
 //! and after a resume the key's next look at the store, which comes within an hour.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::operations::pauses::{self, Resumed, by_id, latest, scope};
 use tidings_model::pause::{Paused, Scope};
-use tidings_store::Store;
 use uuid::Uuid;
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{Reason, later},
     error::Usage,
+    storage,
 };
 
 mod view;
@@ -120,7 +118,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     if let Some(name) = unknown {
         anstream::eprintln!("note: tidings.toml has no [digest.{name}] here; the pause covers that digest type only");
     }
-    let store = store(config).await?;
+    let store = storage::open(&config.database_url).await?;
     let before = latest(&*store, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
     if !common.json {
@@ -138,7 +136,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
 pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::Result<bool> {
     let ResumeOptions { scope, id, common } = options;
     let order = common.reason.order()?;
-    let store = store(config).await?;
+    let store = storage::open(&config.database_url).await?;
     let entry = order.entry("resume", Timestamp::now());
     let known = match (&scope, id) {
         (Some(scope), _) => latest(&*store, scope).await?,
@@ -170,7 +168,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
 /// # Errors
 /// The store does not answer.
 pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -> anyhow::Result<bool> {
-    let pauses = store(config).await?.pauses(all, Timestamp::now()).await?;
+    let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
     for pause in &pauses {
         anstream::println!("{}", if json { json!(pause).to_string() } else { view::line(pause) });
     }
@@ -198,8 +196,4 @@ fn report(woken: &anyhow::Result<Woken>, as_json: bool, answer: &serde_json::Val
         }
     }
     woken.as_ref().is_ok_and(|woken| woken.failed == 0)
-}
-
-async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    Storage::connect(&config.database_url).await?.ready().await
 }

@@ -7,7 +7,7 @@ use tidings_activities::operations::recover::{OpenDigest, Recovered, Recovery};
 use tidings_model::{Key, command::Reopened};
 use uuid::Uuid;
 
-use crate::{Config, Storage, args::Reason, client, commands::digest::reopen, phrases::counted};
+use crate::{Config, args::Reason, client, commands::digest::reopen, phrases::counted, storage};
 
 /// The run, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let Options { key, run, reason, dry_run, json: as_json } = options;
     let order = reason.order()?;
     let temporal = config.temporal.connect().await?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let events = client::connect(config).await?;
     let run = run.map(|run| run.to_string());
     let (store, task_queue, run_id) = (&*store, config.task_queue.as_str(), run.as_deref());

@@ -1,13 +1,10 @@
 //! `tidings relays`: the state of the relays, a test of one, and its breaker.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use tidings_activities::relays::{BreakerCommand, RelayView};
 use tidings_model::breaker;
-use tidings_store::Store;
 
-use crate::{Config, Storage, args::OptionalReason, config::Relay, error::Usage};
+use crate::{Config, args::OptionalReason, config::Relay, error::Usage, storage};
 
 mod test;
 
@@ -79,7 +76,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 }
 
 async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
-    let breakers = store(config).await?.breakers().await?;
+    let breakers = storage::open(&config.database_url).await?.breakers().await?;
     let relays = config.named_relays().map(|(name, relay)| (name.as_str(), address(relay)));
     let relays = RelayView::all(relays, &config.unsigned(), &breakers, Timestamp::now());
     if json {
@@ -107,7 +104,7 @@ async fn change(
         BreakerCommand::Close => "tidings relays close",
     };
     let order = reason.order(typed)?;
-    let store = store(config).await?;
+    let store = storage::open(&config.database_url).await?;
     let (of, now) = (breaker::name(&name, tenant.as_deref()), Timestamp::now());
     let breaker = command.carry_out(&*store, &of, &order.by, &order.why, now).await?;
     let shown = RelayView::new(&name, tenant.as_deref(), address(relay), &settings, breaker, now);
@@ -122,10 +119,6 @@ fn address(relay: &Relay) -> String {
         Ok(settings) => settings.relay.to_string(),
         Err(problem) => format!("{} {}", problem.value, problem.problem),
     }
-}
-
-async fn store(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    Storage::connect(&config.database_url).await?.ready().await
 }
 
 fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Relay, Usage> {

@@ -5,8 +5,9 @@ use serde_json::json;
 use tidings_model::report::{Bounced, By, ByWhom, Counts, Line, Question, Rates};
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{moment, one_of},
+    storage,
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -46,7 +47,7 @@ pub struct Options {
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { by, tenant, since, until, json: as_json } = options;
     let question = Question::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let counted = store.report(&question).await?;
     let lines: Vec<_> = counted.into_iter().map(|(bucket, counts)| Line::new(by, bucket, counts)).collect();
     if !as_json && !lines.is_empty() {

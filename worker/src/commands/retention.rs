@@ -11,7 +11,7 @@ use tidings_model::retention::{Cutoff, Kind};
 use tidings_workflows::{RetentionRun, retention::Report};
 use tracing::{Instrument as _, debug_span};
 
-use crate::{Config, Storage, worker::retention_schedule};
+use crate::{Config, storage, worker::retention_schedule};
 
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ struct Expired {
 }
 
 async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let mut expired = Vec::new();
     for cutoff in config.retention.settings.cutoffs(Timestamp::now()) {
         let Cutoff { kind, before } = cutoff;

@@ -8,7 +8,7 @@ use tidings_activities::operations::submit::{self, Content, Refused, Submission,
 use tidings_mail::render::Renderer;
 use tidings_model::settings::StreamName;
 
-use crate::{Config, args::one_of, error::Usage, storage::Storage};
+use crate::{Config, args::one_of, error::Usage, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let settings = config.settings(tidings_model::settings::UnknownRecipients::Wait)?;
     let signers = config.signers()?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let directory = config.team_directory()?;
     let accepted = submit::accept(&*store, directory.as_deref(), &renderer, &signers, &settings, &submission).await;
     let accepted = accepted.map_err(refused)?;

@@ -11,7 +11,7 @@ use tidings_activities::operations::stats::{Question, Stats, stats};
 use tidings_model::statistics::Scope;
 use tidings_store::Store;
 
-use crate::{Config, Storage, error::Overdue};
+use crate::{Config, error::Overdue, storage};
 
 mod view;
 
@@ -66,7 +66,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
 /// # Errors
 /// The store or Temporal does not answer, or [`Overdue`].
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let temporal = config.temporal.connect().await?;
     loop {
         let answer = ask(&options, config, &*store, &temporal).await?;

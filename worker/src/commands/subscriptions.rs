@@ -11,11 +11,12 @@ use tidings_model::{
 };
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{OptionalReason, moment},
     config::Error,
     error::Usage,
     phrases::{counted, local},
+    storage,
 };
 
 /// The commands.
@@ -90,7 +91,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
             let Order { by, why } = reason.order("tidings subscriptions replay")?;
             let order = Order { by, why: format!("{name}: {why}") };
             let entry = order.entry("subscription_replay", Timestamp::now());
-            let store = Storage::connect(&config.database_url).await?.ready().await?;
+            let store = storage::open(&config.database_url).await?;
             let which = if dead_letters { Replayed::DeadLetters } else { Replayed::All };
             let replayed = store.replay_notices(&name, since, which, &entry).await?;
             let replayed =
@@ -112,7 +113,7 @@ fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Subscription, Usage> 
 }
 
 async fn list(config: &Config, as_json: bool) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let mut states = store.subscriptions(COUNTED).await?;
     let stored: BTreeSet<_> = states.iter().map(|state| state.name.clone()).collect();
     // No worker has started with these yet.
@@ -141,7 +142,7 @@ fn in_words(state: &SubscriptionState, url: Option<&str>) -> String {
 }
 
 async fn dead_letters(config: &Config, name: &str, limit: u32, as_json: bool) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     for notice in store.dead_notices(name, limit).await? {
         if as_json {
             anstream::println!("{}", json!(notice));

@@ -6,10 +6,11 @@ use tidings_mail::address;
 use tidings_model::records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace};
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{self, OptionalReason, one_of},
     commands::page,
     error::Usage,
+    storage,
 };
 
 mod format;
@@ -133,7 +134,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 }
 
 async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     page::print(store.suppressions(filter).await?, as_json, |suppression| {
         let Suppression { tenant, address, reason, detail, at } = suppression;
         if as_json {
@@ -152,7 +153,7 @@ async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
     let now = Timestamp::now();
     let entry = order.entry(ADD, now);
     let suppression = Suppression { tenant, address, reason, detail: "added by an operator".to_owned(), at: now };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let added = store.put_suppressions(&[suppression], &entry).await? > 0;
     let said = match (as_json, added) {
         (true, _) => json!({ "added": added }).to_string(),
@@ -167,7 +168,7 @@ async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     let Options { tenant, address, only, reason, json: as_json } = options;
     let order = reason.order("tidings suppressions lift")?;
     let entry = order.entry("suppression_lift", Timestamp::now());
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let lifted = store.lift(&tenant, &address, only, &entry).await?;
     let names: Vec<_> = lifted.iter().map(|reason| reason.name()).collect();
     let said = match as_json {

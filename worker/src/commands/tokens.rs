@@ -10,9 +10,10 @@ use tidings_model::{
 use tidings_store::StoredToken;
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{OptionalReason, later, one_of},
     error::Usage,
+    storage,
 };
 
 const EXAMPLES: &str = "\
@@ -115,7 +116,7 @@ async fn create(config: &Config, created: Created) -> anyhow::Result<bool> {
         last_used_on: None,
     };
     let entry = order.entry(&format!("token_create {}", record.id), now);
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     store.put_token(&StoredToken { record: record.clone(), hash: token.hash() }, &entry).await?;
     if as_json {
         anstream::println!("{}", json!({"token": token.reveal(), "id": record.id, "expires_at": record.expires_at}));
@@ -127,7 +128,7 @@ async fn create(config: &Config, created: Created) -> anyhow::Result<bool> {
 }
 
 async fn list(config: &Config, tenant: Option<&str>, as_json: bool) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let now = Timestamp::now();
     for token in store.tokens(tenant).await? {
         anstream::println!("{}", if as_json { json!(token).to_string() } else { in_words(&token, now) });
@@ -153,7 +154,7 @@ fn in_words(token: &TokenRecord, now: Timestamp) -> String {
 async fn revoke(config: &Config, id: &str, reason: OptionalReason, as_json: bool) -> anyhow::Result<bool> {
     let order = reason.order("tidings tokens revoke")?;
     let entry = order.entry(&format!("token_revoke {id}"), Timestamp::now());
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let before = store.revoke_token(id, &entry).await?;
     let said = match &before {
         _ if as_json => json!({"revoked": before.as_ref().is_some_and(|token| token.revoked_at.is_none())}).to_string(),

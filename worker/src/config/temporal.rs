@@ -4,7 +4,7 @@
 use std::{error::Error, fmt};
 
 use temporalio_client::{
-    Client, ClientOptions, Connection, ConnectionOptions, GrpcCompression, envconfig::LoadClientConfigProfileOptions,
+    Client, ClientOptions, ConnectionOptions, GrpcCompression, envconfig::LoadClientConfigProfileOptions,
     errors::ClientConnectError,
 };
 
@@ -75,7 +75,7 @@ impl Temporal {
     /// The server does not answer, or is not Temporal.
     pub async fn connect(&self) -> Result<Client, Unreachable> {
         let unreachable = |error: ClientConnectError| Unreachable { address: self.address(), reason: reason(&error) };
-        let connection = Connection::connect(self.connection.clone()).await.map_err(unreachable)?;
+        let connection = tidings_client::connect(self.connection.clone()).await.map_err(unreachable)?;
         Client::new(connection, self.client.clone()).map_err(|error| unreachable(error.into()))
     }
 }

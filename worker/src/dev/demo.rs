@@ -11,7 +11,7 @@ use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 
 use super::{mailbox::Mailbox, reconcile::Reconciliation};
-use crate::{Config, Storage};
+use crate::{Config, storage};
 
 /// A day of three people's changes, taken from a real repository's history, and of two people's alerts.
 const EVENTS: &str = include_str!("../../../tests/data/demo.ndjson");
@@ -70,7 +70,7 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
 
 /// Looks until everything is accounted for, or the deadline has passed.
 async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Reconciliation> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let deadline = Instant::now() + DEADLINE;
     loop {
         let account = Reconciliation::of(emitted, &ledger(store.as_ref(), emitted).await?, &mailbox.list());

@@ -5,7 +5,7 @@ use tidings_activities::operations::dead_letters::{self, Error, LetterId, Sent};
 use tidings_model::{command::Order, records::DeadLetterId};
 
 use super::webhook;
-use crate::{Config, Storage, args::Reason, client, phrases::counted};
+use crate::{Config, args::Reason, client, phrases::counted, storage};
 
 /// The letter, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(super) async fn run(Options { id, reason, json: as_json }: Options, config: 
 }
 
 async fn emit(id: &DeadLetterId, order: &Order, as_json: bool, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let client = client::connect(config).await?;
     match dead_letters::emit(&*store, &client, id, order).await {
         Ok(sent) => {

@@ -9,10 +9,11 @@ use tidings_model::{
 };
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{moment, one_of},
     commands::page,
     phrases::{counted, local},
+    storage,
 };
 
 /// The filter, the page and the form of the answer.
@@ -55,7 +56,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let Options { source, tenant, digest_type, user, since, until, limit, after, json: as_json } = options;
     let of = EventsOf { tenant, digest_type, user };
     let filter = Filter::new(source, of, [since, until], Page { limit, after });
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let listed = list(&*store, &filter).await?;
     let is_all = source.is_none() && filter.webhooks && listed.next.is_none() && !as_json;
     page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row) });

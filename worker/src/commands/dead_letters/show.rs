@@ -15,8 +15,9 @@ use super::{
     webhook,
 };
 use crate::{
-    Config, Storage,
+    Config,
     phrases::{counted, local},
+    storage,
 };
 
 /// The letter and the form of the answer.
@@ -38,7 +39,7 @@ pub struct Options {
 /// # Errors
 /// The store does not answer, or standard output is closed.
 pub(super) async fn run(Options { id, payload, json: as_json }: Options, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let id = match id {
         LetterId::Events(id) => id,
         LetterId::Webhook(id) => return webhook::show(&*store, &id, payload, as_json, config).await,

@@ -18,9 +18,10 @@ use tidings_store::Store;
 
 use super::lines::{BOLD, line};
 use crate::{
-    Config, Storage,
+    Config,
     config::Relay,
     phrases::{counted, local},
+    storage,
 };
 
 /// Prints the letter with its event. `false`: there is no such letter.
@@ -44,7 +45,7 @@ pub(super) async fn show(
 
 /// Records the events of the letter. `false`: there is no such letter, it was emitted before, or it still cannot be used.
 pub(super) async fn emit(id: &WebhookLetterId, order: &Order, as_json: bool, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let Some(letter) = store.webhook_letter(id).await? else { return Ok(unknown(id)) };
     let events = match read(&letter, config) {
         Ok(events) => events,

@@ -11,7 +11,7 @@ use tidings_activities::{
 use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::{Key, settings::UnknownRecipients};
 
-use crate::{Config, Storage, client, commands::template, phrases::counted};
+use crate::{Config, client, commands::template, phrases::counted, storage};
 
 /// The key, and the part of its message.
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 /// Builds the dependencies of the renderer.
 async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = config.settings(UnknownRecipients::Wait)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let renderer = Renderer::new(config.templates.as_deref())?;
     Ok(Deps::for_previews(store, config.team_directory()?, Arc::new(renderer), settings))
 }

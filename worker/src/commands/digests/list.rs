@@ -8,10 +8,11 @@ use tidings_model::{
 };
 
 use crate::{
-    Config, Storage,
+    Config,
     args::{moment, one_of},
     commands::page,
     phrases::{counted, local},
+    storage,
 };
 
 /// The filter, the page and the form of the answer.
@@ -63,7 +64,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let page = Page { limit, after };
     let overdue_at = overdue.then_some(now);
     let filter = DigestFilter { tenant, digest_type, user, outcome, state, since, until, overdue_at, page };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let listed = store.list_digests(&filter).await?;
     page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_words(row, now) });
     Ok(true)

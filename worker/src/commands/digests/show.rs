@@ -13,9 +13,10 @@ use tidings_model::{
 use uuid::Uuid;
 
 use crate::{
-    Config, Storage,
+    Config,
     commands::messages,
     phrases::{counted, local},
+    storage,
 };
 
 /// The digest and the form of the answer.
@@ -44,7 +45,7 @@ pub struct Options {
 /// The store does not answer.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { digest_id, limit, after, addresses, json: as_json } = options;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let Some(story) = story(&*store, digest_id, &Page { limit, after }, addresses).await? else {
         anstream::eprintln!("the ledger has no digest {digest_id}; see tidings digests list");
         return Ok(false);

@@ -8,7 +8,7 @@ use tidings_activities::operations::erase::{Answer, Erasure};
 use tidings_client::Commands;
 use tidings_model::records::{Erased, PersonId};
 
-use crate::{Config, Storage, args::Reason, error::Usage};
+use crate::{Config, args::Reason, error::Usage, storage};
 
 /// The person, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct Options {
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { person, reason, dry_run, yes, json } = options;
     let order = reason.order()?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let settings = config.unsigned();
     let types = settings.digest_types(&person.tenant);
     if let Some(directory) = config.team_directory()? {

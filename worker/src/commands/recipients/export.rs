@@ -16,7 +16,7 @@ use tidings_model::records::{Cursor, Listed, Page, Part, Person, PersonId, RowPl
 use tidings_store::Store;
 
 use super::unknown::unknown;
-use crate::{Config, Storage, error::Usage};
+use crate::{Config, error::Usage, storage};
 
 /// Rows of a page. Messages come with their bytes.
 const ROWS: u32 = 500;
@@ -27,7 +27,7 @@ const MESSAGES: u32 = 20;
 /// # Errors
 /// The store does not answer, or the file exists or cannot be written.
 pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let person = store.person(id).await?;
     let types = &config.unsigned().digest_types(&id.tenant) | &person.digest_types;
     let export = Export { store: &*store, id, person: &person, types };

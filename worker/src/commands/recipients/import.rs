@@ -9,10 +9,11 @@ use tidings_store::Store;
 
 use super::moved;
 use crate::{
-    Config, Storage,
+    Config,
     csv_table::{Row, Table},
     error::Usage,
     line_input::{self, Rejection, Report},
+    storage,
 };
 
 /// Recipients that go to the store together.
@@ -29,7 +30,7 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
     }
     let (bar, input) = line_input::open(file)?;
     let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
     let mut people = Vec::new();

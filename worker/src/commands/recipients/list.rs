@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_model::records::{Cursor, ListedRecipient, Page, PersonId, Recipient, RecipientFilter, RecipientPlace};
 
-use crate::{Config, Storage, commands::page};
+use crate::{Config, commands::page, storage};
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let Options { tenant, address, zone, locale, suppressed, limit, after, addresses, json: as_json } = options;
     let page = Page { limit, after };
     let filter = RecipientFilter { tenant, address, zone, locale, suppressed, page };
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let listed = store.recipients(&filter).await?;
     page::print(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
     Ok(true)

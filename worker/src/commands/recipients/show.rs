@@ -17,8 +17,9 @@ use tidings_store::Store;
 
 use super::unknown::unknown;
 use crate::{
-    Config, Storage,
+    Config,
     phrases::{counted, local},
+    storage,
 };
 
 /// Digests of each type that are shown.
@@ -43,7 +44,7 @@ pub struct Options {
 /// # Errors
 /// The store does not answer.
 pub(super) async fn run(Options { person: id, addresses, json }: Options, config: &Config) -> anyhow::Result<bool> {
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let settings = config.unsigned();
     let directory = config.team_directory()?;
     let looked = team_directory::look(directory.as_deref(), &*store, &id.key("")).await?;

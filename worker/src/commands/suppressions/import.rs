@@ -9,10 +9,11 @@ use tidings_store::Store;
 
 use super::format::Format;
 use crate::{
-    Config, Storage,
+    Config,
     args::{OptionalReason, one_of},
     line_input::{self, Rejection, Report},
     record_input::{Record, Records},
+    storage,
 };
 
 /// Suppressions that go to the store together.
@@ -50,7 +51,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let (bar, input) = line_input::open(&file)?;
     let mut records = Records::open(input)?;
     let format = Format::of(&records.columns()?, format)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let now = Timestamp::now();
     let entry = order.entry(super::ADD, now);
     let list = List { tenant, format, all, now };

@@ -21,9 +21,10 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::{
-    Config, Storage,
+    Config,
     config::{Error, Relay},
     error::Usage,
+    storage,
 };
 
 /// The first characters in the key of a test message.
@@ -66,7 +67,7 @@ struct Line {
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (relay, hook) = webhook(config, &options.relay)?;
     let url = route(config, &options)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     let message = match (options.tenant, options.message) {
         (Some(tenant), Some(key)) => Some(test_message(&*store, tenant, key).await?),
         _ => None,

@@ -12,7 +12,7 @@ use super::{
     fault::Fault,
     wanted::{Wanted, given},
 };
-use crate::{Storage, client, commands::digest::preview::notes};
+use crate::{client, commands::digest::preview::notes, storage};
 
 /// A message, and what it does not show itself.
 pub(super) struct Made {
@@ -88,6 +88,6 @@ fn broken(renderer: &Renderer, name: &str, problem: &str, bench: &Bench) -> Faul
 async fn deps(bench: &Bench, renderer: Arc<Renderer>) -> anyhow::Result<Deps> {
     let config = &bench.config;
     let settings = config.settings(UnknownRecipients::Invent)?;
-    let store = Storage::connect(&config.database_url).await?.ready().await?;
+    let store = storage::open(&config.database_url).await?;
     Ok(Deps::for_previews(store, config.team_directory()?, renderer, settings))
 }
