@@ -416,14 +416,6 @@ impl SignalDefinition for Events {
     }
 }
 
-/// Signals to one key at the same time, in a flood of them.
-///
-/// More signals at once bring more than 100 new ones during a workflow task. The server fails such a task, and temporalio-sdk-core
-/// 0.10.1 sometimes takes the result of a local activity of that task for one of the next (`Missing associated machine for
-/// LocalActivity`). It then answers for the run no more until the worker restarts. The changelog of 0.11.0 names a cure, but the
-/// newest temporalio-sdk, 1.1.1, needs 0.10.1. The fault is gone when 16 at once always pass.
-pub const SIGNALS_AT_ONCE: usize = 4;
-
 /// Sends one SignalWithStart as a producer in another language would: without pacing, checks or search attributes.
 /// Retries when the server reports that a resource is exhausted.
 ///

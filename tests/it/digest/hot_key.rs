@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowDescribeOptions, WorkflowExecutionStatus};
 use tidings_harness::{
-    env::{Env, SIGNALS_AT_ONCE, eventually, json_events, key, malformed, settings, signal},
+    env::{Env, eventually, json_events, key, malformed, settings},
+    flood::flood,
     relay::events_by_message,
 };
 use tidings_model::Key;
@@ -16,9 +16,6 @@ use tidings_store::prelude::*;
 const EVENTS: usize = 5_000;
 /// Number of signals between two malformed ones.
 const MALFORMED_EVERY: usize = 100;
-/// Signals between two breaths. Under pressure without end the server gives a run no chance to continue as new, and
-/// refuses its 10,001st signal; the thin client never comes near that.
-const WAVE: usize = 1_000;
 
 fn json(key: &Key, n: usize) -> String {
     format!(
@@ -27,30 +24,22 @@ fn json(key: &Key, n: usize) -> String {
     )
 }
 
-/// The progress of the key's latest run.
-#[derive(PartialEq)]
-struct Progress {
-    run: String,
-    events: usize,
-    over: bool,
-}
-
-/// Waits until `wanted`, however long that takes, as long as the key gets on: within each minute its run has a longer history, or is
+/// Waits until the key is idle, however long that takes, as long as it gets on: within each minute its run has a longer history, or is
 /// another one. How much a run does in a minute depends on what else the machine does.
-async fn gets_on(env: &Env, key: &Key, what: &str, wanted: impl Fn(&Progress) -> bool) -> Result<()> {
+async fn idle(env: &Env, key: &Key) -> Result<()> {
     let mut before = None;
     loop {
         let further = async || {
             let now = env.workflow(key).describe(WorkflowDescribeOptions::default()).await?;
-            let (run, events) = (now.run_id().to_owned(), now.history_length());
-            let now = Progress { run, events, over: now.status() != WorkflowExecutionStatus::Running };
-            Ok(Some(now).filter(|now| wanted(now) || before.as_ref() != Some(now)))
+            let over = now.status() != WorkflowExecutionStatus::Running;
+            let progress = (now.run_id().to_owned(), now.history_length());
+            Ok((over || before.as_ref() != Some(&progress)).then_some((over, progress)))
         };
-        let now = eventually(what, Duration::from_mins(1), further).await?;
-        if wanted(&now) {
+        let (over, progress) = eventually("the key is idle", Duration::from_mins(1), further).await?;
+        if over {
             return Ok(());
         }
-        before = Some(now);
+        before = Some(progress);
     }
 }
 
@@ -59,20 +48,12 @@ async fn gets_on(env: &Env, key: &Key, what: &str, wanted: impl Fn(&Progress) ->
 async fn five_thousand_events_sent_twice_each_count_once() -> Result<()> {
     let env = &Env::start(settings("after 2s", "after 1s")).await?;
     let key = &key("activity", "ann");
-    for wave in (0..2 * EVENTS).step_by(WAVE) {
-        let signals = (wave..wave + WAVE).map(|n| async move {
-            if n % MALFORMED_EVERY == 0 {
-                signal(&env.temporal, key, malformed()).await?;
-            }
-            let event = json(key, n % EVENTS);
-            signal(&env.temporal, key, json_events([event.as_str()])).await
-        });
-        let run = env.run(key).await.ok();
-        stream::iter(signals).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
-        // A run that took the whole wave completes, and nothing starts the next.
-        gets_on(env, key, "the next run, or none", |now| now.over || Some(&now.run) != run.as_ref()).await?;
-    }
-    gets_on(env, key, "the key is idle", |now| now.over).await?;
+    let signals = (0..2 * EVENTS).flat_map(|n| {
+        let event = json_events([json(key, n % EVENTS).as_str()]);
+        (n % MALFORMED_EVERY == 0).then(malformed).into_iter().chain([event])
+    });
+    flood(env, key, signals).await?;
+    idle(env, key).await?;
 
     let digests = env.store.digests(key, 10_000).await?;
     let items: u64 = digests.iter().filter(|digest| digest.is_sent()).map(|digest| digest.items).sum();

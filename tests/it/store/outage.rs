@@ -4,12 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
-use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use futures::future::try_join_all;
 use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
-    env::{Env, SIGNALS_AT_ONCE, event, eventually, json_events, key, settings, signal},
+    env::{Env, event, eventually, json_events, key, settings},
+    flood::flood,
     postgres::database,
     proxy::{Network, Proxy},
     relay::events_by_message,
@@ -63,11 +64,7 @@ async fn a_store_outage_delays_digests_and_loses_none() -> Result<()> {
 
     // A run that cannot stash goes on as a new one, with a pointer to what it leaves behind.
     let first_run = env.run(&flooded).await?;
-    let flood = (0..FLOOD).map(|n| {
-        let (event, flooded) = (bulky(&flooded, n), &flooded);
-        async move { signal(&env.temporal, flooded, json_events([event.as_str()])).await }
-    });
-    stream::iter(flood).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
+    flood(env, &flooded, (0..FLOOD).map(|n| json_events([bulky(&flooded, n).as_str()]))).await?;
     eventually("the flooded run continues as new", SOON, async || {
         Ok((env.run(&flooded).await? != first_run).then_some(()))
     })

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use temporalio_client::{
     Client, UntypedWorkflowHandle, WorkflowFetchHistoryOptions, WorkflowGetResultOptions, WorkflowHistory,
@@ -24,10 +24,8 @@ use temporalio_workflow::workflow_interceptors::{
 use tidings_activities::{choices, retention::Retention};
 use tidings_client::Commands;
 use tidings_harness::{
-    env::{
-        Env, SIGNALS_AT_ONCE, event, eventually, json_events, key, name_without_spread, settings, signal,
-        wait_for_emails,
-    },
+    env::{Env, event, eventually, json_events, key, name_without_spread, settings, signal, wait_for_emails},
+    flood::flood,
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
@@ -151,8 +149,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         signal(&env.temporal, &continued, json_events([EVENT])).await?;
         env.run(&continued).await?
     };
-    let signals = (0..1_005).map(|_| signal(&env.temporal, &continued, json_events([EVENT])));
-    stream::iter(signals).buffer_unordered(SIGNALS_AT_ONCE).try_collect::<()>().await?;
+    flood(&env, &continued, (0..1_005).map(|_| json_events([EVENT]))).await?;
     let rolled = async || Ok((env.run(&continued).await? != first).then_some(()));
     eventually("the run continues as new", minute, rolled).await?;
     wait_for_emails(&env.relay, 1, minute).await?;
