@@ -3,7 +3,6 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{AssertSqlSafe, Connection};
 use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
 use tidings::registration;
@@ -11,6 +10,7 @@ use tidings_harness::{
     buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
     env::{Env, Running, activities, event, eventually, json_batch, json_events, key, ledger, settings, signal},
+    flood::flood,
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;
@@ -19,7 +19,6 @@ use tidings_store::Store;
 
 /// More than one run takes: it continues as new, with events pending.
 const SIGNALS: usize = 1_200;
-const AT_ONCE: usize = 16;
 
 fn ledger_file(env: &Env) -> PathBuf {
     env.folder.path().join("tidings.db")
@@ -147,12 +146,9 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     let key = key("activity", "ann");
 
     let ids: Vec<_> = (0..SIGNALS).map(|n| format!("e{n}")).collect();
-    let signals = ids.iter().map(|event_id| {
-        let json = serde_json::to_string(&event(&key, event_id));
-        let (temporal, key) = (&env.temporal, &key);
-        async move { signal(temporal, key, json_events([json?.as_str()])).await }
-    });
-    stream::iter(signals).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    let events = ids.iter().map(|event_id| serde_json::to_string(&event(&key, event_id)));
+    let events = events.collect::<Result<Vec<_>, _>>()?;
+    flood(&env, &key, events.iter().map(|event| json_events([event.as_str()]))).await?;
     idle(&env, &key).await?;
     let acknowledged: String = ids.iter().map(|event_id| checker::acknowledged(&key, event_id)).collect();
     checker::check(&acknowledged, &env.relay.mails(), &ledger_file(&env))
