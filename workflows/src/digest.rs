@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub mod activities;
+mod answer;
 mod audit;
 mod claim;
 mod close;
@@ -53,6 +54,7 @@ pub use state::{Ended, Summary};
 pub use status::{Delivery, Stage, Status};
 
 use activities::DigestActivities as Activities;
+use answer::answer_alone;
 use deadline::deadline;
 use decide::clear_finished_commands;
 use decide::{Decision, decide, treats_repetitions, waits_for_undo};
@@ -102,6 +104,8 @@ pub struct Digest {
     /// The time of the last decision. A query has no clock.
     decided_at: Timestamp,
     calls: Calls,
+    /// Answers of commands that wait for a workflow task of their own. A run that continues as new would lose them.
+    answers: u32,
 }
 
 #[workflow_methods]
@@ -121,6 +125,7 @@ impl Digest {
             bytes: 0,
             decided_at: Timestamp::MIN,
             calls: Calls::new(),
+            answers: 0,
         }
     }
 
@@ -151,7 +156,7 @@ impl Digest {
                 continue;
             }
             if ctx.state(Self::is_full) {
-                Self::continue_as_new(ctx)?;
+                Self::continue_as_new(ctx).await?;
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
                 ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
@@ -249,8 +254,8 @@ impl Digest {
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
         }
-        wait_until(ctx, |w| w.state.retiming.is_none()).await;
-        ctx.state(|w| commands::retimed(&w.state, was))
+        let answered = |w: &Self| w.state.retiming.is_none();
+        answer_alone(ctx, answered, |state| commands::retimed(state, was)).await
     }
 
     /// Resumes a digest that ended without a message, or that has no end.
@@ -260,8 +265,9 @@ impl Digest {
         if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command, now)) {
             return refused;
         }
-        wait_until(ctx, |w| !Reopening::is_asked(w.state.reopen.as_ref())).await;
-        ctx.state_mut(|w| w.state.reopen.take()?.answer).unwrap_or_default()
+        let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());
+        let take = |state: &mut State| state.reopen.take()?.answer;
+        answer_alone(ctx, answered, take).await.unwrap_or_default()
     }
 
     #[update_validator(flush)]
@@ -368,7 +374,8 @@ impl Digest {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
     }
 
-    fn continue_as_new(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
+    async fn continue_as_new(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
+        wait_until(ctx, |w| w.answers == 0).await;
         let carried = ctx.state_mut(|w| {
             w.state.leave_behind(&w.run_id, now(ctx));
             CarriedState::new(&w.state)

@@ -7,6 +7,8 @@ use std::{
 
 use anyhow::Result;
 use futures::future::select_ok;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use temporalio_client::{WorkflowFetchHistoryOptions, WorkflowGetResultOptions};
 use temporalio_common::protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
@@ -16,12 +18,14 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings::registration;
 use tidings_harness::{
-    env::{Env, Running, activities, event, eventually, has_fired, key, settings},
+    env::{Env, Running, event, eventually, has_fired, key, settings},
     proxy::Network,
 };
-use tidings_model::names;
+use tidings_model::{Key, names};
 use tidings_needs::needs;
 use tidings_workflows::Digest;
+use tokio::time::timeout;
+use uuid::Uuid;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// More than a worker asks for tasks at a time.
@@ -89,6 +93,18 @@ impl WorkflowInterceptor for Slow {
     }
 }
 
+impl Slow {
+    /// A worker that holds the first query until the sender of the pair sends.
+    fn worker(env: &Env) -> Result<(Running, mpsc::Receiver<()>, mpsc::Sender<()>)> {
+        let (begins, begun) = mpsc::channel();
+        let (ends, ended) = mpsc::channel();
+        let slow = Self { began: begins, end: Arc::new(Mutex::new(ended)) };
+        let mut options = registration::digests(names::TASK_QUEUE, env.activities()?)?;
+        options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
+        Ok((Running::start(env.temporal.clone(), options)?, begun, ends))
+    }
+}
+
 /// A query that comes with a workflow task is answered while a local activity runs. If the activity completes meanwhile, the
 /// SDK records its result with this task, but hands it to the workflow with the next task, after an event in between. A replay
 /// hands it over before that event.
@@ -102,17 +118,11 @@ async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
     env.stop_worker()?;
     env.events.emit(event(&key, "e1")).await?;
     env.events.emit(event(&key, "e2")).await?;
-    let (asked, temporal, workflow) = (env.status(&key), &env.temporal, env.workflow(&key));
+    let (asked, workflow) = (env.status(&key), env.workflow(&key));
     let plot = async {
         // The query is there before the worker.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (begins, begun) = mpsc::channel();
-        let (ends, ended) = mpsc::channel();
-        let slow = Slow { began: begins, end: Arc::new(Mutex::new(ended)) };
-        let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
-        let mut options = registration::digests(names::TASK_QUEUE, activities)?;
-        options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
-        let worker = Running::start(temporal.clone(), options)?;
+        let (worker, begun, ends) = Slow::worker(&env)?;
         eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
         // The plan is made.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -127,5 +137,55 @@ async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
     let options = WorkflowReplayerOptions::new().register_workflow::<Digest>()?.build();
     let history = workflow.fetch_history(WorkflowFetchHistoryOptions::default());
     WorkflowReplayer::new(options)?.replay_workflow(history).await?;
+    Ok(())
+}
+
+/// Runs a command that waits for a local activity, and that comes with a query. The activity ends before the query's answer.
+async fn a_command_comes_with_a_query(env: &Env, key: &Key, name: &'static str, input: Value) -> Result<Value> {
+    let (asked, commanded) = (env.status(key), env.update_json(key, name, input));
+    let plot = async {
+        // The command and the query are there before the worker.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (worker, begun, ends) = Slow::worker(env)?;
+        eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
+        // The activity has ended.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ends.send(())?;
+        anyhow::Ok((worker, ends))
+    };
+    let answered = async { Ok(commanded.await?) };
+    let (_, answer, (worker, _ends)) = timeout(MINUTE, async { tokio::try_join!(asked, answered, plot) }).await??;
+    worker.stop()?;
+    let failed = count(&env.history(key).await?, EventType::WorkflowTaskFailed);
+    assert_eq!(failed, 0, "the server refused the answer of {name}");
+    Ok(answer)
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reopen_that_comes_with_a_query_is_answered() -> Result<()> {
+    let env = Env::without_worker(settings("after 1h", "after 1d")).await?;
+    let key = key("activity", "ann");
+    env.events.emit(event(&key, "e1")).await?;
+    let reopen = json!({"by": "ann", "why": "ticket 812", "digest_id": Uuid::nil(), "may_duplicate": false});
+    let answer = a_command_comes_with_a_query(&env, &key, "reopen", reopen).await?;
+    assert_eq!(answer, json!({"events": 0, "refused": "the ledger has no such digest of this key"}));
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retime_that_comes_with_a_query_is_answered() -> Result<()> {
+    let mut env = Env::start(settings("after 1h", "after 1d")).await?;
+    let key = key("activity", "ann");
+    env.events.emit(event(&key, "e1")).await?;
+    let planned = env.status_when(&key, "the window is planned", |status| status.due_at.is_some()).await?;
+    env.stop_worker()?;
+    env.settings = settings("after 2h", "after 1d");
+    env.events.emit(event(&key, "e2")).await?;
+    let retime = json!({"by": "ann", "why": "ticket 812"});
+    let answer = a_command_comes_with_a_query(&env, &key, "retime", retime).await?;
+    let due_at: Timestamp = serde_json::from_value(answer["due_at"].clone())?;
+    assert_eq!(Some(due_at), planned.due_at.map(|at| at + SignedDuration::from_hours(1)), "{answer}");
     Ok(())
 }

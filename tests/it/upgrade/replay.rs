@@ -76,7 +76,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 27, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 28, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -158,7 +158,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
     command(&env, &commanded).await?;
     let retention = retention(&env).await?;
     let (_post, message) = message().await?;
-    let [paused, paused_delivery] = paused(&env).await?;
+    let [paused, reopened] = paused(&env).await?;
     let (_stopped, paused_message) = paused_message().await?;
     let (_deferred, returned) = returned().await?;
     let (_throttling, throttled) = shapes::throttled().await?;
@@ -178,7 +178,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("upkeep", retention),
         ("message", message),
         ("paused", env.run_handle(&paused, None)),
-        ("paused_delivery", env.run_handle(&paused_delivery, None)),
+        ("reopened", env.run_handle(&reopened, None)),
         ("paused_message", paused_message),
         ("returned", returned),
         ("throttled", throttled),
