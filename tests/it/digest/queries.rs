@@ -94,14 +94,22 @@ impl WorkflowInterceptor for Slow {
 }
 
 impl Slow {
-    /// A worker that holds the first query until the sender of the pair sends.
-    fn worker(env: &Env) -> Result<(Running, mpsc::Receiver<()>, mpsc::Sender<()>)> {
+    /// Starts a worker, and holds a query that waits for it until the local activity of the task has ended and `meanwhile` is over.
+    async fn query(env: &Env, meanwhile: impl Future<Output = Result<()>>) -> Result<Running> {
+        // What is asked is there before the worker.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         let (begins, begun) = mpsc::channel();
         let (ends, ended) = mpsc::channel();
         let slow = Self { began: begins, end: Arc::new(Mutex::new(ended)) };
         let mut options = registration::digests(names::TASK_QUEUE, env.activities()?)?;
         options.workflow_interceptor(WorkflowInterceptorConstructor::new(move |_| slow.clone()));
-        Ok((Running::start(env.temporal.clone(), options)?, begun, ends))
+        let worker = Running::start(env.temporal.clone(), options)?;
+        eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
+        // The activity has ended.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        meanwhile.await?;
+        ends.send(())?;
+        Ok(worker)
     }
 }
 
@@ -119,18 +127,8 @@ async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
     env.events.emit(event(&key, "e1")).await?;
     env.events.emit(event(&key, "e2")).await?;
     let (asked, workflow) = (env.status(&key), env.workflow(&key));
-    let plot = async {
-        // The query is there before the worker.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let (worker, begun, ends) = Slow::worker(&env)?;
-        eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
-        // The plan is made.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        env.events.emit(event(&key, "e3")).await?;
-        ends.send(())?;
-        anyhow::Ok((worker, ends))
-    };
-    let (_, (worker, _ends)) = tokio::try_join!(asked, plot)?;
+    let plot = Slow::query(&env, async { Ok(env.events.emit(event(&key, "e3")).await?) });
+    let (_, worker) = tokio::try_join!(asked, plot)?;
     workflow.get_result(WorkflowGetResultOptions::default()).await?;
     worker.stop()?;
 
@@ -143,18 +141,9 @@ async fn a_run_queried_while_planning_can_be_replayed() -> Result<()> {
 /// Runs a command that waits for a local activity, and that comes with a query. The activity ends before the query's answer.
 async fn a_command_comes_with_a_query(env: &Env, key: &Key, name: &'static str, input: Value) -> Result<Value> {
     let (asked, commanded) = (env.status(key), env.update_json(key, name, input));
-    let plot = async {
-        // The command and the query are there before the worker.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let (worker, begun, ends) = Slow::worker(env)?;
-        eventually("the query is answered", MINUTE, async || Ok(begun.try_recv().ok())).await?;
-        // The activity has ended.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        ends.send(())?;
-        anyhow::Ok((worker, ends))
-    };
+    let plot = Slow::query(env, async { Ok(()) });
     let answered = async { Ok(commanded.await?) };
-    let (_, answer, (worker, _ends)) = timeout(MINUTE, async { tokio::try_join!(asked, answered, plot) }).await??;
+    let (_, answer, worker) = timeout(MINUTE, async { tokio::try_join!(asked, answered, plot) }).await??;
     worker.stop()?;
     let failed = count(&env.history(key).await?, EventType::WorkflowTaskFailed);
     assert_eq!(failed, 0, "the server refused the answer of {name}");
