@@ -9,6 +9,22 @@ use super::{files::Files, processes::Processes};
 
 /// Words that no process may log.
 const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
+/// The words of a fault of temporalio-sdk-core 0.10.1. A worker drops a run whose task has timed out while the result of a local
+/// activity is under way to the run. The result reaches the next replay of the run, which has not come to the activity. That
+/// workflow task fails, and the next one goes well. If a run does not recover, the checker finds its overdue window. The fault is
+/// gone when hours with workers that get SIGSTOP log no such line.
+const STRAY_RESULT: &str = "Missing associated machine for LocalActivity";
+/// The most lines of one log that are shown.
+const SHOWN: usize = 5;
+
+/// The lines of all logs that matter.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Logs {
+    /// Lines that report a bug, with the file of each.
+    pub bugs: Vec<String>,
+    /// Lines about a result that came to a run after the worker had dropped the run.
+    pub stray_results: usize,
+}
 
 /// Runs the checker on emails, ledger and acknowledged ids.
 ///
@@ -52,12 +68,12 @@ pub fn keep(files: &Files, processes: &Processes) -> Result<()> {
     Ok(())
 }
 
-/// Lines of the logs that report a bug.
+/// Searches the logs of a run.
 ///
 /// # Errors
 /// When they cannot be read.
-pub fn logs(folder: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
+pub fn logs(folder: &Path) -> Result<Logs> {
+    let mut found = Logs::default();
     for folder in [folder.to_owned(), folder.join("acknowledged")] {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -66,8 +82,34 @@ pub fn logs(folder: &Path) -> Result<Vec<String>> {
             }
             let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
             let lines = text.lines().filter(|line| NEVER.iter().any(|word| line.contains(word)));
-            found.extend(lines.take(5).map(|line| format!("{}: {line}", path.display())));
+            let (stray, bugs): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains(STRAY_RESULT));
+            found.stray_results += stray.len();
+            found.bugs.extend(bugs.into_iter().take(SHOWN).map(|line| format!("{}: {line}", path.display())));
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_panics_and_changed_decisions_in_a_log_are_bugs() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("acknowledged")).unwrap();
+        let write = |name: &str, lines: &str| fs::write(folder.path().join(name), lines).unwrap();
+        write(
+            "worker-0.log",
+            "Nondeterminism error: Missing associated machine for LocalActivity(27)\nattempt ended\n",
+        );
+        write("worker-1.log", "Nondeterminism error: Timer machine does not handle this event\n");
+        write("acknowledged/producer.log", "thread 'main' panicked at main.rs:1\n");
+        write("acts.txt", "panicked at\n");
+        let Logs { bugs, stray_results } = logs(folder.path()).unwrap();
+        assert_eq!(stray_results, 1);
+        assert_eq!(bugs.len(), 2, "{bugs:?}");
+        assert!(bugs[0].contains("worker-1.log: Nondeterminism"), "{bugs:?}");
+        assert!(bugs[1].contains("producer.log: thread"), "{bugs:?}");
+    }
 }

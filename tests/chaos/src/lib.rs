@@ -180,7 +180,8 @@ impl Run {
         stopped.unwrap_or_else(|error| self.trouble(&error));
         self.troubles.append(&mut processes.unexplained);
         let folder = processes.tidings.folder().to_owned();
-        self.troubles.extend(judge::logs(&folder)?);
+        let logs = judge::logs(&folder)?;
+        self.troubles.extend(logs.bugs);
         judge::keep(&self.files, processes).unwrap_or_else(|error| self.trouble(&error));
         let verdict = judge::verdict(&self.files, processes)?;
         Ok(Outcome {
@@ -193,6 +194,7 @@ impl Run {
             events: self.files.handed_over(&self.plan),
             open: open as u64,
             verdict,
+            stray_results: logs.stray_results,
             troubles: self.troubles,
         })
     }

@@ -22,6 +22,8 @@ pub struct Outcome {
     /// Windows that were open after the faults had ended.
     pub open: u64,
     pub verdict: Verdict,
+    /// Lines about results of local activities that came too late to a run ([`super::judge`] says why).
+    pub stray_results: usize,
     /// Problems other than violations, for example processes that ended by themselves or did not end.
     pub troubles: Vec<String>,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Outcome {
             verdict.mails, verdict.second_mails, verdict.ambiguous_attempts
         )?;
         writeln!(f, "open         {} windows when the dust had settled, all with a reason or below", self.open)?;
+        writeln!(f, "stray        {} lines about a result that came after its run was dropped", self.stray_results)?;
         for violation in &verdict.violations {
             writeln!(f, "VIOLATION {}: {}", violation.rule, violation.detail)?;
         }
