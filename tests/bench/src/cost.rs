@@ -11,7 +11,10 @@ use temporalio_client::WorkflowFetchHistoryOptions;
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
     cost::HistoryCost,
-    env::{Env, Running, event, eventually, json_events, key, settings, signal},
+    env::{Env, event, key, settings},
+    signals::{json_events, signal},
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::{Key, names};
 use tokio::sync::watch;

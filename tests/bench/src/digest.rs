@@ -12,9 +12,10 @@ use temporalio_sdk::WorkerOptions;
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    env::{Running, activities, event, key, settings, sqlite},
+    env::{activities, event, key, settings, sqlite},
     postgres::{database, optional_database},
     server::DevServer,
+    worker::Running,
 };
 use tidings_model::names;
 use tidings_store::{Postgres, Store};

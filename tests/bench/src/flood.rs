@@ -8,7 +8,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use tidings::registration;
 use tidings_activities::operations::submit::{self, Content, Submission, To};
-use tidings_harness::env::{Env, Running, activities, event, eventually, key, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, activities, event, key, settings},
+    wait::{eventually, wait_for_emails},
+    worker::Running,
+};
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{names, settings::StreamName};
 use tokio::time::sleep;

@@ -9,10 +9,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sqlx::{Connection, PgConnection};
 use temporalio_client::{Url, WorkflowCancelOptions, WorkflowDescribeOptions};
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings},
+    env::{Env, event, key, settings},
     postgres::database,
     proxy::{Network, Proxy},
     relay::events_by_message,
+    wait::eventually,
 };
 use tidings_model::Key;
 use tidings_store::Postgres;

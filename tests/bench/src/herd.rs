@@ -8,7 +8,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{Timestamp, tz::TimeZone};
 use temporalio_client::WorkflowDescribeOptions;
-use tidings_harness::env::eventually;
+use tidings_harness::wait::eventually;
 use tokio::time::sleep;
 
 use crate::{

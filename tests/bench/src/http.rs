@@ -15,8 +15,10 @@ use tempfile::TempDir;
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    env::{Running, activities, event, eventually, key, settings, sqlite},
+    env::{activities, event, key, settings, sqlite},
     server::DevServer,
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::names;
 

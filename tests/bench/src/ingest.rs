@@ -14,8 +14,10 @@ use tempfile::TempDir;
 use tidings::registration;
 use tidings_client::{Client, Config, search_attributes};
 use tidings_harness::{
-    env::{Running, activities, event, json_events, key, settings, signal_found_by, sqlite},
+    env::{activities, event, key, settings, sqlite},
     server::{DevServer, connect},
+    signals::{json_events, signal_found_by},
+    worker::Running,
 };
 use tidings_model::names;
 

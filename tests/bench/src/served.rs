@@ -13,10 +13,10 @@ use sqlx::{Connection as _, PgConnection};
 use tempfile::TempDir;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::eventually,
     http,
     port::Port,
     postgres,
+    wait::eventually,
 };
 use tidings_store::{Postgres, Store};
 use tokio::process::Child;

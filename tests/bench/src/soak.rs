@@ -10,7 +10,10 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use jiff::Timestamp;
-use tidings_harness::env::{self, event, eventually, key};
+use tidings_harness::{
+    env::{self, event, key},
+    wait::eventually,
+};
 use tokio::time::{interval, sleep};
 
 use crate::{

@@ -6,7 +6,10 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowExecuteUpdateOptions, WorkflowListOptions};
-use tidings_harness::env::{self, event, eventually, key};
+use tidings_harness::{
+    env::{self, event, key},
+    wait::eventually,
+};
 use tidings_model::command::Order;
 use tidings_workflows::Digest;
 

@@ -16,8 +16,9 @@ use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions
 use tidings::{recycle, registration, sdk};
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    env::{activities, event, eventually, key, settings, sqlite},
+    env::{activities, event, key, settings, sqlite},
     server::{DevServer, connect},
+    wait::eventually,
 };
 use tidings_model::names;
 use tidings_workflows::Digest;

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, SqliteConnection};
-use tidings_harness::{env::eventually, postgres, process::signal};
+use tidings_harness::{postgres, process::signal, wait::eventually};
 use tidings_store::{Storage, Store};
 
 /// Time limit for PostgreSQL's start after a crash.

@@ -21,11 +21,11 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     checker::{self, Verdict},
-    env::eventually,
     notice_receiver::{SECRET, SECRET_ENV},
     process::{self, signal},
     relay::Relay,
     server::DevServer,
+    wait::eventually,
 };
 
 /// Time for repeated tries of `tidings emit`: longer than an outage and the command's own deadline of two minutes.

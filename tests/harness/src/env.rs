@@ -1,8 +1,8 @@
 //! A complete Tidings in this process: a real Temporal server, worker, store and relay.
 
-use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::{Connection as _, SqliteConnection};
@@ -10,37 +10,33 @@ use tempfile::TempDir;
 use temporalio_client::{
     Client, ClientOptions, ConnectionOptions, UntypedWorkflowHandle, Url, WorkflowDescribeOptions,
     WorkflowExecuteUpdateOptions, WorkflowExecutionStatus, WorkflowFetchHistoryOptions, WorkflowGetResultOptions,
-    WorkflowHandle, WorkflowIdConflictPolicy, WorkflowQueryOptions, WorkflowStartOptions,
-    errors::{WorkflowStartError, WorkflowUpdateError},
-    tonic::Code,
+    WorkflowHandle, WorkflowQueryOptions, errors::WorkflowUpdateError,
 };
 use temporalio_common::{
-    HasWorkflowDefinition, SignalDefinition, UntypedWorkflow, UpdateDefinition,
-    data_converters::RawValue,
-    protos::temporal::api::{common::v1::Payload, enums::v1::EventType, history::v1::HistoryEvent},
-    search_attributes::SearchAttributes,
+    HasWorkflowDefinition, UpdateDefinition,
+    protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
 };
-use temporalio_sdk::WorkerOptions;
-use tidings::{registration, sdk};
+use tidings::registration;
 use tidings_activities::{Deps, relays::Relays};
 use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
 use tidings_model::{
     Key,
     command::Order,
-    decode::BatchPayload,
     names,
     rules::spread::overdue_share,
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
 use tidings_store::{Sqlite, Store};
-use tidings_workflows::{Digest, Inbound, Stage, Status, Summary};
-use tokio::time::Instant;
+use tidings_workflows::{Digest, Stage, Status, Summary};
 
 use crate::{
     proxy::Proxy,
     relay::Relay,
     server::{DevServer, run_handle},
+    signals::update_json,
+    wait::eventually,
+    worker::Running,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -353,29 +349,6 @@ pub fn key(digest: &str, user: &str) -> Key {
     Key::new("acme".to_owned(), digest.to_owned(), user.to_owned()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A signal of events that are proto3-JSON already.
-#[must_use]
-pub fn json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> Inbound {
-    json_batch(events, [])
-}
-
-/// A signal of events and retracts that are proto3-JSON already.
-#[must_use]
-pub fn json_batch<'a>(
-    events: impl IntoIterator<Item = &'a str>,
-    retracts: impl IntoIterator<Item = &'a str>,
-) -> Inbound {
-    let BatchPayload { metadata, data } = BatchPayload::new(events, retracts);
-    vec![Payload { metadata: metadata.into(), data, ..Payload::default() }].into()
-}
-
-/// A signal that is not JSON, although its encoding says so.
-#[must_use]
-pub fn malformed() -> Inbound {
-    let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
-    vec![Payload { metadata, data: b"{".to_vec(), ..Payload::default() }].into()
-}
-
 /// A name whose workflow waits for a second at most after a pause, so that a test need not wait for a minute.
 ///
 /// # Panics
@@ -402,150 +375,4 @@ pub fn event(key: &Key, event_id: &str) -> v1::Event {
         occurred_at: Some(Timestamp::now().into()),
         ..v1::Event::default()
     }
-}
-
-/// The signal `events` of the workflow `digest`.
-struct Events;
-
-impl SignalDefinition for Events {
-    type Workflow = UntypedWorkflow;
-    type Input = Inbound;
-
-    fn name(&self) -> &'static str {
-        names::SIGNAL
-    }
-}
-
-/// Sends one SignalWithStart as a producer in another language would: without pacing, checks or search attributes.
-/// Retries when the server reports that a resource is exhausted.
-///
-/// # Errors
-/// When the server refuses it.
-pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
-    signal_found_by(temporal, key, inbound, SearchAttributes::default()).await
-}
-
-/// Does the same as [`signal`]. A run that it starts has these search attributes.
-///
-/// # Errors
-/// As for [`signal`].
-pub async fn signal_found_by(
-    temporal: &Client,
-    key: &Key,
-    inbound: Inbound,
-    search_attributes: SearchAttributes,
-) -> Result<()> {
-    eventually("the server takes the signal", Duration::from_mins(1), async || {
-        let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
-            .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
-            .search_attributes(search_attributes.clone())
-            .build();
-        let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
-        let signal = inbound.clone();
-        match temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, signal, options).await {
-            Ok(_) => Ok(Some(())),
-            Err(WorkflowStartError::Rpc(status)) if status.code() == Code::ResourceExhausted => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await
-}
-
-/// A worker on a thread of its own: [`temporalio_sdk::Worker::run`] is not `Send`.
-pub struct Running {
-    stop: Box<dyn Fn() + Send>,
-    thread: Option<thread::JoinHandle<Result<()>>>,
-}
-
-impl Running {
-    /// Starts a worker and returns when it can be stopped.
-    ///
-    /// # Errors
-    /// When the worker cannot be made.
-    pub fn start(client: Client, options: WorkerOptions) -> Result<Self> {
-        let (ready, started) = std::sync::mpsc::channel();
-        let thread = thread::spawn(move || -> Result<()> {
-            let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-            tokio.block_on(async {
-                let runtime = sdk::runtime()?;
-                let mut worker = sdk::worker(&runtime, &client, options)?;
-                ready.send(worker.shutdown_handle()).ok();
-                Ok(worker.run().await?)
-            })
-        });
-        let stop = started.recv().context("the worker did not start")?;
-        Ok(Self { stop: Box::new(stop), thread: Some(thread) })
-    }
-
-    /// Stops the worker and waits for it.
-    ///
-    /// # Errors
-    /// When it failed.
-    pub fn stop(mut self) -> Result<()> {
-        (self.stop)();
-        self.thread.take().map_or(Ok(()), |thread| thread.join().map_err(|_| anyhow::anyhow!("the worker panicked"))?)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        (self.stop)();
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
-    }
-}
-
-/// Polls until `met` returns a value.
-///
-/// # Errors
-/// When that takes longer than `deadline`.
-pub async fn eventually<T>(
-    what: &str,
-    deadline: Duration,
-    mut met: impl AsyncFnMut() -> Result<Option<T>>,
-) -> Result<T> {
-    let started = Instant::now();
-    loop {
-        if let Some(value) = met().await? {
-            return Ok(value);
-        }
-        ensure!(started.elapsed() < deadline, "still not after {deadline:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// Waits until the relay has accepted at least `count` emails.
-///
-/// # Errors
-/// When that takes longer than `deadline`.
-pub async fn wait_for_emails(relay: &Relay, count: usize, deadline: Duration) -> Result<()> {
-    eventually(&format!("{count} mails"), deadline, async || Ok((relay.count() >= count).then_some(()))).await
-}
-
-/// An update by its name, with JSON that any program may send.
-struct NamedUpdate(&'static str);
-
-impl UpdateDefinition for NamedUpdate {
-    type Workflow = UntypedWorkflow;
-    type Input = Value;
-    type Output = Value;
-
-    fn name(&self) -> &str {
-        self.0
-    }
-}
-
-/// Runs an update of any workflow by the name of the update.
-///
-/// # Errors
-/// When the run refuses the update.
-pub async fn update_json(
-    temporal: &Client,
-    workflow_id: String,
-    name: &'static str,
-    input: Value,
-) -> Result<Value, WorkflowUpdateError> {
-    let workflow = temporal.get_workflow_handle::<UntypedWorkflow>(workflow_id);
-    workflow.execute_update(NamedUpdate(name), input, WorkflowExecuteUpdateOptions::default()).await
 }

@@ -6,7 +6,7 @@ use tidings_model::Key;
 use tidings_store::Store;
 use tidings_workflows::Inbound;
 
-use crate::env::{Env, signal};
+use crate::{env::Env, signals::signal};
 
 /// The server fails a workflow task during which more than 100 signals arrive. temporalio-sdk-core 0.10.1 then sometimes takes the
 /// result of a local activity of that task for one of the next (`Missing associated machine for LocalActivity`). It answers for the

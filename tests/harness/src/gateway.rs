@@ -24,7 +24,7 @@ use tidings_model::settings::Settings;
 use tidings_store::Store;
 use tokio::{net::TcpStream, process::Command, sync::watch};
 
-use crate::{env::eventually, port::Port};
+use crate::{port::Port, wait::eventually};
 
 /// `tidings gateway`. The process is killed (SIGKILL) when this is dropped.
 pub struct Gateway(Child);

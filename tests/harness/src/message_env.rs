@@ -28,7 +28,11 @@ use tidings_model::{
 use tidings_store::prelude::*;
 use tidings_workflows::{Message, message::Status};
 
-use crate::env::{Env, Running, eventually, settings};
+use crate::{
+    env::{Env, settings},
+    wait::eventually,
+    worker::Running,
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// The recipient of [`submission`].

@@ -22,7 +22,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::env::Running;
+use crate::worker::Running;
 
 /// The variable that [`cli_env::command`](crate::cli_env::command) sets to [`SECRET`].
 pub const SECRET_ENV: &str = "TIDINGS_TEST_NOTICES";

@@ -13,7 +13,10 @@ use tidings_model::{
 use tidings_store::Store;
 use tidings_workflows::{CarriedState, RetentionRun};
 
-use crate::env::{Env, Running, event};
+use crate::{
+    env::{Env, event},
+    worker::Running,
+};
 
 impl<S: Store> Env<S> {
     /// Starts the production worker of the retention workflow.

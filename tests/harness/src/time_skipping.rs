@@ -23,9 +23,12 @@ use tidings_workflows::{Digest, Status, Summary};
 use uuid::Uuid;
 
 use crate::{
-    env::{Running, activities, count, eventually, json_events, signal, sqlite},
+    env::{activities, count, sqlite},
     port::Port,
     relay::Relay,
+    signals::{json_events, signal},
+    wait::eventually,
+    worker::Running,
 };
 
 /// The time-skipping server. Its clock jumps while only timers are left.

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{event, eventually, json_events, key, signal},
+    env::{event, key},
+    signals::{json_events, signal},
+    wait::eventually,
 };
 use tidings_model::{Key, rules::spread::overdue_share};
 use tidings_needs::needs;

@@ -9,9 +9,10 @@ use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::{EventType, PendingActivityState};
 use tidings_harness::{
-    env::{Env, event, eventually, has_fired, key, settings},
+    env::{Env, event, has_fired, key, settings},
     postgres::database,
     relay::{Act, At, Fault},
+    wait::eventually,
 };
 use tidings_model::{Key, Retract, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;

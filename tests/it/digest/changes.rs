@@ -8,8 +8,10 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp, Unit};
 use temporalio_client::{WorkflowIdConflictPolicy, WorkflowSignalOptions, WorkflowUpdateWithStartOptions};
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, order, settings, signal},
+    env::{Env, event, key, order, settings},
     relay::{Act, At, Fault, events_by_message},
+    signals::{json_events, signal},
+    wait::eventually,
 };
 use tidings_model::{
     Key,

@@ -12,8 +12,9 @@ use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::EventType;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, count, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, count, event, key, order, settings},
     relay::{Act, At, Fault, events_by_message},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     Key,

@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{event, eventually, json_events, key, ledger, malformed, signal},
+    env::{event, key, ledger},
     relay::events_by_message,
+    signals::{json_events, malformed, signal},
+    wait::eventually,
 };
 use tidings_model::Key;
 use tidings_needs::needs;

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use tidings::registration;
 use tidings_activities::{Deps, Error, TeamDirectory, digest::claim};
 use tidings_harness::{
-    env::{Env, Running, activities, count, event, eventually, key, settings, sqlite, wait_for_emails},
+    env::{Env, activities, count, event, key, settings, sqlite},
     steps::{claim_of, recorded_event},
     team_service::{Says, TeamService},
+    wait::{eventually, wait_for_emails},
+    worker::Running,
 };
 use tidings_model::{
     names,

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mail_parser::MessageParser;
-use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, event, key, settings},
+    wait::wait_for_emails,
+};
 use tidings_needs::needs;
 
 #[needs(temporal)]

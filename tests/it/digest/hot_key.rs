@@ -5,9 +5,11 @@ use std::time::Duration;
 use anyhow::Result;
 use temporalio_client::{WorkflowDescribeOptions, WorkflowExecutionStatus};
 use tidings_harness::{
-    env::{Env, eventually, json_events, key, malformed, settings},
+    env::{Env, key, settings},
     flood::flood,
     relay::events_by_message,
+    signals::{json_events, malformed},
+    wait::eventually,
 };
 use tidings_model::Key;
 use tidings_needs::needs;

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{event, eventually, key},
+    env::{event, key},
     relay::{Act, At, Fault},
+    wait::eventually,
 };
 use tidings_needs::needs;
 

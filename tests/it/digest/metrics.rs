@@ -5,9 +5,11 @@ use std::{fs, time::Duration};
 use anyhow::Result;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{eventually, key, malformed, signal},
+    env::key,
     port::Port,
     relay::{Act, At, Fault},
+    signals::{malformed, signal},
+    wait::eventually,
 };
 use tidings_needs::needs;
 use tokio::{

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use tidings::registration;
 use tidings_activities::{Deps, choices, relays::BreakerCommand};
 use tidings_harness::{
-    env::{Env, Running, activities, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, activities, event, key, order, settings},
     relay::{self, Act, At, Fault, Relay},
+    wait::{eventually, wait_for_emails},
+    worker::Running,
 };
 use tidings_mail::{
     render::Renderer,

@@ -11,9 +11,10 @@ use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOption
 use tidings_activities::choices;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, event, key, order, settings},
     relay::{Act, At, Fault, events_by_message},
     time_skipping::TimeSkipping,
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     Key,

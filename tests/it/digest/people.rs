@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{count, event, eventually, key},
+    env::{count, event, key},
+    wait::eventually,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

@@ -18,8 +18,10 @@ use temporalio_workflow::workflow_interceptors::{
 };
 use tidings::registration;
 use tidings_harness::{
-    env::{Env, Running, event, eventually, has_fired, key, settings},
+    env::{Env, event, has_fired, key, settings},
     proxy::Network,
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;

@@ -159,5 +159,5 @@ async fn a_digest_whose_events_were_all_seen_sends_nothing() -> Result<()> {
     // A service that is gone keeps no event back.
     service.says(Says::Closes);
     env.events.emit(event(&key, "e3")).await?;
-    tidings_harness::env::wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await
+    tidings_harness::wait::wait_for_emails(&env.relay, 1, Duration::from_mins(1)).await
 }

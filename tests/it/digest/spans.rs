@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::Result;
 use tidings_client::Commands;
-use tidings_harness::env::{Env, event, key, order, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, event, key, order, settings},
+    wait::wait_for_emails,
+};
 use tidings_model::{command::Hold, names};
 use tidings_needs::needs;
 use tidings_workflows::Status;

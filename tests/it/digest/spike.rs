@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write, fs, time::Duration};
 
 use anyhow::Result;
-use tidings_harness::{cli_env::CliEnv, env::eventually};
+use tidings_harness::{cli_env::CliEnv, wait::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 

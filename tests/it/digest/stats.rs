@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tidings_harness::{
-    cli_env::CliEnv,
-    env::{eventually, key},
-};
+use tidings_harness::{cli_env::CliEnv, env::key, wait::eventually};
 use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);

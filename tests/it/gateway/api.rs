@@ -4,7 +4,7 @@ use std::{fs, process::Stdio, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tidings_harness::{cli_env::CliEnv, env::eventually, http, port::Port};
+use tidings_harness::{cli_env::CliEnv, http, port::Port, wait::eventually};
 use tokio::{net::TcpStream, process::Child};
 
 mod directory;

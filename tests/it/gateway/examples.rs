@@ -12,7 +12,9 @@ use tidings_gateway::api::openapi;
 use tidings_harness::{
     api::Api,
     cli_env::CliEnv,
-    env::{event, eventually, json_events, key, malformed, signal},
+    env::{event, key},
+    signals::{json_events, malformed, signal},
+    wait::eventually,
 };
 use tidings_model::api_token::Scope;
 use tidings_needs::needs;

@@ -4,7 +4,7 @@ use std::{env, fs, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use tidings_harness::{api::Api, cli_env::CliEnv, env::eventually, python::python};
+use tidings_harness::{api::Api, cli_env::CliEnv, python::python, wait::eventually};
 use tidings_needs::needs;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},

@@ -7,11 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tidings_harness::{
-    api::Api,
-    cli_env::CliEnv,
-    env::{eventually, key},
-};
+use tidings_harness::{api::Api, cli_env::CliEnv, env::key, wait::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 

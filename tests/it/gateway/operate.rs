@@ -4,11 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tidings_harness::{
-    api::Api,
-    cli_env::CliEnv,
-    env::{eventually, key},
-};
+use tidings_harness::{api::Api, cli_env::CliEnv, env::key, wait::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 

@@ -15,9 +15,11 @@ use tidings_activities::{
 };
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{Env, Running, activities, eventually},
+    env::{Env, activities},
     message_env::{ANN, MessageEnv, of, submission, waits},
     postfix::Postfix,
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::{
     link_keys::LinkKeys,

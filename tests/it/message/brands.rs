@@ -6,8 +6,10 @@ use anyhow::{Context, Result, ensure};
 use mail_parser::MessageParser;
 use tidings_activities::Deps;
 use tidings_harness::{
-    env::{Env, Running, event, settings, wait_for_emails},
+    env::{Env, event, settings},
     gateway::footer,
+    wait::wait_for_emails,
+    worker::Running,
 };
 use tidings_mail::render::Renderer;
 use tidings_model::{

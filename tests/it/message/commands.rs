@@ -7,9 +7,11 @@ use anyhow::{Context as _, Result};
 use serde_json::json;
 use temporalio_client::WorkflowCancelOptions;
 use tidings_harness::{
-    env::{eventually, has_fired, update_json},
+    env::has_fired,
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
+    signals::update_json,
+    wait::eventually,
 };
 use tidings_model::{
     message::{command::Retry, contract::Retried},

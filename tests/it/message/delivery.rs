@@ -15,9 +15,11 @@ use tidings_activities::{
     operations::submit::{Content, Refused, Submission, To},
 };
 use tidings_harness::{
-    env::{Env, Running, event, eventually, key, settings, wait_for_emails},
+    env::{Env, event, key, settings},
     message_env::{ANN, BODY, MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault, Relay},
+    wait::{eventually, wait_for_emails},
+    worker::Running,
 };
 use tidings_model::{
     Provider,

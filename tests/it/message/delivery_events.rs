@@ -10,8 +10,9 @@ use tidings_activities::{
 };
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, event, key, order, settings},
     relay::{Act, At, Fault},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     Key,

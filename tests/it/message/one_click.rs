@@ -12,8 +12,9 @@ use tidings_activities::{
 };
 use tidings_gateway::server;
 use tidings_harness::{
-    env::{Env, event, key, settings, wait_for_emails},
+    env::{Env, event, key, settings},
     gateway::public_routes,
+    wait::wait_for_emails,
 };
 use tidings_mail::bounce;
 use tidings_model::{

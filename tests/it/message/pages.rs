@@ -6,8 +6,9 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
 use tidings_harness::{
-    env::{Env, event, key, settings, wait_for_emails},
+    env::{Env, event, key, settings},
     gateway::{footer, form, undo_of},
+    wait::wait_for_emails,
 };
 use tidings_model::{Key, ViewLink};
 use tidings_needs::needs;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use mail_parser::MessageParser;
 use serde_json::json;
-use tidings_harness::env::{event, eventually, key, wait_for_emails};
+use tidings_harness::{
+    env::{event, key},
+    wait::{eventually, wait_for_emails},
+};
 use tidings_model::{delivery_events::Kind, settings::Track};
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{eventually, sqlite},
+    env::sqlite,
     outbox::taken_message,
     port::Port,
+    wait::eventually,
 };
 use tidings_model::{
     delivery_events::{Unusable, WebhookRequest},

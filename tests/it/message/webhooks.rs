@@ -12,7 +12,10 @@ use tidings_gateway::{
     tracking::Recorder,
     webhooks::{Hook, Secret, Webhooks, ses::Certificates},
 };
-use tidings_harness::env::{Env, event, eventually, key, settings};
+use tidings_harness::{
+    env::{Env, event, key, settings},
+    wait::eventually,
+};
 use tidings_mail::words::Words;
 use tidings_model::{
     Provider,

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::eventually,
     http::request,
     port::Port,
+    wait::eventually,
 };
 use tidings_mail::render::Renderer;
 use tidings_needs::needs;

@@ -15,13 +15,14 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{Env, event, eventually, key, settings, sqlite},
+    env::{Env, event, key, settings, sqlite},
     gateway::{Gateway, form, public_routes, undo_of},
     http::request,
     interrupted_future::{Ended, run},
     port::Port,
     postgres::database,
     proxy::{Network, Proxy},
+    wait::eventually,
 };
 use tidings_model::{
     Link, PreferencesLink,

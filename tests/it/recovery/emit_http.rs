@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tidings_harness::{api::Api, cli_env::CliEnv, env::eventually, relay::Authority};
+use tidings_harness::{api::Api, cli_env::CliEnv, relay::Authority, wait::eventually};
 use tidings_needs::needs;
 use tokio::{
     io::copy_bidirectional,

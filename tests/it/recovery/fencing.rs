@@ -6,8 +6,9 @@ use std::{collections::BTreeSet, fs, time::Duration};
 use anyhow::Result;
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{eventually, key, wait_for_emails},
+    env::key,
     relay::{Act, At, Fault},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::attempt::AttemptClass;
 use tidings_needs::needs;

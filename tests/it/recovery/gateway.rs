@@ -4,12 +4,7 @@ use std::{collections::BTreeSet, fs, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use tidings_harness::{
-    api::Api,
-    checker,
-    cli_env::CliEnv,
-    env::{eventually, key},
-};
+use tidings_harness::{api::Api, checker, cli_env::CliEnv, env::key, wait::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 use tokio::{process::Command, time::sleep};

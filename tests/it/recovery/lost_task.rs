@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use sqlx::{Connection, Executor, PgConnection};
 use tidings_client::v1;
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings},
+    env::{Env, event, key, settings},
     postgres::{database, waits},
     proxy::Network,
     relay::events_by_message,
+    wait::eventually,
 };
 use tidings_model::{
     records::{AuditEntry, Preferences},

@@ -12,8 +12,9 @@ use temporalio_client::{
     tonic::Code,
 };
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings},
+    env::{Env, event, key, settings},
     relay::events_by_message,
+    wait::eventually,
 };
 use tidings_model::{
     Key,

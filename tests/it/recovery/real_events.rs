@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duratio
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
-use tidings_harness::{checker::Verdict, cli_env::CliEnv, env::eventually};
+use tidings_harness::{checker::Verdict, cli_env::CliEnv, wait::eventually};
 use tidings_model::Key;
 use tidings_needs::needs;
 use uuid::Uuid;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tidings::{recycle, registration, sdk};
 use tidings_harness::{
-    env::{Env, activities, event, eventually, key, settings},
+    env::{Env, activities, event, key, settings},
     relay::{Act, At, Fault},
+    wait::eventually,
 };
 use tidings_model::names;
 use tidings_needs::needs;

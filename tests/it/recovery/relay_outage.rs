@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_harness::{
-    env::{eventually, key, settings},
+    env::{key, settings},
     relay::{Act, At, Fault, events_by_message},
     time_skipping::TimeSkipping,
+    wait::eventually,
 };
 use tidings_model::Key;
 use tidings_needs::needs;

@@ -14,9 +14,10 @@ use tempfile::TempDir;
 use temporalio_client::{WorkflowQueryOptions, WorkflowTerminateOptions};
 use tidings_activities::operations::recover::Recovery;
 use tidings_harness::{
-    env::{Env, event, eventually, key, order, settings},
+    env::{Env, event, key, order, settings},
     relay::{Act, At, Fault, events_by_message},
     time_skipping::TimeSkipping,
+    wait::eventually,
 };
 use tidings_model::{Key, names, records::DigestRecord, step::Outcome};
 use tidings_needs::needs;

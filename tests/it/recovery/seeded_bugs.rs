@@ -9,8 +9,11 @@ use tidings::registration;
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
-    env::{Env, Running, activities, event, eventually, json_batch, json_events, key, ledger, settings, signal},
+    env::{Env, activities, event, key, ledger, settings},
     flood::flood,
+    signals::{json_batch, json_events, signal},
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::{Key, names};
 use tidings_needs::needs;

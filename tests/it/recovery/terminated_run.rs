@@ -13,9 +13,11 @@ use temporalio_common::protos::temporal::api::{
 use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, ledger, settings, signal, wait_for_emails},
+    env::{Env, event, key, ledger, settings},
     postgres::{database, waits},
     relay::{Act, At, Fault, events_by_message},
+    signals::{json_events, signal},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{Key, command::Order, names, step::Outcome};
 use tidings_needs::needs;

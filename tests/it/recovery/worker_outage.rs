@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_harness::env::{Env, event, key, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, event, key, settings},
+    wait::wait_for_emails,
+};
 use tidings_needs::needs;
 
 const MINUTE: Duration = Duration::from_mins(1);

@@ -12,8 +12,9 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::json;
 use tidings_harness::{
-    env::{Env, event, key, settings, wait_for_emails},
+    env::{Env, event, key, settings},
     python::python,
+    wait::wait_for_emails,
 };
 use tidings_mail::dkim::Dkim;
 use tidings_model::{

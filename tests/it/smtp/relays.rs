@@ -10,8 +10,9 @@ use tidings_activities::relays::{BreakerCommand, Choice, Relays, Route};
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore},
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, settings, sqlite, wait_for_emails},
+    env::{Env, event, key, settings, sqlite},
     relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_mail::smtp::{AttemptOutcome, Timeouts};
 use tidings_model::{

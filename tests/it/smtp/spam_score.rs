@@ -11,8 +11,9 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings_harness::{
-    env::{Env, event, key, settings, wait_for_emails},
+    env::{Env, event, key, settings},
     relay::Mail,
+    wait::wait_for_emails,
 };
 use tidings_mail::{
     mime::{Draft, MessageKind, Party, Unsubscribe},

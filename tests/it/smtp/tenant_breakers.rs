@@ -10,8 +10,9 @@ use tidings_activities::{
     relays::{BreakerCommand, Choice, Relays},
 };
 use tidings_harness::{
-    env::{Env, event, eventually, settings, sqlite, wait_for_emails},
+    env::{Env, event, settings, sqlite},
     relay::{self, Act, At, FROM, Fault, Relay},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_mail::smtp::Timeouts;
 use tidings_model::{

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use tidings_harness::{
-    env::{Env, event, settings, wait_for_emails},
+    env::{Env, event, settings},
     message_env::{ANN, MessageEnv, submission},
     relay::{Mail, Relay},
+    wait::wait_for_emails,
 };
 use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{

@@ -10,9 +10,10 @@ use std::{
 use anyhow::{Context, Result};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{eventually, key, wait_for_emails},
+    env::key,
     process::signal,
     relay::events_by_message,
+    wait::{eventually, wait_for_emails},
 };
 use tidings_needs::needs;
 

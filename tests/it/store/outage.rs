@@ -9,11 +9,13 @@ use sqlx::{Connection, PgConnection};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, settings},
+    env::{Env, event, key, settings},
     flood::flood,
     postgres::database,
     proxy::{Network, Proxy},
     relay::events_by_message,
+    signals::json_events,
+    wait::eventually,
 };
 use tidings_model::{Key, step::Outcome};
 use tidings_needs::needs;

@@ -20,8 +20,9 @@ use temporalio_client::{
 use tidings::retention_schedule::{self, RetentionSchedule};
 use tidings_activities::retention::Retention;
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings},
+    env::{Env, event, key, settings},
     server::DevServer,
+    wait::eventually,
 };
 use tidings_model::{names, retention::Kind};
 use tidings_needs::needs;

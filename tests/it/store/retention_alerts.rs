@@ -6,8 +6,9 @@ use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{self, event, eventually, key, wait_for_emails},
+    env::{self, event, key},
     server::DevServer,
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::step::{DeadLetter, DeadLettersInput};
 use tidings_needs::needs;

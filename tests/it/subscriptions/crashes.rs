@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, fs, time::Duration};
 use anyhow::{Result, ensure};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{count, eventually, key},
+    env::{count, key},
     notice_receiver::{NoticeReceiver, SECRET, SECRET_ENV},
+    wait::eventually,
 };
 use tidings_needs::needs;
 

@@ -9,8 +9,9 @@ use temporalio_client::{Client, WorkflowFetchHistoryOptions, WorkflowHandle, Wor
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use tidings_activities::subscriptions::{self, Delivery, Watch};
 use tidings_harness::{
-    env::{Env, event, eventually, key, settings},
+    env::{Env, event, key, settings},
     notice_receiver::{NEXT_SECRET, NoticeReceiver, SECRET, deliver_to},
+    wait::eventually,
 };
 use tidings_model::{
     names,

@@ -8,9 +8,10 @@ use temporalio_client::{WorkflowGetResultOptions, tonic::IntoRequest};
 use temporalio_common::protos::temporal::api::testservice::v1::{LockTimeSkippingRequest, UnlockTimeSkippingRequest};
 use tidings_activities::subscriptions::signal;
 use tidings_harness::{
-    env::{Running, key, sqlite},
+    env::{key, sqlite},
     notice_receiver::{NoticeReceiver, deliver_to},
     time_skipping::TimeSkippingServer,
+    worker::Running,
 };
 use tidings_model::{
     names,

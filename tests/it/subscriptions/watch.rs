@@ -6,10 +6,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{count, eventually},
+    env::count,
     http,
     notice_receiver::{NoticeReceiver, SECRET_ENV},
     port::Port,
+    wait::eventually,
 };
 use tidings_needs::needs;
 

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use jiff::{Timestamp, ToSpan as _};
 use mail_parser::MessageParser;
 use tidings_harness::{
-    env::{eventually, key, settings},
+    env::{key, settings},
     time_skipping::TimeSkipping,
+    wait::eventually,
 };
 use tidings_model::{
     AsBeforeLink, Key,

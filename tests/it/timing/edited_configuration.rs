@@ -8,7 +8,8 @@ use temporalio_client::WorkflowQueryOptions;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, order, settings, wait_for_emails},
+    env::{Env, event, key, order, settings},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     Key,

@@ -5,7 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tidings_activities::choices;
-use tidings_harness::env::{Env, event, key, order, settings, wait_for_emails};
+use tidings_harness::{
+    env::{Env, event, key, order, settings},
+    wait::wait_for_emails,
+};
 use tidings_model::{
     records::Preferences,
     settings::{Cap, Settings},

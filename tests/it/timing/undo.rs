@@ -10,9 +10,10 @@ use tidings_activities::metrics;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
-    env::{Env, event, eventually, key, order, settings, sqlite, wait_for_emails},
+    env::{Env, event, key, order, settings, sqlite},
     postgres::database,
     time_skipping::TimeSkipping,
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     settings::{DigestSettings, Settings},

@@ -3,7 +3,10 @@
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tidings::registration::{self, Patches};
-use tidings_harness::env::{Env, Running, event, key, order, settings};
+use tidings_harness::{
+    env::{Env, event, key, order, settings},
+    worker::Running,
+};
 use tidings_model::{
     Key,
     command::{Hold, Release, Released, Retime},

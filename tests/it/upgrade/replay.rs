@@ -24,11 +24,13 @@ use temporalio_workflow::workflow_interceptors::{
 use tidings_activities::{choices, retention::Retention};
 use tidings_client::Commands;
 use tidings_harness::{
-    env::{Env, event, eventually, json_events, key, name_without_spread, settings, signal, wait_for_emails},
+    env::{Env, event, key, name_without_spread, settings},
     flood::flood,
     message_env::{MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault},
     server::run_handle,
+    signals::{json_events, signal},
+    wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
     Key,

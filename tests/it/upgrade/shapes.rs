@@ -9,9 +9,12 @@ use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, Wo
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_activities::{choices, subscriptions::Watch};
 use tidings_harness::{
-    env::{Env, Running, event, eventually, key, malformed, order, settings, signal},
+    env::{Env, event, key, order, settings},
     notice_receiver::{NoticeReceiver, deliver_to},
     server::run_handle,
+    signals::{malformed, signal},
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::{
     Key,

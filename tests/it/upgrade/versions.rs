@@ -23,7 +23,9 @@ use temporalio_sdk::{
 use tidings_harness::{
     checker,
     cli_env::CliEnv,
-    env::{Env, Running, event, eventually, key, ledger, settings},
+    env::{Env, event, key, ledger, settings},
+    wait::eventually,
+    worker::Running,
 };
 use tidings_model::names;
 use tidings_needs::needs;

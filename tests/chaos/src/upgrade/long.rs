@@ -8,7 +8,7 @@ use serde_json::json;
 use temporalio_client::Client;
 use tidings_harness::{
     checker,
-    env::{json_events, signal},
+    signals::{json_events, signal},
 };
 use tidings_model::Key;
 

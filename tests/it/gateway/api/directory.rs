@@ -5,11 +5,12 @@ use jiff::{Timestamp, tz::TimeZone};
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use tidings_harness::{
-    env::{count, eventually},
+    env::count,
     gateway::{footer, form},
     http,
     notice_receiver::SECRET_ENV,
     team_service::{Says, TeamService},
+    wait::eventually,
 };
 use tidings_needs::needs;
 

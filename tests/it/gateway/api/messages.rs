@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use mail_parser::{MessageParser, MimeHeaders as _};
 use serde_json::{Value, json};
-use tidings_harness::env::eventually;
+use tidings_harness::wait::eventually;
 use tidings_needs::needs;
 
 use super::{Api, MINUTE};

@@ -11,7 +11,7 @@ use ring::{
     signature::{Ed25519KeyPair, KeyPair as _},
 };
 use serde_json::{Value, json};
-use tidings_harness::env::{eventually, key};
+use tidings_harness::{env::key, wait::eventually};
 use tidings_needs::needs;
 use tokio::{net::TcpListener, task::JoinHandle};
 

@@ -2,10 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tidings_harness::{
-    env::{count, eventually},
-    http,
-};
+use tidings_harness::{env::count, http, wait::eventually};
 use tidings_needs::needs;
 
 use super::{Api, MINUTE};
