@@ -18,7 +18,7 @@ const STRAY_RESULT: &str = "Missing associated machine for LocalActivity";
 const SHOWN: usize = 5;
 
 /// The lines of all logs that matter.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct Logs {
     /// Lines that report a bug, with the file of each.
     pub bugs: Vec<String>,
