@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use temporalio_client::{WorkflowStartOptions, errors::WorkflowStartError};
-use temporalio_common::{
-    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload,
-};
+use temporalio_client::{UntypedSignal, WorkflowStartOptions, errors::WorkflowStartError};
+use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
 use tidings_model::{Key, decode::BatchPayload, inbox::Kind, names};
 use tracing::instrument;
 
@@ -13,18 +11,6 @@ use crate::{
     Error, Rejection,
     start::{CONFLICT, REUSE, rpc_options, search_attributes},
 };
-
-/// The signal `events` of the workflow `digest`.
-struct Events;
-
-impl SignalDefinition for Events {
-    type Workflow = UntypedWorkflow;
-    type Input = RawValue;
-
-    fn name(&self) -> &'static str {
-        names::SIGNAL
-    }
-}
 
 /// Sends the batch, and starts the workflow if the key is idle. Returns when Temporal has recorded the batch.
 ///
@@ -44,8 +30,9 @@ pub(crate) async fn send(
         .search_attributes(search_attributes(key))
         .rpc_options(rpc_options(time_left))
         .build();
+    let events = UntypedSignal::new(names::SIGNAL);
     // `RawValue::empty()` would be one empty argument.
-    let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, batch, options);
+    let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), events, batch, options);
     let started = Instant::now();
     match tokio::time::timeout(time_left, call).await {
         Ok(Ok(_handle)) => Ok(()),

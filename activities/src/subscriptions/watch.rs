@@ -6,12 +6,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use temporalio_client::{
-    Client, RpcOptions, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
+    Client, RpcOptions, UntypedSignal, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
     errors::WorkflowStartError,
 };
-use temporalio_common::{
-    SignalDefinition, UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload,
-};
+use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
 use tidings_model::names;
 use tidings_store::Store;
 use tokio::time::{Instant, sleep};
@@ -23,18 +21,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_mins(5);
 /// Time limit of a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The signal `notice` of the workflow `subscription`.
-struct NoticeSignal;
-
-impl SignalDefinition for NoticeSignal {
-    type Workflow = UntypedWorkflow;
-    type Input = RawValue;
-
-    fn name(&self) -> &'static str {
-        names::NOTICE_SIGNAL
-    }
-}
 
 /// The watch of one worker.
 pub struct Watch {
@@ -106,7 +92,8 @@ pub async fn signal(temporal: &Client, task_queue: &str, subscription: &str) -> 
     let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
     let input = RawValue::new(vec![Payload { metadata, data, ..Payload::default() }]);
     let workflow = UntypedWorkflow::new(names::SUBSCRIPTION_WORKFLOW_TYPE);
+    let notice = UntypedSignal::new(names::NOTICE_SIGNAL);
     // `RawValue::empty()` would be one empty argument.
-    let signalled = temporal.signal_with_start_workflow(workflow, input, NoticeSignal, RawValue::default(), options);
+    let signalled = temporal.signal_with_start_workflow(workflow, input, notice, RawValue::default(), options);
     signalled.instrument(debug_span!("temporal", call = "signal_with_start", id)).await.map(drop)
 }

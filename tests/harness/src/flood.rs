@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use futures::future::try_join_all;
+use temporalio_common::data_converters::RawValue;
 use tidings_model::Key;
 use tidings_store::Store;
-use tidings_workflows::Inbound;
 
 use crate::{env::Env, signals::signal};
 
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 80;
 ///
 /// # Errors
 /// When the server refuses a signal, or no worker answers the query.
-pub async fn flood<S: Store>(env: &Env<S>, key: &Key, signals: impl IntoIterator<Item = Inbound>) -> Result<()> {
+pub async fn flood<S: Store>(env: &Env<S>, key: &Key, signals: impl IntoIterator<Item = RawValue>) -> Result<()> {
     let mut signals = signals.into_iter().peekable();
     while signals.peek().is_some() {
         try_join_all(signals.by_ref().take(AT_ONCE).map(|inbound| signal(&env.temporal, key, inbound))).await?;

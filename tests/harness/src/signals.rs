@@ -5,22 +5,21 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 use temporalio_client::{
-    Client, WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowStartOptions,
+    Client, UntypedSignal, WorkflowExecuteUpdateOptions, WorkflowIdConflictPolicy, WorkflowStartOptions,
     errors::{WorkflowStartError, WorkflowUpdateError},
     tonic::Code,
 };
 use temporalio_common::{
-    SignalDefinition, UntypedWorkflow, UpdateDefinition, data_converters::RawValue,
-    protos::temporal::api::common::v1::Payload, search_attributes::SearchAttributes,
+    UntypedWorkflow, UpdateDefinition, data_converters::RawValue, protos::temporal::api::common::v1::Payload,
+    search_attributes::SearchAttributes,
 };
 use tidings_model::{Key, decode::BatchPayload, names};
-use tidings_workflows::Inbound;
 
 use crate::wait::eventually;
 
 /// A signal of events that are proto3-JSON already.
 #[must_use]
-pub fn json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> Inbound {
+pub fn json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> RawValue {
     json_batch(events, [])
 }
 
@@ -29,28 +28,16 @@ pub fn json_events<'a>(events: impl IntoIterator<Item = &'a str>) -> Inbound {
 pub fn json_batch<'a>(
     events: impl IntoIterator<Item = &'a str>,
     retracts: impl IntoIterator<Item = &'a str>,
-) -> Inbound {
+) -> RawValue {
     let BatchPayload { metadata, data } = BatchPayload::new(events, retracts);
-    vec![Payload { metadata: metadata.into(), data, ..Payload::default() }].into()
+    RawValue::new(vec![Payload { metadata: metadata.into(), data, ..Payload::default() }])
 }
 
 /// A signal that is not JSON, although its encoding says so.
 #[must_use]
-pub fn malformed() -> Inbound {
+pub fn malformed() -> RawValue {
     let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
-    vec![Payload { metadata, data: b"{".to_vec(), ..Payload::default() }].into()
-}
-
-/// The signal `events` of the workflow `digest`.
-struct Events;
-
-impl SignalDefinition for Events {
-    type Workflow = UntypedWorkflow;
-    type Input = Inbound;
-
-    fn name(&self) -> &'static str {
-        names::SIGNAL
-    }
+    RawValue::new(vec![Payload { metadata, data: b"{".to_vec(), ..Payload::default() }])
 }
 
 /// Sends one SignalWithStart as a producer in another language would: without pacing, checks or search attributes.
@@ -58,7 +45,7 @@ impl SignalDefinition for Events {
 ///
 /// # Errors
 /// When the server refuses it.
-pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()> {
+pub async fn signal(temporal: &Client, key: &Key, inbound: RawValue) -> Result<()> {
     signal_found_by(temporal, key, inbound, SearchAttributes::default()).await
 }
 
@@ -69,7 +56,7 @@ pub async fn signal(temporal: &Client, key: &Key, inbound: Inbound) -> Result<()
 pub async fn signal_found_by(
     temporal: &Client,
     key: &Key,
-    inbound: Inbound,
+    inbound: RawValue,
     search_attributes: SearchAttributes,
 ) -> Result<()> {
     eventually("the server takes the signal", Duration::from_mins(1), async || {
@@ -78,8 +65,9 @@ pub async fn signal_found_by(
             .search_attributes(search_attributes.clone())
             .build();
         let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
+        let events = UntypedSignal::new(names::SIGNAL);
         let signal = inbound.clone();
-        match temporal.signal_with_start_workflow(workflow, RawValue::default(), Events, signal, options).await {
+        match temporal.signal_with_start_workflow(workflow, RawValue::default(), events, signal, options).await {
             Ok(_) => Ok(Some(())),
             Err(WorkflowStartError::Rpc(status)) if status.code() == Code::ResourceExhausted => Ok(None),
             Err(error) => Err(error.into()),

@@ -7,8 +7,9 @@ use sqlx::{Connection, Executor, PgConnection};
 use temporalio_client::{
     NamespacedClient as _, WorkflowDescribeOptions, WorkflowTerminateOptions, tonic::IntoRequest as _,
 };
-use temporalio_common::protos::temporal::api::{
-    common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest,
+use temporalio_common::{
+    data_converters::RawValue,
+    protos::temporal::api::{common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest},
 };
 use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
@@ -22,7 +23,7 @@ use tidings_harness::{
 use tidings_model::{Key, command::Order, names, step::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
-use tidings_workflows::{Inbound, Stage};
+use tidings_workflows::Stage;
 
 const MINUTE: Duration = Duration::from_mins(1);
 /// Bytes of signals after which a run continues as new.
@@ -218,7 +219,7 @@ async fn recovery_emits_more_events_than_one_client_deadline_allows() -> Result<
 }
 
 /// Sixteen events of nearly the largest payload.
-fn bulky(n: usize) -> Inbound {
+fn bulky(n: usize) -> RawValue {
     let event = |of: usize| {
         let excerpt = "x".repeat(BYTES_OF_A_SIGNAL / 16);
         format!(
