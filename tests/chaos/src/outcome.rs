@@ -22,7 +22,7 @@ pub struct Outcome {
     /// Windows that were open after the faults had ended.
     pub open: u64,
     pub verdict: Verdict,
-    /// Lines about results of local activities that came too late to a run ([`super::judge`] says why).
+    /// Lines about results of local activities that came too late to a run (the SDK hands them to the next replay).
     pub stray_results: usize,
     /// Problems other than violations, for example processes that ended by themselves or did not end.
     pub troubles: Vec<String>,
