@@ -80,12 +80,18 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
     Ok(Deps { store, directory: None, renderer, signers, relays, settings })
 }
 
+/// The URL of the SQLite store in `folder`.
+#[must_use]
+pub fn sqlite_url(folder: &std::path::Path) -> String {
+    format!("sqlite://{}", folder.join("tidings.db").display())
+}
+
 /// A migrated SQLite store in `folder`.
 ///
 /// # Errors
 /// When the file cannot be made.
 pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
-    let store = Sqlite::connect(&format!("sqlite://{}", folder.join("tidings.db").display())).await?;
+    let store = Sqlite::connect(&sqlite_url(folder)).await?;
     store.migrate().await?;
     Ok(Arc::new(store))
 }
@@ -95,8 +101,7 @@ pub async fn sqlite(folder: &std::path::Path) -> Result<Arc<Sqlite>> {
 /// # Errors
 /// When there is none.
 pub async fn ledger(folder: &std::path::Path) -> Result<SqliteConnection> {
-    let path = folder.join("tidings.db");
-    Ok(SqliteConnection::connect(&format!("sqlite://{}", path.display())).await?)
+    Ok(SqliteConnection::connect(&sqlite_url(folder)).await?)
 }
 
 /// Runs a counting query in the store that [`sqlite`] made in `folder`.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use tidings_harness::{
     cli_env,
-    env::{count, sqlite},
+    env::{count, sqlite, sqlite_url},
     postgres,
     team_service::{SECRET, Says, TeamService},
 };
@@ -17,9 +17,9 @@ async fn configured(directory: &str) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     sqlite(folder.path()).await?;
     let config = format!(
-        "database_url = \"sqlite://{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
+        "database_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
          [digest.activity]\ncadence = \"instant\"\n[directory]\n{directory}\n",
-        folder.path().join("tidings.db").display()
+        sqlite_url(folder.path())
     );
     fs::write(folder.path().join("tidings.toml"), config)?;
     fs::write(folder.path().join("people.csv"), "tenant,user,address\nacme,ann,ann@example.test\n")?;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_harness::{
     cli_env::{binary, command},
+    env::{sqlite, sqlite_url},
     port::Port,
     process::signal,
     python::python,
@@ -23,7 +24,6 @@ use tidings_harness::{
 };
 use tidings_model::{Key, Link, link_keys::LinkKeys};
 use tidings_needs::needs;
-use tidings_store::Sqlite;
 use uuid::Uuid;
 
 const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -47,15 +47,15 @@ impl Gateway {
         let (folder, port) = (TempDir::new()?, Port::take()?);
         let address = SocketAddr::from(([127, 0, 0, 1], port.number));
         let config = format!(
-            "database_url = \"sqlite://{}\"\n[mail]\nfrom = \"Tidings <digest@acme.example>\"\n[gateway]\n\
+            "database_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@acme.example>\"\n[gateway]\n\
              public_url = \"https://{HOST}\"\nlisten = \"{address}\"\ntrusted_proxies = [\"127.0.0.1\"]\n\
              [relay.own]\nurl = \"smtp://127.0.0.1:1\"\nwebhook_secret_env = \"OWN_WEBHOOK\"\n\
              [stream.bulk]\nrelays = [\"own\"]\n[stream.transactional]\nrelays = [\"own\"]\n",
-            folder.path().join("tidings.db").display()
+            sqlite_url(folder.path())
         );
         fs::write(folder.path().join("tidings.toml"), config)?;
         // `tidings migrate` also needs Temporal.
-        Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await?.migrate().await?;
+        sqlite(folder.path()).await?;
         let log = fs::File::create(folder.path().join("log"))?;
         let mut command = command(&binary()?, folder.path(), "127.0.0.1:1").into_std();
         command.env("TIDINGS_LINK_KEYS", KEYS).env("OWN_WEBHOOK", "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==");

@@ -15,7 +15,7 @@ use tidings_activities::{
 };
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{Env, activities},
+    env::{Env, activities, sqlite_url},
     message_env::{ANN, MessageEnv, of, submission, waits},
     postfix::Postfix,
     wait::eventually,
@@ -63,7 +63,7 @@ impl Sent {
 
     fn configure(&self) -> Result<()> {
         let folder = self.messages.env.folder.path();
-        let config = format!("database_url = \"sqlite://{}\"\n", folder.join("tidings.db").display());
+        let config = format!("database_url = \"{}\"\n", sqlite_url(folder));
         Ok(fs::write(folder.join("tidings.toml"), config)?)
     }
 

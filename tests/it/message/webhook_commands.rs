@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_harness::{
     cli_env::{binary, command},
-    env::sqlite,
+    env::{sqlite, sqlite_url},
     outbox::taken_message,
     port::Port,
     wait::eventually,
@@ -25,10 +25,10 @@ const SECRET: &str = "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ==";
 /// Writes the configuration of a gateway and the relay `own`.
 fn configure(folder: &std::path::Path, port: u16) -> Result<()> {
     let config = format!(
-        "database_url = \"sqlite://{}\"\nlink_keys_file = \"keys\"\n[gateway]\nlisten = \"127.0.0.1:{port}\"\n\
+        "database_url = \"{}\"\nlink_keys_file = \"keys\"\n[gateway]\nlisten = \"127.0.0.1:{port}\"\n\
          public_url = \"http://localhost:{port}\"\n[relay.own]\nurl = \"smtp://127.0.0.1:1\"\n\
          webhook_secret_env = \"OWN_WEBHOOK\"\n[stream.bulk]\nrelays = [\"own\"]\n[stream.transactional]\nrelays = [\"own\"]\n",
-        folder.join("tidings.db").display()
+        sqlite_url(folder)
     );
     fs::write(folder.join("keys"), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")?;
     Ok(fs::write(folder.join("tidings.toml"), config)?)

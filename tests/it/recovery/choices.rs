@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::{Env, event, key, settings, sqlite},
+    env::{Env, event, key, settings, sqlite, sqlite_url},
     gateway::{Gateway, form, public_routes, undo_of},
     http::request,
     interrupted_future::{Ended, run},
@@ -305,7 +305,7 @@ impl Bench {
 fn a_choice_is_whole_or_absent_wherever_the_gateway_dies_on_sqlite() -> Result<()> {
     let (folder, runtime) = (TempDir::new()?, Runtime::new()?);
     runtime.block_on(sqlite(folder.path()))?;
-    Bench::new(runtime, format!("sqlite://{}", folder.path().join("tidings.db").display()))?.every_button()
+    Bench::new(runtime, sqlite_url(folder.path()))?.every_button()
 }
 
 #[needs(postgres)]
@@ -366,7 +366,7 @@ async fn dies_before_its_signal<S: Store>(store: Arc<S>, url: &str, folder: Temp
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_hears_of_a_choice_after_its_gateway_died_on_sqlite() -> Result<()> {
     let folder = TempDir::new()?;
-    let url = format!("sqlite://{}", folder.path().join("tidings.db").display());
+    let url = sqlite_url(folder.path());
     dies_before_its_signal(sqlite(folder.path()).await?, &url, folder).await
 }
 

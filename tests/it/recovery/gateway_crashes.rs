@@ -16,7 +16,7 @@ use serde_json::json;
 use tidings_gateway::webhooks::Secret;
 use tidings_harness::{
     cli_env::{binary, command},
-    env::sqlite,
+    env::{sqlite, sqlite_url},
     gateway::Gateway,
     outbox::taken_message,
     port::Port,
@@ -265,7 +265,7 @@ async fn kills(world: World) -> Result<()> {
 async fn a_killed_gateway_loses_no_acknowledged_request_on_sqlite() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let store = sqlite(folder.path()).await?;
-    let database = format!("sqlite://{}", folder.path().join("tidings.db").display());
+    let database = sqlite_url(folder.path());
     kills(World::new(folder, &database, store).await?).await
 }
 
