@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use sqlx::{Connection, SqliteConnection};
-use tidings_harness::{postgres, process::signal, wait::eventually};
+use tidings_harness::{env::sqlite_file, postgres, process::signal, wait::eventually};
 use tidings_store::{Storage, Store};
 
 /// Time limit for PostgreSQL's start after a crash.
@@ -31,7 +31,7 @@ impl Target {
     /// An SQLite file in this folder.
     #[must_use]
     pub fn sqlite(folder: &Path) -> Self {
-        Self::Sqlite { file: folder.join("tidings.db"), lock: None }
+        Self::Sqlite { file: sqlite_file(folder), lock: None }
     }
 
     /// A new database in the cluster that `./dev` made for this run.

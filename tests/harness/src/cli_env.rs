@@ -21,6 +21,7 @@ use tokio::{process::Command, time::Instant};
 
 use crate::{
     checker::{self, Verdict},
+    env::{sqlite_file, sqlite_url},
     notice_receiver::{SECRET, SECRET_ENV},
     process::{self, signal},
     relay::Relay,
@@ -81,9 +82,9 @@ impl CliEnv {
     /// When the disk is full.
     pub fn configure(&self, cadence: &str) -> Result<()> {
         let config = format!(
-            "database_url = \"sqlite://{}\"\nsmtp_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
+            "database_url = \"{}\"\nsmtp_url = \"{}\"\n[mail]\nfrom = \"Tidings <digest@tidings.example>\"\n\
              [digest.activity]\ncadence = \"{cadence}\"\n",
-            self.ledger().display(),
+            sqlite_url(self.folder.path()),
             self.relay.url()
         );
         Ok(fs::write(self.folder.path().join("tidings.toml"), config)?)
@@ -102,7 +103,7 @@ impl CliEnv {
     /// The ledger's file.
     #[must_use]
     pub fn ledger(&self) -> PathBuf {
-        self.folder.path().join("tidings.db")
+        sqlite_file(self.folder.path())
     }
 
     /// Imports the users of these keys, at `USER@example.test`.

@@ -1,6 +1,6 @@
 //! A complete Tidings in this process: a real Temporal server, worker, store and relay.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -80,10 +80,16 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
     Ok(Deps { store, directory: None, renderer, signers, relays, settings })
 }
 
+/// The file of the SQLite store in `folder`.
+#[must_use]
+pub fn sqlite_file(folder: &std::path::Path) -> PathBuf {
+    folder.join("tidings.db")
+}
+
 /// The URL of the SQLite store in `folder`.
 #[must_use]
 pub fn sqlite_url(folder: &std::path::Path) -> String {
-    format!("sqlite://{}", folder.join("tidings.db").display())
+    format!("sqlite://{}", sqlite_file(folder).display())
 }
 
 /// A migrated SQLite store in `folder`.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tidings_chaos::{Outcome, Plan, Target};
-use tidings_harness::env::sqlite;
+use tidings_harness::env::{sqlite, sqlite_file};
 use tidings_needs::needs;
 
 const LENGTH: Duration = Duration::from_secs(20);
@@ -57,8 +57,7 @@ async fn every_guarantee_holds_on_postgresql_while_everything_breaks() -> Result
 async fn a_database_that_a_worker_has_locked_can_be_paused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     sqlite(folder.path()).await?;
-    let file =
-        SqliteConnectOptions::new().filename(folder.path().join("tidings.db")).busy_timeout(Duration::from_secs(1));
+    let file = SqliteConnectOptions::new().filename(sqlite_file(folder.path())).busy_timeout(Duration::from_secs(1));
     let mut worker = SqliteConnection::connect_with(&file).await?;
     let mut store = Target::sqlite(folder.path());
     let standing = worker.begin_with("BEGIN IMMEDIATE").await?;

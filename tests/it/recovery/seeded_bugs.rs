@@ -1,6 +1,6 @@
 //! The checker finds bugs that tests put into Tidings. For the same events without the bug it reports nothing.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use sqlx::{AssertSqlSafe, Connection};
@@ -9,7 +9,7 @@ use tidings::registration;
 use tidings_harness::{
     buggy_store::{Bug, BuggyStore, Forgetful},
     checker::{self, Verdict},
-    env::{Env, activities, event, key, ledger, settings},
+    env::{Env, activities, event, key, ledger, settings, sqlite_file},
     flood::flood,
     signals::{json_batch, json_events, signal},
     wait::eventually,
@@ -22,10 +22,6 @@ use tidings_store::Store;
 
 /// More than one run takes: it continues as new, with events pending.
 const SIGNALS: usize = 1_200;
-
-fn ledger_file(env: &Env) -> PathBuf {
-    env.folder.path().join("tidings.db")
-}
 
 fn worker(env: &Env, bug: Option<Bug>) -> Result<Running> {
     let store: Arc<dyn Store> = match bug {
@@ -51,7 +47,7 @@ async fn one_by_one(env: &Env, key: &Key, events: &[v1::Event]) -> Result<Verdic
         idle(env, key).await?;
     }
     let acknowledged: String = events.iter().map(|event| checker::acknowledged(key, &event.event_id)).collect();
-    checker::check(&acknowledged, &env.relay.mails(), &ledger_file(env))
+    checker::check(&acknowledged, &env.relay.mails(), &sqlite_file(env.folder.path()))
 }
 
 fn assert_nothing_is_found(verdict: &Verdict) {
@@ -125,7 +121,7 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
     env.events.emit(event(&key, "e1")).await?;
     idle(&env, &key).await?;
     let id = checker::acknowledged(&key, "e1");
-    checker::check_retracted(&id, &id, &env.relay.mails(), &ledger_file(&env))
+    checker::check_retracted(&id, &id, &env.relay.mails(), &sqlite_file(env.folder.path()))
 }
 
 #[needs(temporal)]
@@ -154,7 +150,7 @@ async fn over_continue_as_new(forgets: bool) -> Result<Verdict> {
     flood(&env, &key, events.iter().map(|event| json_events([event.as_str()]))).await?;
     idle(&env, &key).await?;
     let acknowledged: String = ids.iter().map(|event_id| checker::acknowledged(&key, event_id)).collect();
-    checker::check(&acknowledged, &env.relay.mails(), &ledger_file(&env))
+    checker::check(&acknowledged, &env.relay.mails(), &sqlite_file(env.folder.path()))
 }
 
 #[needs(temporal)]
