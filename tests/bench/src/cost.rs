@@ -1,5 +1,5 @@
-//! Counts the cost of a digest: history events and bytes, workflow tasks, and the actions that Temporal Cloud would
-//! count.
+//! Counts the cost of a digest: history events and bytes, workflow tasks, state transitions, and the actions that Temporal
+//! Cloud would count.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use temporalio_client::WorkflowFetchHistoryOptions;
-use temporalio_common::protos::temporal::api::history::v1::{HistoryEvent, history_event::Attributes};
+use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_harness::{
-    cost::HistoryCost,
+    cost::{HistoryCost, transitions},
     env::{Env, event, key, settings},
     signals::{json_events, signal},
     wait::eventually,
@@ -36,8 +36,8 @@ const BUDGETS: [(&str, f64); 2] = [(EVENTS, 24.0), (TASKS, 3.0)];
 /// Rules whose savings are measured.
 const PAID_FOR: [&str; 2] = [EVENTS, ACTIONS];
 
-/// History, workflow tasks and actions of a digest; compared with a signal and a re-armed timer for each event and with
-/// remote activities for load, render and send; and the savings of each rule
+/// History, workflow tasks, state transitions and actions of a digest; compared with a signal and a re-armed timer for
+/// each event and with remote activities for load, render and send; and the savings of each rule
 #[derive(Args)]
 pub struct Cost {
     /// Numbers of events in the digests
@@ -110,17 +110,18 @@ impl Cost {
         for events in &self.events {
             let key = user(*events);
             eventually("the digest is sent", DEADLINE, async || Ok(env.is_idle(&key).await?.then_some(()))).await?;
-            all.push(HistoryCost::of(&histories(env, &key).await?)?);
+            all.push(spent(env, &key).await?);
         }
         Ok(all)
     }
 }
 
-/// The histories of all runs of the key, latest first.
-async fn histories(env: &Env, key: &Key) -> Result<Vec<HistoryEvent>> {
-    let (mut all, mut run) = (Vec::new(), None::<String>);
+/// The cost of all runs of the key.
+async fn spent(env: &Env, key: &Key) -> Result<HistoryCost> {
+    let (mut all, mut writes, mut run) = (Vec::new(), 0, None::<String>);
     loop {
         let handle = env.run_handle(key, run.as_deref());
+        writes += transitions(&handle).await?;
         let history = handle.fetch_history(WorkflowFetchHistoryOptions::default()).into_events().await?;
         let started = history.first().and_then(|event| event.attributes.as_ref());
         let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = started else {
@@ -129,7 +130,7 @@ async fn histories(env: &Env, key: &Key) -> Result<Vec<HistoryEvent>> {
         run = Some(started.continued_execution_run_id.clone()).filter(|run| !run.is_empty());
         all.extend(history);
         if run.is_none() {
-            return Ok(all);
+            return HistoryCost::of(&all, writes);
         }
     }
 }
@@ -165,11 +166,12 @@ fn put(figures: &mut Vec<Figure>, new: Figure, value: f64, baseline: f64) {
 }
 
 /// Pairs each cost with the other's.
-fn beside(ours: &HistoryCost, other: &HistoryCost) -> [(&'static str, f64, f64); 4] {
+fn beside(ours: &HistoryCost, other: &HistoryCost) -> [(&'static str, f64, f64); 5] {
     [
         (EVENTS, count(ours.events), count(other.events)),
         (ACTIONS, count(ours.actions), count(other.actions)),
         (TASKS, count(ours.tasks), count(other.tasks)),
         ("bytes of history", count(ours.bytes), count(other.bytes)),
+        ("state transitions", count(ours.transitions), count(other.transitions)),
     ]
 }

@@ -1,9 +1,10 @@
-//! Counts the cost of a workflow in its histories.
+//! Counts the cost of a workflow in its histories, and by what the server says about its runs.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use prost::Message;
+use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowDescribeOptions};
 use temporalio_common::protos::temporal::api::{
     enums::v1::EventType,
     history::v1::{HistoryEvent, history_event::Attributes},
@@ -20,14 +21,26 @@ pub struct HistoryCost {
     pub tasks: usize,
     /// Actions as Temporal Cloud counts them: docs.temporal.io/cloud/actions.
     pub actions: usize,
+    /// State transitions: the writes of a run's state by Temporal's history service.
+    pub transitions: usize,
+}
+
+/// The state transitions of a run, as the server counts them.
+///
+/// # Errors
+/// When the server does not answer, or knows no such run.
+pub async fn transitions(run: &UntypedWorkflowHandle<Client>) -> Result<usize> {
+    let described = run.describe(WorkflowDescribeOptions::default()).await?.raw_description;
+    let info = described.workflow_execution_info.context("a description without its run")?;
+    Ok(usize::try_from(info.state_transition_count)?)
 }
 
 impl HistoryCost {
-    /// Counts the histories of all runs, one after the other.
+    /// Counts the histories of all runs, one after the other. `transitions` is the sum of theirs.
     ///
     /// # Errors
     /// When an event has no attributes.
-    pub fn of(history: &[HistoryEvent]) -> Result<Self> {
+    pub fn of(history: &[HistoryEvent], transitions: usize) -> Result<Self> {
         let of = |wanted| history.iter().filter(|event| event.event_type() == wanted).count();
         // All local activities of one workflow task are one action.
         let mut local = BTreeSet::new();
@@ -51,6 +64,7 @@ impl HistoryCost {
             bytes: history.iter().map(Message::encoded_len).sum(),
             tasks: of(EventType::WorkflowTaskStarted),
             actions: signals + of(EventType::TimerStarted) + local.len() + attempts,
+            transitions,
         })
     }
 }

@@ -1,9 +1,9 @@
-//! The cost of a digest: history events and bytes, workflow tasks and Temporal's actions.
+//! The cost of a digest: history events and bytes, workflow tasks, Temporal's actions and its writes of the state.
 
 use anyhow::Result;
 use futures::future::try_join_all;
 use tidings_harness::{
-    cost::HistoryCost,
+    cost::{HistoryCost, transitions},
     env::{Env, event, key, settings},
 };
 use tidings_model::step::Outcome;
@@ -21,7 +21,7 @@ async fn cost_of(events: usize) -> Result<HistoryCost> {
     assert_eq!(env.relay.mails().len(), 1);
 
     let history = env.history(&key).await?;
-    let cost = HistoryCost::of(&history)?;
+    let cost = HistoryCost::of(&history, transitions(&env.run_handle(&key, None)).await?)?;
     println!("{cost:?}");
     for event in &history {
         println!("  {:3} {:?}", event.event_id, event.event_type());
@@ -32,10 +32,12 @@ async fn cost_of(events: usize) -> Result<HistoryCost> {
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_of_one_signal_stays_within_its_history_budget() -> Result<()> {
-    let HistoryCost { events, bytes, tasks, actions } = cost_of(1).await?;
+    let HistoryCost { events, bytes, tasks, actions, transitions } = cost_of(1).await?;
     assert!(events <= 24 && tasks <= 3, "{events} history events, {tasks} workflow tasks");
     // A signal, a timer, an attempt, and the local activities of two workflow tasks.
     assert!(actions <= 5, "{actions} actions");
+    // The start with its signal, a timer that fires, an activity that ends, and two for each workflow task.
+    assert!(transitions <= 9, "{transitions} state transitions");
     assert!(bytes <= 4_000, "{bytes} bytes");
     Ok(())
 }
