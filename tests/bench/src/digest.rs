@@ -23,7 +23,7 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{
     figure::{Figure, Target, count},
-    process::{cpu, cpu_with_children, parent},
+    process::{cpu, cpu_with_children, parent, per_digest},
     queue::Queue,
     rounds::Rounds,
     shapes::Shape,
@@ -186,8 +186,7 @@ impl Digest {
         let seconds = Timestamp::now().duration_since(due).as_secs_f64();
         let after = used()?;
         running.stop()?;
-        let each =
-            |before: Duration, after: Duration| 1_000.0 * after.saturating_sub(before).as_secs_f64() / count(digests);
+        let each = |before, after| per_digest(before, after, digests);
         Ok(Burst {
             rate: count(digests) / seconds,
             server: each(before.0, after.0),

@@ -27,6 +27,11 @@ pub fn cpu(pid: u32) -> Result<Duration> {
     ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).context("needs /proc")?, 2).map(|ticks| TICK * ticks)
 }
 
+/// The CPU time between two moments, in ms for each digest that was sent.
+pub fn per_digest(before: Duration, after: Duration, digests: usize) -> f64 {
+    1_000.0 * after.saturating_sub(before).as_secs_f64() / count(digests)
+}
+
 /// The CPU time of a process and its children so far, also of children that have ended.
 pub fn cpu_with_children(pid: u32) -> Result<Duration> {
     let mut all = ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).context("needs /proc")?, 4)?;

@@ -2,6 +2,7 @@
 //! beginning.
 
 use std::{
+    array,
     cell::Cell,
     time::{Duration, Instant},
 };
@@ -20,9 +21,9 @@ use crate::{
     drift::{by_slice, first_and_last, mean, slope, tenth},
     figure::{Figure, Target, count, percentile},
     late::Late,
-    process::MEBIBYTE,
+    process::{MEBIBYTE, per_digest},
     rounds::Rounds,
-    worker::{Tidings, user},
+    worker::{PROCESSES, Tidings, user},
 };
 
 const WINDOW: Duration = Duration::from_secs(2);
@@ -65,8 +66,9 @@ impl Soak {
                 rate
             } else {
                 rounds.say(round, "as fast as it goes, for capacity");
-                let capacity = capacity().await?;
+                let (capacity, cpu) = capacity().await?;
                 figures.capacity.push(capacity);
+                push_each(&mut figures.cpu_at_capacity, cpu);
                 capacity / 2.0
             };
             figures.push(rate, &self.soaked(rounds, round, rate).await?);
@@ -147,8 +149,9 @@ async fn open(tidings: &Tidings, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures digests a second under constant backlog: each email opens another window.
-async fn capacity() -> Result<f64> {
+/// Measures digests a second under constant backlog, where each email opens another window, and the CPU of each process
+/// in ms per digest.
+async fn capacity() -> Result<(f64, [f64; 3])> {
     let mut tidings = Tidings::start(CADENCE, Duration::ZERO).await?;
     tidings.start_worker()?;
     let next = async |n: usize| {
@@ -159,11 +162,11 @@ async fn capacity() -> Result<f64> {
     let feeding = stream::iter(0..).map(next).buffer_unordered(IN_FLIGHT).try_collect::<()>();
     let measuring = async {
         sleep(SETTLED).await;
-        let (since, before) = (Instant::now(), *tidings.sink.accepted().borrow());
+        let (since, before) = (Instant::now(), Sample::now(&tidings)?);
         sleep(MEASURED).await;
-        let sent = *tidings.sink.accepted().borrow() - before;
-        ensure!(sent > 0, "nothing is sent");
-        Ok(count(sent) / since.elapsed().as_secs_f64())
+        let (seconds, after) = (since.elapsed().as_secs_f64(), Sample::now(&tidings)?);
+        ensure!(after.sent > before.sent, "nothing is sent");
+        Ok((count(after.sent - before.sent) / seconds, before.cpu_until(&after)))
     };
     let rate = tokio::select! {
         rate = measuring => rate,
@@ -181,12 +184,19 @@ struct Sample {
     worker: f64,
     /// MiB.
     server: f64,
+    /// CPU time of each process so far.
+    cpu: [Duration; 3],
 }
 
 impl Sample {
     fn now(tidings: &Tidings) -> Result<Self> {
         let sent = *tidings.sink.accepted().borrow();
-        Ok(Self { sent, worker: tidings.memory()?, server: tidings.server_memory()? })
+        Ok(Self { sent, worker: tidings.memory()?, server: tidings.server_memory()?, cpu: tidings.cpu()? })
+    }
+
+    /// CPU of each process from this sample to a later one, in ms per digest.
+    fn cpu_until(&self, later: &Self) -> [f64; 3] {
+        array::from_fn(|n| per_digest(self.cpu[n], later.cpu[n], later.sent - self.sent))
     }
 }
 
@@ -225,6 +235,8 @@ struct Figures {
     an_hour: Figure,
     a_digest: Figure,
     server: Figure,
+    cpu: [Figure; 3],
+    cpu_at_capacity: [Figure; 3],
 }
 
 impl Figures {
@@ -243,6 +255,9 @@ impl Figures {
             an_hour: Figure::new("the worker's memory grows", "MiB an hour"),
             a_digest: Figure::new("the worker's memory grows", "bytes a digest"),
             server: memory("the server's memory at the end"),
+            cpu: PROCESSES.map(|whose| Figure::new(format!("CPU of {whose}"), "ms per digest")),
+            cpu_at_capacity: PROCESSES
+                .map(|whose| Figure::new(format!("as fast as it goes, CPU of {whose}"), "ms per digest")),
         }
     }
 
@@ -277,13 +292,21 @@ impl Figures {
         self.an_hour.push(slope(&by_time));
         let by_digest: Vec<_> = warm.iter().map(|sample| (count(sample.sent), sample.worker * MEBIBYTE)).collect();
         self.a_digest.push(slope(&by_digest));
+        push_each(&mut self.cpu, warm[0].cpu_until(&warm[warm.len() - 1]));
     }
 
     fn all(self) -> Vec<Figure> {
         let throughput = [self.capacity, self.fed, self.sent, self.more];
         let late = [self.slow, self.middle, self.slow_of_all];
         let memory = [self.memory, self.an_hour, self.a_digest, self.server];
+        let cpu = self.cpu.into_iter().chain(self.cpu_at_capacity);
         // A given rate replaces the measurement of capacity.
-        throughput.into_iter().chain(late).chain(memory).filter(|figure| !figure.rounds.is_empty()).collect()
+        throughput.into_iter().chain(late).chain(memory).chain(cpu).filter(|figure| !figure.rounds.is_empty()).collect()
+    }
+}
+
+fn push_each(figures: &mut [Figure; 3], values: [f64; 3]) {
+    for (figure, value) in figures.iter_mut().zip(values) {
+        figure.push(value);
     }
 }

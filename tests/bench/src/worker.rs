@@ -4,7 +4,7 @@ use std::{
     env,
     ops::Range,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{self, Child, Command, Stdio},
     time::Duration,
 };
 
@@ -25,7 +25,13 @@ use tidings_workflows::Digest;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::{process::resident, sink::Sink};
+use crate::{
+    process::{cpu, resident},
+    sink::Sink,
+};
+
+/// The processes whose CPU is measured, in the order of [`Tidings::cpu`]. The last one is the bench.
+pub const PROCESSES: [&str; 3] = ["the worker", "the server", "client and sink"];
 
 /// Windows that open at the same time.
 const AT_ONCE: usize = 100;
@@ -97,6 +103,11 @@ impl Tidings {
     /// The dev server's resident memory, in MiB.
     pub fn server_memory(&self) -> Result<f64> {
         resident(self.server.pid()?, "VmRSS")
+    }
+
+    /// The CPU time so far of each of the [`PROCESSES`].
+    pub fn cpu(&self) -> Result<[Duration; 3]> {
+        Ok([cpu(self.pid()?)?, cpu(self.server.pid()?)?, cpu(process::id())?])
     }
 
     fn pid(&self) -> Result<u32> {
