@@ -1,29 +1,27 @@
 //! Measures the digests that are sent a second when many are due at once, from that moment to the sink's last reply.
 
-use std::{process, sync::Arc, time::Duration};
+use std::{process, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use sqlx::{Connection, PgConnection};
-use tempfile::TempDir;
 use temporalio_sdk::WorkerOptions;
 use tidings::registration;
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    env::{activities, event, key, settings, sqlite},
+    env::{activities, event, key, settings},
     postgres::{database, optional_database},
     server::DevServer,
     worker::Running,
 };
 use tidings_model::names;
-use tidings_store::{Postgres, Store};
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
     figure::{Figure, Target, count},
-    process::{cpu, cpu_with_children, parent, per_digest},
+    ledger::{self, Ledger},
+    process::{cpu, per_digest},
     queue::Queue,
     rounds::Rounds,
     shapes::Shape,
@@ -92,8 +90,7 @@ impl Digest {
             for round in 0..rounds.count {
                 let say = |what: &str| rounds.say(round, &format!("{events} events each, {what}"));
                 say("SQLite");
-                let folder = TempDir::new()?;
-                let (on_sqlite, tried) = self.ours(async || sqlite(folder.path()).await, events, None).await?;
+                let (on_sqlite, tried) = self.ours(&Ledger::sqlite().await?, events).await?;
                 attempts.push(tried);
                 say("the same commands, empty");
                 let bare = self.empty(Shape::Same, events).await?;
@@ -104,10 +101,7 @@ impl Digest {
                 rest.push_both(on_sqlite.rest, bare.rest);
                 let Some(url) = optional_database().await? else { continue };
                 say("PostgreSQL");
-                Postgres::connect(&url).await?.migrate().await?;
-                let open = async || Ok(Arc::new(Postgres::connect(&url).await?));
-                let postmaster = postmaster(&url).await?;
-                let (on_postgres, tried) = self.ours(open, events, Some(postmaster)).await?;
+                let (on_postgres, tried) = self.ours(&Ledger::postgres(url).await?, events).await?;
                 database.push(on_postgres.database.context("measured above")?);
                 postgres_server.push_both(on_postgres.server, bare.server);
                 postgres_rest.push_both(on_postgres.rest, bare.rest);
@@ -128,20 +122,15 @@ impl Digest {
         self.digests.min(MOST_EVENTS / events).max(1)
     }
 
-    /// Measures Tidings on a store, and the processes of its PostgreSQL. Also answers with the attempts per digest; with
+    /// Measures Tidings on a store, and the processes of its database. Also answers with the attempts per digest; with
     /// more than one, the rate depends on the last retry.
-    async fn ours<S: Store>(
-        &self,
-        open: impl AsyncFn() -> Result<Arc<S>>,
-        events: usize,
-        postmaster: Option<u32>,
-    ) -> Result<(Burst, f64)> {
+    async fn ours(&self, ledger: &Ledger, events: usize) -> Result<(Burst, f64)> {
         let sink = Sink::start().await?;
-        let activities = activities(open().await?, &sink.url, settings(CADENCE, CADENCE))?;
+        let activities = activities(ledger::open(&ledger.url()).await?, &sink.url, settings(CADENCE, CADENCE))?;
         let worker = registration::digests(names::TASK_QUEUE, activities)?;
-        let burst = self.burst(worker, sink.accepted(), events, postmaster).await?;
+        let burst = self.burst(worker, sink.accepted(), events, Some(ledger)).await?;
         // The worker's runtime has closed the worker's connections.
-        let store = open().await?;
+        let store = ledger::open(&ledger.url()).await?;
         let mut attempts = 0;
         for mail in sink.mails() {
             attempts += store.attempts(mail.id).await?.len();
@@ -160,7 +149,7 @@ impl Digest {
         worker: WorkerOptions,
         mut sent: watch::Receiver<usize>,
         events: usize,
-        postmaster: Option<u32>,
+        ledger: Option<&Ledger>,
     ) -> Result<Burst> {
         let digests = self.digests(events);
         let server = DevServer::start().await?;
@@ -176,7 +165,7 @@ impl Digest {
         stream::iter(0..digests * events).map(emit).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         sleep_until(due).await;
         let used = || {
-            let database = postmaster.map(cpu_with_children).transpose()?;
+            let database = ledger.map(Ledger::cpu).transpose()?.flatten();
             anyhow::Ok((cpu(server.pid()?)?, cpu(process::id())?, database))
         };
         let before = used()?;
@@ -204,11 +193,4 @@ impl Digest {
         ensure!(*sink.accepted().borrow() == digests, "the queue sent {} mails", *sink.accepted().borrow());
         Ok(count(digests) / seconds)
     }
-}
-
-/// The process of the server that all its other processes are children of. It must run on this machine.
-async fn postmaster(url: &str) -> Result<u32> {
-    let mut connection = PgConnection::connect(url).await?;
-    let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await?;
-    parent(u32::try_from(backend)?)
 }

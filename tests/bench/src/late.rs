@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use tidings_harness::env::ledger;
 use uuid::Uuid;
 
 use crate::{figure::percentile, sink::Mail, worker::Tidings};
@@ -22,11 +21,7 @@ impl Late {
     pub async fn all(tidings: &Tidings) -> Result<Vec<Self>> {
         // The sink is read before the ledger, so the ledger has the digest of every email.
         let mails = tidings.sink.mails();
-        let mut ledger = ledger(tidings.folder.path()).await?;
-        let rows: Vec<(String, i64)> =
-            sqlx::query_as("SELECT digest_id, due_at FROM digests").fetch_all(&mut ledger).await?;
-        let planned = rows.into_iter().map(|(id, due_at)| Ok((id.parse()?, Timestamp::from_millisecond(due_at)?)));
-        paired(&mails, &planned.collect::<Result<_>>()?)
+        paired(&mails, &tidings.ledger.deadlines().await?)
     }
 
     /// Seconds from the deadline to the acceptance.

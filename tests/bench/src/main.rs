@@ -14,6 +14,7 @@ mod hot_key;
 mod http;
 mod ingest;
 mod late;
+mod ledger;
 mod load;
 mod machine;
 mod open;

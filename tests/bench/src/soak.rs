@@ -2,7 +2,6 @@
 //! beginning.
 
 use std::{
-    array,
     cell::Cell,
     time::{Duration, Instant},
 };
@@ -12,7 +11,8 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use jiff::Timestamp;
 use tidings_harness::{
-    env::{self, event, key},
+    env::{event, key},
+    postgres::database,
     wait::eventually,
 };
 use tokio::time::{interval, sleep};
@@ -21,6 +21,7 @@ use crate::{
     drift::{by_slice, first_and_last, mean, slope, tenth},
     figure::{Figure, Target, count, percentile},
     late::Late,
+    ledger::Ledger,
     process::{MEBIBYTE, per_digest},
     rounds::Rounds,
     worker::{PROCESSES, Tidings, user},
@@ -54,6 +55,9 @@ pub struct Soak {
     /// Digests a second [default: half of capacity, which is measured first]
     #[arg(long)]
     rate: Option<f64>,
+    /// On PostgreSQL instead of SQLite: a new database in the server that `TIDINGS_TEST_DATABASE_URL` names
+    #[arg(long)]
+    postgres: bool,
 }
 
 impl Soak {
@@ -66,7 +70,7 @@ impl Soak {
                 rate
             } else {
                 rounds.say(round, "as fast as it goes, for capacity");
-                let (capacity, cpu) = capacity().await?;
+                let (capacity, cpu) = self.capacity().await?;
                 figures.capacity.push(capacity);
                 push_each(&mut figures.cpu_at_capacity, cpu);
                 capacity / 2.0
@@ -83,8 +87,7 @@ impl Soak {
     }
 
     async fn soaked(&self, rounds: &Rounds, round: usize, rate: f64) -> Result<Soaked> {
-        let mut tidings = Tidings::start(CADENCE, Duration::ZERO).await?;
-        tidings.start_worker()?;
+        let tidings = self.started().await?;
         let (slices, slice) = self.slices();
         let all = slice * u32::try_from(slices)?;
         let (began, opened) = (Instant::now(), Cell::new(0));
@@ -109,16 +112,49 @@ impl Soak {
         let sampling = sampled(&tidings, slice, all, watch);
         let ((), (begin, samples)) = tokio::try_join!(feeding, sampling)?;
         tidings.sent(opened.get(), |sent| say(sent, "the last ones")).await?;
-        let folder = tidings.folder.path();
         let emitted = i64::try_from(opened.get() * EVENTS)?;
-        let kept = async || Ok((env::count(folder, SENT_EVENTS).await? == emitted).then_some(()));
+        let kept = async || Ok((tidings.ledger.count(SENT_EVENTS).await? == emitted).then_some(()));
         eventually("every event is in a digest that was sent", PATIENCE, kept).await?;
         let late = Late::all(&tidings).await?;
-        let digests = env::count(folder, SENT_DIGESTS).await?;
+        let digests = tidings.ledger.count(SENT_DIGESTS).await?;
         ensure!(i64::try_from(late.len())? == digests, "{} mails of {digests} digests", late.len());
         let slices = by_slice(&late, begin, slice, usize::try_from(slices)?);
         ensure!(slices.iter().all(|slice| !slice.is_empty()), "nothing was due for {slice:?}; take a higher rate");
         Ok(Soaked { slice, slices, samples, more: late.len() - opened.get() })
+    }
+
+    /// Measures digests a second under constant backlog, where each email opens another window, and the CPU of each process
+    /// in ms per digest.
+    async fn capacity(&self) -> Result<(f64, Vec<f64>)> {
+        let tidings = self.started().await?;
+        let next = async |n: usize| {
+            let mut accepted = tidings.sink.accepted();
+            accepted.wait_for(|sent| n < sent + IN_FLIGHT).await.context("the sink is gone")?;
+            open(&tidings, n).await
+        };
+        let feeding = stream::iter(0..).map(next).buffer_unordered(IN_FLIGHT).try_collect::<()>();
+        let measuring = async {
+            sleep(SETTLED).await;
+            let (since, before) = (Instant::now(), Sample::now(&tidings)?);
+            sleep(MEASURED).await;
+            let (seconds, after) = (since.elapsed().as_secs_f64(), Sample::now(&tidings)?);
+            ensure!(after.sent > before.sent, "nothing is sent");
+            Ok((count(after.sent - before.sent) / seconds, before.cpu_until(&after)))
+        };
+        let rate = tokio::select! {
+            rate = measuring => rate,
+            ended = feeding => ended.and_then(|()| anyhow::bail!("there are no more numbers")),
+        };
+        // Events left in the client would reach the next server, which has this server's port.
+        tidings.events.flush().await;
+        rate
+    }
+
+    async fn started(&self) -> Result<Tidings> {
+        let ledger = if self.postgres { Ledger::postgres(database().await?).await? } else { Ledger::sqlite().await? };
+        let mut tidings = Tidings::with(ledger, CADENCE, Duration::ZERO).await?;
+        tidings.start_worker()?;
+        Ok(tidings)
     }
 }
 
@@ -149,34 +185,6 @@ async fn open(tidings: &Tidings, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures digests a second under constant backlog, where each email opens another window, and the CPU of each process
-/// in ms per digest.
-async fn capacity() -> Result<(f64, [f64; 3])> {
-    let mut tidings = Tidings::start(CADENCE, Duration::ZERO).await?;
-    tidings.start_worker()?;
-    let next = async |n: usize| {
-        let mut accepted = tidings.sink.accepted();
-        accepted.wait_for(|sent| n < sent + IN_FLIGHT).await.context("the sink is gone")?;
-        open(&tidings, n).await
-    };
-    let feeding = stream::iter(0..).map(next).buffer_unordered(IN_FLIGHT).try_collect::<()>();
-    let measuring = async {
-        sleep(SETTLED).await;
-        let (since, before) = (Instant::now(), Sample::now(&tidings)?);
-        sleep(MEASURED).await;
-        let (seconds, after) = (since.elapsed().as_secs_f64(), Sample::now(&tidings)?);
-        ensure!(after.sent > before.sent, "nothing is sent");
-        Ok((count(after.sent - before.sent) / seconds, before.cpu_until(&after)))
-    };
-    let rate = tokio::select! {
-        rate = measuring => rate,
-        ended = feeding => ended.and_then(|()| anyhow::bail!("there are no more numbers")),
-    };
-    // Events left in the client would reach the next server, which has this server's port.
-    tidings.events.flush().await;
-    rate
-}
-
 /// A sample of the system at one moment.
 struct Sample {
     sent: usize,
@@ -185,7 +193,7 @@ struct Sample {
     /// MiB.
     server: f64,
     /// CPU time of each process so far.
-    cpu: [Duration; 3],
+    cpu: Vec<Duration>,
 }
 
 impl Sample {
@@ -195,8 +203,9 @@ impl Sample {
     }
 
     /// CPU of each process from this sample to a later one, in ms per digest.
-    fn cpu_until(&self, later: &Self) -> [f64; 3] {
-        array::from_fn(|n| per_digest(self.cpu[n], later.cpu[n], later.sent - self.sent))
+    fn cpu_until(&self, later: &Self) -> Vec<f64> {
+        let sent = later.sent - self.sent;
+        self.cpu.iter().zip(&later.cpu).map(|(before, after)| per_digest(*before, *after, sent)).collect()
     }
 }
 
@@ -235,8 +244,8 @@ struct Figures {
     an_hour: Figure,
     a_digest: Figure,
     server: Figure,
-    cpu: [Figure; 3],
-    cpu_at_capacity: [Figure; 3],
+    cpu: [Figure; 4],
+    cpu_at_capacity: [Figure; 4],
 }
 
 impl Figures {
@@ -305,7 +314,7 @@ impl Figures {
     }
 }
 
-fn push_each(figures: &mut [Figure; 3], values: [f64; 3]) {
+fn push_each(figures: &mut [Figure], values: Vec<f64>) {
     for (figure, value) in figures.iter_mut().zip(values) {
         figure.push(value);
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use temporalio_client::{WorkflowExecuteUpdateOptions, WorkflowListOptions};
 use tidings_harness::{
-    env::{self, event, key},
+    env::{event, key},
     wait::eventually,
 };
 use tidings_model::command::Order;
@@ -134,7 +134,7 @@ async fn measured(events: usize) -> Result<Measured> {
     let seconds = started.elapsed().as_secs_f64();
     let history = longest_history(&tidings).await?;
     let mails = *tidings.sink.accepted().borrow();
-    let kept = env::count(tidings.folder.path(), "SELECT COUNT(*) FROM events").await?;
+    let kept = tidings.ledger.count("SELECT COUNT(*) FROM events").await?;
     ensure!(mails == 1 && kept == i64::try_from(events)?, "{events} events: {mails} mails, {kept} in the ledger");
     Ok(Measured { events, seconds, memory: tidings.peak_memory()?, history })
 }

@@ -3,7 +3,6 @@
 use std::{
     env,
     ops::Range,
-    path::PathBuf,
     process::{self, Child, Command, Stdio},
     time::Duration,
 };
@@ -11,12 +10,11 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use tempfile::TempDir;
 use temporalio_client::{Client as Temporal, WorkflowHandle, WorkflowQueryOptions};
 use tidings::{recycle, registration, sdk};
 use tidings_client::{Client, Config};
 use tidings_harness::{
-    env::{activities, event, key, settings, sqlite},
+    env::{activities, event, key, settings},
     server::{DevServer, connect},
     wait::eventually,
 };
@@ -26,12 +24,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    ledger::{self, Ledger},
     process::{cpu, resident},
     sink::Sink,
 };
 
-/// The processes whose CPU is measured, in the order of [`Tidings::cpu`]. The last one is the bench.
-pub const PROCESSES: [&str; 3] = ["the worker", "the server", "client and sink"];
+/// The processes in the order of [`Tidings::cpu`]. Client and sink are in the bench's own.
+pub const PROCESSES: [&str; 4] = ["the worker", "the server", "client and sink", "the database"];
 
 /// Windows that open at the same time.
 const AT_ONCE: usize = 100;
@@ -49,8 +48,7 @@ pub struct Tidings {
     pub temporal: Temporal,
     pub events: Client,
     pub sink: Sink,
-    /// The folder of the ledger.
-    pub folder: TempDir,
+    pub ledger: Ledger,
     pub server: DevServer,
     cadence: String,
     spread: Duration,
@@ -60,7 +58,7 @@ pub struct Tidings {
 #[derive(Args)]
 pub struct Alone {
     address: String,
-    folder: PathBuf,
+    database: String,
     sink: String,
     cadence: String,
     /// Seconds.
@@ -68,18 +66,22 @@ pub struct Alone {
 }
 
 impl Tidings {
-    /// Starts everything except the worker.
+    /// Starts everything except the worker, with SQLite.
     pub async fn start(cadence: &str, spread: Duration) -> Result<Self> {
-        let (server, folder, sink) = (DevServer::start().await?, TempDir::new()?, Sink::start().await?);
-        sqlite(folder.path()).await?;
+        Self::with(Ledger::sqlite().await?, cadence, spread).await
+    }
+
+    /// Starts everything except the worker.
+    pub async fn with(ledger: Ledger, cadence: &str, spread: Duration) -> Result<Self> {
+        let (server, sink) = (DevServer::start().await?, Sink::start().await?);
         let temporal = server.client().await?;
         let events = Client::new(temporal.clone(), Config::default());
-        Ok(Self { worker: None, temporal, events, sink, folder, server, cadence: cadence.to_owned(), spread })
+        Ok(Self { worker: None, temporal, events, sink, ledger, server, cadence: cadence.to_owned(), spread })
     }
 
     pub fn start_worker(&mut self) -> Result<()> {
         let mut command = Command::new(env::current_exe()?);
-        command.args(["worker", &self.server.target()]).arg(self.folder.path());
+        command.args(["worker", &self.server.target(), &self.ledger.url()]);
         command.args([&self.sink.url, &self.cadence, &self.spread.as_secs().to_string()]);
         self.worker = Some(Process(command.stdin(Stdio::null()).spawn()?));
         Ok(())
@@ -105,9 +107,10 @@ impl Tidings {
         resident(self.server.pid()?, "VmRSS")
     }
 
-    /// The CPU time so far of each of the [`PROCESSES`].
-    pub fn cpu(&self) -> Result<[Duration; 3]> {
-        Ok([cpu(self.pid()?)?, cpu(self.server.pid()?)?, cpu(process::id())?])
+    /// The CPU time so far of each of the [`PROCESSES`]. SQLite has none of its own.
+    pub fn cpu(&self) -> Result<Vec<Duration>> {
+        let processes = [cpu(self.pid()?)?, cpu(self.server.pid()?)?, cpu(process::id())?];
+        Ok(processes.into_iter().chain(self.ledger.cpu()?).collect())
     }
 
     fn pid(&self) -> Result<u32> {
@@ -177,7 +180,7 @@ impl Alone {
         for digest in settings.digests.values_mut() {
             digest.spread = Some(Duration::from_secs(self.spread)).filter(|spread| !spread.is_zero());
         }
-        let activities = activities(sqlite(&self.folder).await?, &self.sink, settings)?;
+        let activities = activities(ledger::open(&self.database).await?, &self.sink, settings)?;
         let runtime = sdk::runtime()?;
         let options = registration::digests(names::TASK_QUEUE, activities)?;
         // Until it is killed.
