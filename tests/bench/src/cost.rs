@@ -70,7 +70,7 @@ impl Cost {
                 for (rule, ours, without, other) in [
                     ("the client's batches", &batched, "a signal for each event", &signalled),
                     ("plan, load and render local", &signalled, "load and render remote", &remote),
-                    ("a timer that is armed once", &remote, "armed anew by each event", &naive),
+                    ("a timer that is armed once", &remote, "armed again by each event", &naive),
                 ] {
                     let saved = beside(&ours[at], &other[at]).into_iter().filter(|(what, ..)| PAID_FOR.contains(what));
                     for (what, value, other) in saved {
