@@ -107,3 +107,36 @@ impl TemporalDeserializable for CarriedState {
         Ok(payloads.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
+
+    use super::*;
+
+    /// As the SDK writes the argument of the next run and reads its own.
+    fn handed_over(state: &CarriedState) -> (Payload, CarriedState) {
+        let (data, converter) = (SerializationContextData::None, PayloadConverter::default());
+        let context = SerializationContext::new(&data, &converter);
+        let payload = state.to_payload(&context).unwrap();
+        (payload.clone(), converter.from_payloads(&context, vec![payload]).unwrap())
+    }
+
+    #[test]
+    fn a_state_is_json_that_the_next_run_reads() {
+        let json = |payload: &Payload| (payload.metadata["encoding"].clone(), payload.data.clone());
+        let (payload, next) = handed_over(&CarriedState::new(&["comment"]).unwrap());
+        assert_eq!(json(&payload), (b"json/plain".to_vec(), br#"["comment"]"#.to_vec()));
+        assert_eq!(next.read(true), Ok(Some(vec!["comment".to_owned()])));
+        let (payload, first) = handed_over(&CarriedState::default());
+        assert_eq!(json(&payload), (b"json/plain".to_vec(), b"null".to_vec()));
+        assert_eq!(first.read::<Vec<String>>(false), Ok(None));
+    }
+
+    #[test]
+    fn only_the_argument_of_a_first_run_may_be_unreadable() {
+        let odd = CarriedState(br#"["a", 7]"#.to_vec());
+        assert_eq!(odd.read::<Vec<String>>(false), Ok(None));
+        assert_eq!(odd.read::<Vec<String>>(true), Err(UnreadableState { byte: 7, length: 8 }));
+    }
+}

@@ -334,6 +334,17 @@ mod tests {
     }
 
     #[test]
+    fn a_cancel_during_a_retry_keeps_the_message_from_being_sent_again() {
+        for cancel in [|state: &mut State| state.cancel(order()), |state: &mut State| state.cancelled = true] {
+            let mut state = state();
+            state.retry(retry());
+            cancel(&mut state);
+            state.retried(Retried::Queued);
+            assert_eq!(state.decide(), Decision::Close);
+        }
+    }
+
+    #[test]
     fn a_carried_state_reads_back_unchanged() {
         let mut state = state();
         state.attempted(deferred(&[MINUTE]), at(0));

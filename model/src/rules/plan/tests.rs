@@ -234,6 +234,7 @@ fn each_event_moves_a_sliding_deadline_up_to_max() {
         // Not the cadence of today's configuration, but that of the window.
         before = plan(&settings("daily 08:00"), &facts(), &asked, Vec::new(), at(OPENED_AT));
         assert_eq!(before.why, why);
+        assert!(why.ends_with(&format!("-> {}", before.due_at)), "{before:?}");
     }
 }
 

@@ -113,6 +113,7 @@ fn a_sliding_deadline_never_passes_that_of_returned_events() {
     let sliding = settings("sliding 5m max 12h");
     let first = planned(&sliding, &facts(), &input(Some("2026-10-25T01:58:00Z")));
     assert_eq!(first.due_at, at("2026-10-25T02:00:00Z"));
+    assert_eq!(first.slide.unwrap().until, first.due_at);
     let mut again = PlanInput { before: Some(first), ..input(Some("2026-10-25T01:58:00Z")) };
     again.signs.last_at = at("2026-10-25T01:59:00Z");
     assert_eq!(planned(&sliding, &facts(), &again).due_at, at("2026-10-25T02:00:00Z"));

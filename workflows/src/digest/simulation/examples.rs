@@ -16,7 +16,7 @@ use crate::digest::{
     claim, commands,
     deadline::{deadline, planned, why},
     decide::{Decision, clear_finished_commands, decide},
-    plan, retract,
+    plan, render, retract,
 };
 
 #[test]
@@ -73,7 +73,9 @@ fn a_window_opens_at_the_start_of_its_run() {
     world.add(1, 0);
     world.add(2, 0);
     world.take(&Step::Act { lost: false, answer: Answer::Good });
-    assert_eq!(world.state.open.as_ref().unwrap().window.opened_at, world.now - 5.minutes());
+    let open = world.state.open.as_ref().unwrap();
+    assert_eq!(open.window.opened_at, world.now - 5.minutes());
+    assert_eq!(open.plan.as_ref().unwrap().known, [""; 0], "each run would hand them to the next");
     assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "planned once more");
 }
 
@@ -515,19 +517,36 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
 
 #[test]
 fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
-    world.take(&Step::Choose { signalled: true });
-    let asked = plan::begin(&mut world.state, world.now).unwrap();
-    let answer = world.plan(&asked);
-    let at = world.now + 5.hours();
-    commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
-    plan::apply(&mut world.state, &asked, answer, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Audit);
-    world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
-    assert_eq!(world.state.open.unwrap().plan.unwrap().revision, world.ledger.revision);
+    for model in [Model::default(), SLIDING] {
+        let mut world = World::new(model);
+        world.add(1, 0);
+        world.act(false, Answer::Good);
+        world.take(&Step::Choose { signalled: true });
+        let asked = plan::begin(&mut world.state, world.now).unwrap();
+        let answer = world.plan(&asked);
+        let at = world.now + 5.hours();
+        commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
+        plan::apply(&mut world.state, &asked, answer, world.now);
+        assert_eq!(decide(&world.state, world.now), Decision::Audit);
+        world.act(false, Answer::Good);
+        assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
+        let plan = world.state.open.unwrap().plan.unwrap();
+        assert_eq!((plan.revision, plan.slide), (world.ledger.revision, None));
+        assert!(plan.why.starts_with("retimed by "), "{}", plan.why);
+    }
+}
+
+#[test]
+fn a_message_that_its_claim_stored_is_not_made_again() {
+    for rendered in [true, false] {
+        let mut world = World::new(Model::default());
+        world.add(1, 0);
+        world.act(false, Answer::Good);
+        let asked = claim::input(&world.state, world.now).unwrap();
+        let claimed = ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered };
+        claim::apply(&mut world.state, &asked, claimed, world.now);
+        assert_eq!(render::input(&world.state, world.now).unwrap().stored, rendered);
+    }
 }
 
 #[test]
