@@ -110,13 +110,16 @@ fn an_event_that_joins_brings_the_time_forward_and_never_back() {
 
 #[test]
 fn a_sliding_deadline_never_passes_that_of_returned_events() {
-    let sliding = settings("sliding 5m max 12h");
-    let first = planned(&sliding, &facts(), &input(Some("2026-10-25T01:58:00Z")));
-    assert_eq!(first.due_at, at("2026-10-25T02:00:00Z"));
-    assert_eq!(first.slide.unwrap().until, first.due_at);
-    let mut again = PlanInput { before: Some(first), ..input(Some("2026-10-25T01:58:00Z")) };
-    again.signs.last_at = at("2026-10-25T01:59:00Z");
-    assert_eq!(planned(&sliding, &facts(), &again).due_at, at("2026-10-25T02:00:00Z"));
+    let (sliding, limit) = (settings("sliding 5m max 12h"), at("2026-10-25T02:00:00Z"));
+    for (own_at, due_at) in
+        [("2026-10-25T01:50:00Z", "2026-10-25T01:55:00Z"), ("2026-10-25T01:58:00Z", "2026-10-25T02:00:00Z")]
+    {
+        let first = planned(&sliding, &facts(), &input(Some(own_at)));
+        assert_eq!((first.due_at, first.slide.unwrap().until), (at(due_at), limit));
+        let mut again = PlanInput { before: Some(first), ..input(Some(own_at)) };
+        again.signs.last_at = at("2026-10-25T01:59:00Z");
+        assert_eq!(planned(&sliding, &facts(), &again).due_at, limit);
+    }
 }
 
 #[test]
