@@ -244,8 +244,8 @@ struct Figures {
     an_hour: Figure,
     a_digest: Figure,
     server: Figure,
-    cpu: [Figure; 4],
-    cpu_at_capacity: [Figure; 4],
+    cpu: [Figure; PROCESSES.len()],
+    cpu_at_capacity: [Figure; PROCESSES.len()],
 }
 
 impl Figures {
