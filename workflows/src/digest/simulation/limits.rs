@@ -3,10 +3,7 @@
 use jiff::ToSpan;
 use tidings_model::{settings::OverLimit, step::Limited};
 
-use super::{
-    step::Answer,
-    world::{Model, World, order},
-};
+use super::world::{Model, World, order};
 use crate::digest::{
     commands,
     deadline::planned,
@@ -16,9 +13,7 @@ use crate::digest::{
 
 /// A window that is due in half an hour, and meets a limit for an hour from now.
 fn limited(over: OverLimit) -> World {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     let limit = Limited { until: world.now + 1.hours(), over, why: "throttled".into() };
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().limited = vec![limit];
     world

@@ -65,9 +65,7 @@ fn a_window_planned_during_a_pause_says_so_and_asks_rarely() {
 
 #[test]
 fn a_signal_shows_a_pause_at_once_and_a_resume_ends_it() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: None, signalled: true });
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
     world.act(false, Answer::Good);
@@ -84,9 +82,7 @@ fn a_signal_shows_a_pause_at_once_and_a_resume_ends_it() {
 
 #[test]
 fn a_resume_leaves_a_window_alone_that_is_not_due_yet() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     let waiting = decide(&world.state, world.now);
     world.take(&Step::Pause { minutes: Some(5), signalled: true });
     world.act(false, Answer::Good);
@@ -97,9 +93,7 @@ fn a_resume_leaves_a_window_alone_that_is_not_due_yet() {
 
 #[test]
 fn a_pause_with_an_end_ends_by_itself() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: Some(50), signalled: false });
     let end = world.now + 50.minutes();
     reach(&mut world, Decision::Render);

@@ -28,9 +28,7 @@ fn release(world: &mut World, spread: bool) -> Released {
 
 /// A held key whose window became due half an hour ago.
 fn overdue() -> World {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     hold(&mut world);
     world.take(&Step::Tick { minutes: 60 });
     world
@@ -73,9 +71,7 @@ fn a_flushed_key_is_not_spread() {
 #[test]
 fn only_an_overdue_window_of_a_held_key_is_spread() {
     for held in [true, false] {
-        let mut world = World::new(Model::default());
-        world.add(1, 0);
-        world.act(false, Answer::Good);
+        let mut world = World::collecting(Model::default());
         let waiting = next(&world);
         if held {
             hold(&mut world);
@@ -84,9 +80,7 @@ fn only_an_overdue_window_of_a_held_key_is_spread() {
         release(&mut world, true);
         assert_eq!(next(&world), waiting, "held: {held}");
     }
-    let mut due = World::new(Model::default());
-    due.add(1, 0);
-    due.act(false, Answer::Good);
+    let mut due = World::collecting(Model::default());
     due.take(&Step::Tick { minutes: 60 });
     assert!(!commands::release(&mut due.state, Release { order: order(), spread: true }, due.now).held);
     assert_eq!(next(&due), Decision::Claim);

@@ -212,9 +212,7 @@ fn a_reopened_digest_leaves_events_that_joined_their_window() {
 
 #[test]
 fn events_that_a_reopened_digest_returns_join_the_open_window() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(Model::default());
     world.take(&Step::Drop);
     world.settle();
     world.add(2, 0);

@@ -107,9 +107,7 @@ fn events_that_come_while_a_message_waits_make_one_digest() {
 
 #[test]
 fn the_plan_says_that_a_message_can_be_taken_back() {
-    let mut world = World::new(UNDOES);
-    world.add(1, 0);
-    world.act(false, Answer::Good);
+    let mut world = World::collecting(UNDOES);
     let step = "waits 2m, in which tidings digest drop takes it back";
     assert!(status(&world).why.ends_with(step), "{}", status(&world).why);
     assert_eq!(planned(&world.state).unwrap().why, step);

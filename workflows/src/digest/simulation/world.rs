@@ -93,6 +93,14 @@ impl World {
         }
     }
 
+    /// A window that event 1 opened, and that has its plan.
+    pub(super) fn collecting(cadence: Model) -> Self {
+        let mut world = Self::new(cadence);
+        world.add(1, 0);
+        world.act(false, Answer::Good);
+        world
+    }
+
     pub(super) fn take(&mut self, step: &Step) {
         match step {
             Step::Commit => self.commit(),
