@@ -20,6 +20,9 @@ pub(crate) struct Arrival {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     pub event: Event,
+    /// Bytes of the event as JSON. Counted once: a large window would count them all again with each step.
+    #[serde(skip)]
+    bytes: usize,
 }
 
 /// Unclaimed events in the order of arrival, each `event_id` once.
@@ -44,8 +47,9 @@ impl Pending {
         if !self.ids.insert(event.event_id.clone()) {
             return false;
         }
-        self.bytes += size(&event);
-        self.arrivals.push_back(Arrival { at, started_at, event });
+        let bytes = size(&event);
+        self.bytes += bytes;
+        self.arrivals.push_back(Arrival { at, started_at, event, bytes });
         true
     }
 
@@ -73,7 +77,7 @@ impl Pending {
         let mut bytes = 0;
         let fits = |arrival: &&Arrival| {
             let first = bytes == 0;
-            bytes += size(&arrival.event);
+            bytes += arrival.bytes;
             first || bytes <= PAGE_BYTES
         };
         let page = self.arrivals.iter().filter(covered).take(PAGE_EVENTS).take_while(fits);
@@ -102,7 +106,7 @@ impl Pending {
     pub fn page_len(&self, most: usize) -> usize {
         let mut bytes = 0;
         let fits = |arrival: &&Arrival| {
-            bytes += size(&arrival.event);
+            bytes += arrival.bytes;
             bytes <= PAGE_BYTES
         };
         let most = most.min(PAGE_EVENTS).min(self.len());
@@ -127,7 +131,7 @@ impl Pending {
     pub fn drop_head(&mut self, count: usize) {
         for arrival in self.arrivals.drain(..count.min(self.arrivals.len())) {
             self.ids.remove(&arrival.event.event_id);
-            self.bytes -= size(&arrival.event);
+            self.bytes -= arrival.bytes;
         }
     }
 
@@ -139,8 +143,9 @@ impl Pending {
     /// Removes the events with these ids.
     pub fn forget(&mut self, event_ids: &[String]) {
         let known: BTreeSet<_> = event_ids.iter().collect();
-        let kept = std::mem::take(&mut self.arrivals).into_iter().filter(|a| !known.contains(&a.event.event_id));
-        *self = kept.collect::<VecDeque<_>>().into();
+        self.arrivals.retain(|arrival| !known.contains(&arrival.event.event_id));
+        self.ids.retain(|id| !known.contains(id));
+        self.bytes = self.arrivals.iter().map(|arrival| arrival.bytes).sum();
     }
 }
 
@@ -149,9 +154,12 @@ fn size(event: &Event) -> usize {
 }
 
 impl From<VecDeque<Arrival>> for Pending {
-    fn from(arrivals: VecDeque<Arrival>) -> Self {
+    fn from(mut arrivals: VecDeque<Arrival>) -> Self {
         let ids = arrivals.iter().map(|arrival| arrival.event.event_id.clone()).collect();
-        let bytes = arrivals.iter().map(|arrival| size(&arrival.event)).sum();
+        for arrival in &mut arrivals {
+            arrival.bytes = size(&arrival.event);
+        }
+        let bytes = arrivals.iter().map(|arrival| arrival.bytes).sum();
         Self { arrivals, ids, bytes }
     }
 }
@@ -159,5 +167,36 @@ impl From<VecDeque<Arrival>> for Pending {
 impl From<Pending> for VecDeque<Arrival> {
     fn from(pending: Pending) -> Self {
         pending.arrivals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_events_that_are_left() {
+        let event = |number: usize| {
+            let event_id = "9".repeat(number + 1);
+            from_value(json!({"event_id": event_id, "category": "comment", "occurred_at": "2026-01-01T00:00:00Z"}))
+        };
+        let events: Vec<Event> = (0..6).map(|number| event(number).unwrap()).collect();
+        let bytes_of = |events: &[Event]| events.iter().map(size).sum::<usize>();
+        let mut pending = Pending::default();
+        for event in &events {
+            assert!(pending.push(event.clone(), Timestamp::UNIX_EPOCH, None));
+        }
+        assert!(!pending.push(events[0].clone(), Timestamp::UNIX_EPOCH, None));
+        assert_eq!(pending.bytes(), bytes_of(&events));
+        pending.drop_head(2);
+        assert_eq!(pending.bytes(), bytes_of(&events[2..]));
+        pending.forget(&[events[3].event_id.clone()]);
+        let left = [&events[2..3], &events[4..]].concat();
+        assert_eq!((pending.bytes(), pending.head(9)), (bytes_of(&left), left.clone()));
+        assert!(pending.push(events[3].clone(), Timestamp::UNIX_EPOCH, None));
+        let carried: Pending = serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap();
+        assert_eq!(carried, pending);
     }
 }
