@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use tidings_proto::v1;
 
 use crate::{
@@ -13,6 +12,8 @@ use crate::{
 };
 
 mod payload;
+
+pub use payload::Payload;
 
 /// The first instant of year 1, with which `google.protobuf.Timestamp` begins. jiff ends before it does.
 const FIRST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
@@ -42,8 +43,8 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
     /// The values that templates show: `title`, `url`, `excerpt` and anything else.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub payload: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Payload::is_empty")]
+    pub payload: Payload,
 }
 
 impl Event {
@@ -70,7 +71,7 @@ impl Event {
             occurred_at,
             counts: wire.counts,
             urgent: wire.urgent,
-            payload: payload::checked(wire.payload)?,
+            payload: Payload::from_wire(wire.payload)?,
         };
         Ok((key, event))
     }

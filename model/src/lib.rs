@@ -42,7 +42,7 @@ pub mod when;
 mod zone;
 
 pub use alert::Alert;
-pub use event::Event;
+pub use event::{Event, Payload};
 pub use host_name::is_host_name;
 pub use key::Key;
 pub use link::Link;

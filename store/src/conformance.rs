@@ -6,7 +6,9 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 
 pub use bench::{Bench, schema_url};
-pub use samples::{at, closed, end, ends, entry, event, events, key, message, recipient, shown, window, window_of};
+pub use samples::{
+    at, closed, end, ends, entry, event, events, key, message, recipient, shown, titled, window, window_of,
+};
 
 mod aside;
 mod attempts;

@@ -145,7 +145,7 @@ async fn away(store: &Sqlite) {
             occurred_at: at,
             counts: BTreeMap::new(),
             urgent: false,
-            payload: serde_json::Map::new(),
+            payload: tidings_model::Payload::default(),
         };
         let message = Message {
             id,

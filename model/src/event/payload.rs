@@ -1,17 +1,101 @@
-//! Conversion of a payload from `google.protobuf.Struct` to the JSON that the workflow keeps and templates see.
+//! The values of an event for templates.
+//!
+//! An event passes through many hands between its signal and its email: workflow state, inputs of activities, rows. Only the message
+//! looks into its payload, so all others carry the text.
+
+use std::borrow::Cow;
 
 use pbjson_types::{Struct, value::Kind};
-use serde_json::{Map, Number, Value};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, Unexpected},
+};
+use serde_json::{
+    Map, Number, Value,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::limits::{self, Invalid};
 
 /// The largest integer up to which every integer is an `f64` (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-pub(super) fn checked(payload: Option<Struct>) -> Result<Map<String, Value>, Invalid> {
-    let payload = object(payload.unwrap_or_default(), limits::PAYLOAD_DEPTH)?;
-    limits::bytes("payload", Value::Object(payload.clone()).to_string().len(), limits::PAYLOAD_BYTES)?;
-    Ok(payload)
+/// The values of an event for templates, as the text of a JSON object. Payloads with equal text are equal.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Payload(Box<RawValue>);
+
+impl Payload {
+    /// Checks the limits of a payload on the wire.
+    pub(super) fn from_wire(payload: Option<Struct>) -> Result<Self, Invalid> {
+        let payload = Self::from(object(payload.unwrap_or_default(), limits::PAYLOAD_DEPTH)?);
+        limits::bytes("payload", payload.text().len(), limits::PAYLOAD_BYTES)?;
+        Ok(payload)
+    }
+
+    /// The text of the JSON object.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// `true` for an object without fields.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text() == "{}"
+    }
+
+    /// The fields of the object.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
+        // The text is JSON, and nests less deeply than serde_json reads.
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+
+    /// The field `title`, if it is text.
+    #[must_use]
+    pub fn title(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        struct Titled<'a> {
+            #[serde(borrow)]
+            title: Cow<'a, str>,
+        }
+        serde_json::from_str(self.text()).ok().map(|Titled { title }| title)
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self::from(Map::new())
+    }
+}
+
+impl From<Map<String, Value>> for Payload {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self(to_raw_value(&fields).expect("values with names are a JSON object"))
+    }
+}
+
+impl FromIterator<(String, Value)> for Payload {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(fields: I) -> Self {
+        Self::from(Map::from_iter(fields))
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        if text.get().starts_with('{') {
+            return Ok(Self(text));
+        }
+        Err(D::Error::invalid_type(Unexpected::Other("a value of another kind"), &"a JSON object"))
+    }
 }
 
 fn object(fields: Struct, levels_left: usize) -> Result<Map<String, Value>, Invalid> {
@@ -56,7 +140,8 @@ mod tests {
     use super::*;
 
     fn through(payload: Value) -> Result<Value, Invalid> {
-        checked(Some(serde_json::from_value(payload).unwrap())).map(Value::Object)
+        let payload = Payload::from_wire(Some(serde_json::from_value(payload).unwrap()))?;
+        Ok(Value::Object(payload.fields()))
     }
 
     #[test]
@@ -68,7 +153,28 @@ mod tests {
     #[test]
     fn a_number_that_is_not_finite_is_refused() {
         let nan = Struct { fields: [("x".to_owned(), f64::NAN.into())].into() };
-        assert!(checked(Some(nan)).unwrap_err().to_string().contains("not finite"));
+        assert!(Payload::from_wire(Some(nan)).unwrap_err().to_string().contains("not finite"));
+    }
+
+    #[test]
+    fn a_payload_is_carried_as_its_text() {
+        let text = r#"{"title":"A \"b\"","n":1.50,"list":[{}]}"#;
+        let payload: Payload = serde_json::from_str(text).unwrap();
+        assert_eq!((payload.text(), serde_json::to_string(&payload).unwrap().as_str()), (text, text));
+        assert_eq!(Value::Object(payload.fields()), json!({"title": "A \"b\"", "n": 1.5, "list": [{}]}));
+        assert!(!payload.is_empty() && Payload::default().is_empty());
+        assert_eq!(serde_json::from_value::<Payload>(json!({"title": 1})).unwrap().text(), r#"{"title":1}"#);
+        let error = serde_json::from_str::<Payload>("[1]").unwrap_err().to_string();
+        assert!(error.contains("expected a JSON object"), "{error}");
+    }
+
+    #[test]
+    fn a_title_is_a_text_of_that_name() {
+        let title = |text: &str| serde_json::from_str::<Payload>(text).unwrap().title().map(Cow::into_owned);
+        assert_eq!(title(r#"{"n":1,"title":"a \u00fc"}"#).as_deref(), Some("a ü"));
+        for without in [r#"{"title":1}"#, r#"{"title":null}"#, r#"{"name":{"title":"a"}}"#, "{}"] {
+            assert_eq!(title(without), None, "{without}");
+        }
     }
 
     #[test]

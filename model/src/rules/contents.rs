@@ -6,10 +6,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::{
-    Event,
+    Event, Payload,
     records::{Contents, Group, Item, Shown},
 };
 
@@ -43,27 +42,35 @@ pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Co
     }
 }
 
+/// One of the latest events of a group.
+#[derive(Clone, Copy)]
+pub struct RecentEvent<'a> {
+    pub at: Timestamp,
+    /// May be empty.
+    pub actor: &'a str,
+    pub payload: &'a Payload,
+}
+
 /// Folds the recent events of a group, the latest first, into at most `most` items. Events with equal title and actor are one item,
 /// at the place of the latest of them.
 #[must_use]
-pub fn items(recent: impl IntoIterator<Item = Item>, most: u32) -> Vec<Item> {
-    let mut items: Vec<Item> = Vec::new();
+pub fn items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<Item> {
+    let mut folded: Vec<(_, RecentEvent<'_>, u64)> = Vec::new();
     for event in recent {
-        match items.iter_mut().find(|item| says_the_same(item, &event)) {
-            Some(item) => item.count += event.count,
-            None => items.push(event),
+        let title = event.payload.title();
+        match folded.iter_mut().find(|(of, latest, _)| latest.actor == event.actor && *of == title) {
+            Some((_, _, count)) => *count += 1,
+            None => folded.push((title, event, 1)),
         }
     }
-    items.truncate(most as usize);
-    items
+    let shown = folded.into_iter().take(most as usize);
+    shown.map(|(_, latest, count)| latest.item(count)).collect()
 }
 
-fn says_the_same(one: &Item, other: &Item) -> bool {
-    one.actor == other.actor && title(one) == title(other)
-}
-
-fn title(item: &Item) -> Option<&str> {
-    item.payload.get("title").and_then(Value::as_str)
+impl RecentEvent<'_> {
+    fn item(self, count: u64) -> Item {
+        Item { count, at: self.at, actor: self.actor.to_owned(), payload: self.payload.fields() }
+    }
 }
 
 /// The events of a group.
@@ -106,14 +113,14 @@ impl<'a> Line<'a> {
             last_at: milliseconds(latest.occurred_at),
             actor_count,
             actors: actors.into_iter().take(ACTORS).map(|(_, actor)| actor.to_owned()).collect(),
-            latest: items(self.events.into_iter().take(RECENT_EVENTS as usize).map(item), shown.items),
+            latest: items(self.events.into_iter().take(RECENT_EVENTS as usize).map(recent), shown.items),
         })
     }
 }
 
-fn item(event: &Event) -> Item {
+fn recent(event: &Event) -> RecentEvent<'_> {
     let Event { occurred_at, actor, payload, .. } = event;
-    Item { count: 1, at: milliseconds(*occurred_at), actor: actor.clone(), payload: payload.clone() }
+    RecentEvent { at: milliseconds(*occurred_at), actor, payload }
 }
 
 /// Sums of counts by name.

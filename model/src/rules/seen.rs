@@ -89,7 +89,7 @@ mod tests {
             occurred_at: jiff::Timestamp::UNIX_EPOCH,
             counts: [].into(),
             urgent: false,
-            payload: serde_json::Map::new(),
+            payload: crate::Payload::default(),
         }
     }
 

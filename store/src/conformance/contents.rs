@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tidings_model::{
-    Event,
+    Event, Payload,
     records::{Contents, Group, Item, Shown},
     rules::contents::RECENT_EVENTS,
     settings::{CategorySettings, Section},
 };
 
-use super::{Bench, at, event, shown, window};
+use super::{Bench, at, event, shown, titled, window};
 
 async fn contents(bench: &Bench, events: &[Event], max_groups: u32) -> Contents {
     bench.claim(&window(0), events, at(1)).await;
@@ -84,10 +84,10 @@ async fn bench_line(bench: &Bench, events: &[Event]) -> Group {
 }
 
 pub async fn a_line_shows_its_latest_events_and_folds_those_that_say_the_same(bench: &Bench) {
-    let says = |id: &str, actor: &str, title: serde_json::Value, seconds| {
-        let mut event = Event { actor: actor.into(), ..on(id, "d1", seconds) };
-        event.payload.insert("title".into(), title);
-        event
+    let says = |id: &str, actor: &str, title: serde_json::Value, seconds| Event {
+        actor: actor.into(),
+        payload: titled(title),
+        ..on(id, "d1", seconds)
     };
     let events = [
         says("a", "Ann", json!("Fix \0"), 1),
@@ -114,7 +114,7 @@ pub async fn a_line_shows_its_latest_events_and_folds_those_that_say_the_same(be
 
 pub async fn an_item_folds_no_more_than_the_recent_events(bench: &Bench) {
     let events: Vec<_> = (0..i64::from(RECENT_EVENTS) + 5).map(|n| on(&format!("e{n}"), "d1", n)).collect();
-    let same = events.into_iter().map(|event| Event { payload: [].into_iter().collect(), ..event });
+    let same = events.into_iter().map(|event| Event { payload: Payload::default(), ..event });
     let line = bench_line(bench, &same.collect::<Vec<_>>()).await;
     assert_eq!((line.count, line.latest.len()), (25, 1));
     assert_eq!((line.latest[0].count, line.latest[0].at), (RECENT_EVENTS.into(), at(24)));
@@ -164,7 +164,7 @@ pub async fn a_payload_comes_back_as_it_was(bench: &Bench) {
         "": {"nested": [1, -0.5, 1e300, 12_345_678_901_234_i64, true, null, {"\0": "<b>"}]},
     });
     let serde_json::Value::Object(payload) = payload else { unreachable!() };
-    let event = Event { payload: payload.clone(), ..event("e1") };
+    let event = Event { payload: payload.clone().into(), ..event("e1") };
     assert_eq!(contents(bench, &[event], 50).await.lines[0].latest[0].payload, payload);
 }
 

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use proptest::{collection::vec, prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::json;
 use tidings_model::{
-    Event, Retract,
+    Event, Payload, Retract,
     attempt::AttemptClass,
     records::{DigestState, Message, MessageState, RenderedClaim, Shown},
     rules::contents::contents,
@@ -130,10 +130,9 @@ fn any_event() -> impl Strategy<Value = Event> {
     let at = (-2_000..2_000_i64).prop_map(|micros| at(0) + SignedDuration::from_micros(micros));
     (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, (title, any::<f64>())).prop_map(
         |((category, entity_type, entity_id), actor, occurred_at, counts, (title, number))| {
-            let mut event = Event { category, entity_type, entity_id, actor, occurred_at, counts, ..event("") };
-            event.payload.insert("title".into(), title);
-            event.payload.insert("nested".into(), json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"}));
-            event
+            let nested = json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"});
+            let payload = Payload::from_iter([("title".to_owned(), title), ("nested".to_owned(), nested)]);
+            Event { category, entity_type, entity_id, actor, occurred_at, counts, payload, ..event("") }
         },
     )
 }

@@ -12,7 +12,7 @@ use tidings_model::{
     step::{DeadLetter, DeadLettersInput, Outcome, Planned, Window},
 };
 
-use super::{Bench, at, closed, ends, entry, events, key, message, recipient, window_of};
+use super::{Bench, at, closed, ends, entry, events, key, message, recipient, titled, window_of};
 
 pub fn ann() -> PersonId {
     PersonId { tenant: "acme".into(), user: "ann".into() }
@@ -125,7 +125,7 @@ async fn about(bench: &Bench, key: &Key, address: &str, mark: &str) {
         for event in &mut events {
             event.actor = format!("actor {mark}");
             event.entity_id = format!("entity {mark}");
-            event.payload.insert("title".into(), format!("payload {mark}").into());
+            event.payload = titled(format!("payload {mark}").into());
         }
         events
     };

@@ -1,10 +1,9 @@
 //! Both stores tell the same of the same events.
 
 use proptest::{prelude::*, sample::select, strategy::ValueTree, test_runner::TestRunner};
-use serde_json::{Map, Value};
 use tidings_model::Event;
 
-use super::{Bench, at, shown, window_of};
+use super::{Bench, at, shown, titled, window_of};
 
 const CASES: u32 = 60;
 
@@ -23,7 +22,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         occurred_at: at(seconds),
         counts,
         urgent: false,
-        payload: Map::from_iter([("title".into(), Value::from(title))]),
+        payload: titled(title.into()),
     });
     prop::collection::vec(event, 0..60)
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tidings_model::{
-    Event, Key,
+    Event, Key, Payload,
     attempt::{AttemptClass, Phase},
     records::{AttemptEnd, AuditEntry, Message, Origin, Recipient, Shown},
     settings::{CategorySettings, StreamName},
@@ -45,8 +45,12 @@ pub fn event(id: &str) -> Event {
         occurred_at: at(0),
         counts: BTreeMap::new(),
         urgent: false,
-        payload: Map::from_iter([("title".into(), Value::from(id))]),
+        payload: titled(id.into()),
     }
+}
+
+pub fn titled(title: Value) -> Payload {
+    Payload::from_iter([("title".to_owned(), title)])
 }
 
 pub fn events(ids: &[&str]) -> Vec<Event> {

@@ -6,11 +6,11 @@ use super::{Sql, json, number};
 use crate::Result;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use sqlx::query_as;
 use std::collections::BTreeMap;
-use tidings_model::records::{Contents, Group, Item, Shown};
-use tidings_model::rules::contents::{RECENT_EVENTS, items};
+use tidings_model::Payload;
+use tidings_model::records::{Contents, Group, Shown};
+use tidings_model::rules::contents::{RECENT_EVENTS, RecentEvent, items};
 use uuid::Uuid;
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
@@ -186,23 +186,24 @@ pub struct LineRow {
     counts: Json<BTreeMap<String, i64>>,
     actor_count: u64,
     actors: Json<Vec<String>>,
-    recent: Json<Vec<RecentEvent>>,
+    recent: Json<Vec<RecentRow>>,
 }
 }
 
 /// An event in [`LineRow::recent`].
 #[derive(Deserialize)]
-pub struct RecentEvent {
+pub struct RecentRow {
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
     at: Timestamp,
     actor: String,
-    payload: Map<String, Value>,
+    payload: Payload,
 }
 
 impl LineRow {
     fn group(self, shown: Shown<'_>) -> Group {
-        let recent = self.recent.0.into_iter();
-        let recent = recent.map(|RecentEvent { at, actor, payload }| Item { count: 1, at, actor, payload });
+        let recent = self.recent.0.iter();
+        let recent = recent.map(|RecentRow { at, actor, payload }| RecentEvent { at: *at, actor, payload });
+        let latest = items(recent, shown.items);
         Group {
             section: shown.section(&self.category),
             category: self.category,
@@ -214,7 +215,7 @@ impl LineRow {
             last_at: self.last_at,
             actor_count: self.actor_count,
             actors: self.actors.0,
-            latest: items(recent, shown.items),
+            latest,
         }
     }
 }

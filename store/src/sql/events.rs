@@ -174,7 +174,7 @@ pub struct EventRow<'a> {
     occurred_at: i64,
     counts: String,
     urgent: bool,
-    payload: String,
+    payload: &'a str,
 }
 
 impl<'a> EventRow<'a> {
@@ -188,7 +188,7 @@ impl<'a> EventRow<'a> {
             occurred_at: event.occurred_at.as_millisecond(),
             counts: json(&event.counts)?,
             urgent: event.urgent,
-            payload: json(&event.payload)?,
+            payload: event.payload.text(),
         })
     }
 }

@@ -6,11 +6,10 @@ use super::dialect::Dialect;
 use super::digest::LockedDigest;
 use crate::Result;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::step::{Returned, Window};
-use tidings_model::{Event, Key};
+use tidings_model::{Event, Key, Payload};
 use uuid::Uuid;
 
 /// `$4` digest, `$5` also if the digest has no other event.
@@ -80,7 +79,7 @@ pub struct ReturnedEventRow {
     occurred_at: Timestamp,
     counts: Json<BTreeMap<String, i64>>,
     urgent: bool,
-    payload: Json<Map<String, Value>>,
+    payload: Json<Payload>,
 }
 }
 

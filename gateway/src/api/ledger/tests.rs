@@ -43,7 +43,7 @@ async fn ledger() -> Env {
                 occurred_at: AT,
                 counts: std::collections::BTreeMap::new(),
                 urgent: false,
-                payload: serde_json::Map::new(),
+                payload: tidings_model::Payload::default(),
             };
             env.store.stash(&window, &[event], None, opened_at).await.unwrap();
         }

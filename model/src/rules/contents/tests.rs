@@ -20,12 +20,12 @@ fn on(id: &str, entity_id: &str, milliseconds: i64) -> Event {
         occurred_at: at(milliseconds),
         counts: BTreeMap::new(),
         urgent: false,
-        payload: serde_json::Map::new(),
+        payload: Payload::default(),
     }
 }
 
 fn by(id: &str, actor: &str, title: &str, milliseconds: i64) -> Event {
-    let payload = serde_json::Map::from_iter([("title".to_owned(), json!(title))]);
+    let payload = Payload::from_iter([("title".to_owned(), json!(title))]);
     Event { actor: actor.to_owned(), payload, ..on(id, "plans", milliseconds) }
 }
 

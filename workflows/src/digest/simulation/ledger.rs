@@ -166,7 +166,7 @@ pub(super) fn event(id: &str) -> Event {
         occurred_at: Timestamp::from_second(number).unwrap(),
         counts: BTreeMap::new(),
         urgent: false,
-        payload: serde_json::Map::new(),
+        payload: tidings_model::Payload::default(),
     }
 }
 pub(super) fn ids(events: &[Event]) -> Vec<String> {
