@@ -20,7 +20,7 @@ use crate::limits::{self, Invalid};
 /// The largest integer up to which every integer is an `f64` (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The values of an event for templates, as the text of a JSON object. Payloads with equal text are equal.
+/// The values of an event for templates, as the text of a JSON object. Payloads with equal fields are equal.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Payload(Box<RawValue>);
@@ -66,7 +66,7 @@ impl Payload {
 
 impl PartialEq for Payload {
     fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text()
+        self.text() == other.text() || self.fields() == other.fields()
     }
 }
 
@@ -163,6 +163,8 @@ mod tests {
         assert_eq!((payload.text(), serde_json::to_string(&payload).unwrap().as_str()), (text, text));
         assert_eq!(Value::Object(payload.fields()), json!({"title": "A \"b\"", "n": 1.5, "list": [{}]}));
         assert!(!payload.is_empty() && Payload::default().is_empty());
+        let same = r#"{"list": [{}], "n": 1.5, "title": "A \"b\""}"#;
+        assert_eq!((serde_json::from_str::<Payload>(same).unwrap(), payload == Payload::default()), (payload, false));
         assert_eq!(serde_json::from_value::<Payload>(json!({"title": 1})).unwrap().text(), r#"{"title":1}"#);
         let error = serde_json::from_str::<Payload>("[1]").unwrap_err().to_string();
         assert!(error.contains("expected a JSON object"), "{error}");
