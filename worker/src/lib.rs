@@ -18,6 +18,12 @@ mod signals;
 mod storage;
 mod worker;
 
+use mimalloc::MiMalloc;
+
 pub use commands::emit;
 pub use config::Config;
 pub use worker::{recycle, registration, retention_schedule, run, sdk};
+
+/// A worker allocates for each digest on several threads, and frees on others.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
