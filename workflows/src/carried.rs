@@ -110,7 +110,12 @@ impl TemporalDeserializable for CarriedState {
 
 #[cfg(test)]
 mod tests {
-    use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
+    use jiff::Timestamp;
+    use serde_json::{from_value, json};
+    use temporalio_common::{
+        data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData},
+        protos::temporal::api::common::v1::Payloads,
+    };
 
     use super::*;
 
@@ -138,5 +143,38 @@ mod tests {
         let odd = CarriedState(br#"["a", 7]"#.to_vec());
         assert_eq!(odd.read::<Vec<String>>(false), Ok(None));
         assert_eq!(odd.read::<Vec<String>>(true), Err(UnreadableState { byte: 7, length: 8 }));
+    }
+
+    #[test]
+    fn the_input_of_a_run_is_what_the_previous_run_handed_over() {
+        let event: Event = from_value(json!({
+            "event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"
+        }))
+        .unwrap();
+        let retract = Retract::Event("e2".into());
+        let mut state = State::new(None, "first".into());
+        assert!(state.pending.push(event.clone(), Timestamp::UNIX_EPOCH, None));
+        state.retracts.insert(retract.clone());
+        let (payload, _) = handed_over(&CarriedState::new(&state).unwrap());
+
+        let input = RunInput::from_started_event(started("previous", payload.clone())).unwrap();
+        assert_eq!((input.events, input.retracts, input.runs), (vec![event], vec![retract], vec![]));
+
+        let cut = Payload { data: payload.data[..9].to_vec(), ..payload };
+        let unreadable = RunInput::from_started_event(started("previous", cut.clone())).unwrap_err();
+        assert_eq!(unreadable, UnreadableState { byte: 9, length: 9 });
+        let first = RunInput::from_started_event(started("", cut)).unwrap();
+        assert_eq!((first.events, first.retracts, first.runs), (vec![], vec![], vec![]));
+    }
+
+    fn started(previous: &str, argument: Payload) -> Started {
+        let input = Some(Payloads { payloads: vec![argument] });
+        Started { continued_execution_run_id: previous.to_owned(), input, ..Started::default() }
+    }
+
+    #[test]
+    #[should_panic = "the state of the previous run cannot be read, byte 7 of 8"]
+    fn an_unreadable_state_fails_the_task() {
+        UnreadableState { byte: 7, length: 8 }.fail_task();
     }
 }

@@ -91,18 +91,49 @@ impl TemporalSerializable for Inbound {
 mod tests {
     use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
 
+    use tidings_model::decode::BatchPayload;
+
     use super::*;
 
     #[test]
     fn a_signal_of_any_payloads_is_taken_in_and_given_back() {
-        let odd = Payload { data: vec![0xff; 9], ..Payload::default() };
         let batch = Payload { data: br#"{"events":[]}"#.to_vec(), ..Payload::default() };
-        for payloads in [vec![], vec![batch.clone()], vec![odd.clone()], vec![odd, batch]] {
+        for payloads in [vec![], vec![batch.clone()], vec![odd()], vec![odd(), batch]] {
             let converter = PayloadConverter::default();
             let data = SerializationContextData::None;
             let context = SerializationContext::new(&data, &converter);
             let inbound: Inbound = converter.from_payloads(&context, payloads.clone()).unwrap();
             assert_eq!(converter.to_payloads(&context, &inbound).unwrap(), payloads);
         }
+    }
+
+    #[test]
+    fn a_signal_is_decoded_by_its_metadata_and_measured() {
+        let event = r#"{"tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e1", "category": "comment",
+            "occurred_at": "2026-01-31T08:00:00Z"}"#;
+        let batch = BatchPayload::new([event], []);
+        let (good, odd) = (Payload { metadata: batch.metadata.into(), data: batch.data, ..Payload::default() }, odd());
+        let bytes = good.data.len() + 9;
+        let inbound = Inbound::from(vec![good, odd]);
+        assert_eq!(inbound.bytes(), bytes);
+
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        let decoded = inbound.for_key(&key, 7);
+        let ids: Vec<_> = decoded.events.iter().map(|event| event.event_id.as_str()).collect();
+        assert_eq!((ids, numbered(&decoded.dead_letters)), (vec!["e1"], vec![(7, "binary/odd", 9)]));
+
+        let refused = inbound.refuse("no key", 3);
+        let size = u64::try_from(bytes - 9).unwrap();
+        assert_eq!(numbered(&refused), [(3, "json/protobuf", size), (4, "binary/odd", 9)]);
+        assert!(refused.iter().all(|letter| letter.reason == "no key"));
+    }
+
+    fn odd() -> Payload {
+        let metadata = [("encoding".to_owned(), b"binary/odd".to_vec())].into();
+        Payload { metadata, data: vec![0xff; 9], ..Payload::default() }
+    }
+
+    fn numbered(letters: &[DeadLetter]) -> Vec<(u64, &str, u64)> {
+        letters.iter().map(|letter| (letter.seq, letter.encoding.as_str(), letter.size)).collect()
     }
 }
