@@ -90,7 +90,6 @@ impl TemporalSerializable for Inbound {
 #[cfg(test)]
 mod tests {
     use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
-
     use tidings_model::decode::BatchPayload;
 
     use super::*;
@@ -112,10 +111,10 @@ mod tests {
         let event = r#"{"tenant": "acme", "digest": "activity", "user": "ann", "event_id": "e1", "category": "comment",
             "occurred_at": "2026-01-31T08:00:00Z"}"#;
         let batch = BatchPayload::new([event], []);
-        let (good, odd) = (Payload { metadata: batch.metadata.into(), data: batch.data, ..Payload::default() }, odd());
-        let bytes = good.data.len() + 9;
-        let inbound = Inbound::from(vec![good, odd]);
-        assert_eq!(inbound.bytes(), bytes);
+        let length = batch.data.len();
+        let good = Payload { metadata: batch.metadata.into(), data: batch.data, ..Payload::default() };
+        let inbound = Inbound::from(vec![good, odd()]);
+        assert_eq!(inbound.bytes(), length + 9);
 
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         let decoded = inbound.for_key(&key, 7);
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!((ids, numbered(&decoded.dead_letters)), (vec!["e1"], vec![(7, "binary/odd", 9)]));
 
         let refused = inbound.refuse("no key", 3);
-        let size = u64::try_from(bytes - 9).unwrap();
+        let size = u64::try_from(length).unwrap();
         assert_eq!(numbered(&refused), [(3, "json/protobuf", size), (4, "binary/odd", 9)]);
         assert!(refused.iter().all(|letter| letter.reason == "no key"));
     }
