@@ -4,8 +4,10 @@
 
 use proptest::prelude::*;
 
+mod answers;
 mod counts;
 mod examples;
+mod flushes;
 mod ledger;
 mod limits;
 mod pauses;

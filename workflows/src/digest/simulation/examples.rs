@@ -16,7 +16,9 @@ use crate::digest::{
     claim, commands,
     deadline::{deadline, planned, why},
     decide::{Decision, clear_finished_commands, decide},
-    plan, render, retract,
+    plan, render,
+    requests::Preferences,
+    retract,
 };
 
 #[test]
@@ -239,6 +241,35 @@ fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
 }
 
 #[test]
+fn the_ledger_gets_the_number_of_events_that_filled_the_window() {
+    let mut world = World::collecting(Model { max_events: Some(2), ..Model::default() });
+    assert_eq!(planned(&world.state).unwrap().why, "");
+    world.add(2, 0);
+    world.act(false, Answer::Good);
+    assert_eq!(planned(&world.state).unwrap().why, "full with 2 events");
+}
+
+#[test]
+fn a_wish_for_another_plan_ends_with_the_window_and_with_a_cancel() {
+    let mut idle = World::new(Model::default());
+    commands::facts_changed(&mut idle.state, idle.now);
+    assert_eq!(idle.state.preferences, Preferences::Current, "nothing is planned anew");
+    for cancelled in [false, true] {
+        let mut world = World::collecting(Model::default());
+        commands::retime(&mut world.state, Retime { order: order(), at: None }, world.now);
+        commands::facts_changed(&mut world.state, world.now);
+        clear_finished_commands(&mut world.state, world.now);
+        assert_eq!((world.state.retiming.is_some(), world.state.preferences), (true, Preferences::Changed));
+        world.state.cancelled = cancelled;
+        if !cancelled {
+            world.state.close_window(1);
+        }
+        clear_finished_commands(&mut world.state, world.now);
+        assert_eq!((world.state.retiming.clone(), world.state.preferences), (None, Preferences::Current));
+    }
+}
+
+#[test]
 fn an_idle_run_lingers_and_then_ends() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
@@ -262,34 +293,10 @@ fn an_instant_cadence_makes_one_mail_per_event() {
 }
 
 #[test]
-fn a_flush_takes_all_that_is_pending_also_under_an_instant_cadence() {
-    let mut world = World::new(EVERY_EVENT);
-    for id in 0..20 {
-        world.add(id, 0);
-    }
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 20);
-    world.settle();
-    assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [20]);
-}
-
-#[test]
-fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
-    let mut world = World::collecting(Model::default());
-    world.take(&Step::Retract { id: 1, entity: false });
-    world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
-    world.act(true, Answer::Good);
-    world.add(2, 0);
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
-    let now = world.now;
-    world.settle();
-    assert_eq!((world.now, world.ledger.mails.len()), (now, 1));
-    world.check();
-}
-
-#[test]
 fn the_status_includes_a_slide_and_a_pause() {
     let mut world = World::collecting(SLIDING);
+    world.state.open.as_mut().unwrap().why = "planned".to_owned();
+    assert_eq!(why(&world.state), "planned", "the first event is in the plan");
     world.take(&Step::Tick { minutes: 5 });
     world.add(2, 0);
     let slid = world.now.checked_add(10.minutes()).unwrap();
@@ -299,6 +306,9 @@ fn the_status_includes_a_slide_and_a_pause() {
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(until);
     assert_eq!(deadline(&world.state), Some(until));
     assert!(why(&world.state).ends_with(&format!("; paused until {until}")), "{}", why(&world.state));
+    let due_at = world.state.open.as_ref().unwrap().window.due_at;
+    world.state.open.as_mut().unwrap().plan.as_mut().unwrap().paused_until = Some(due_at);
+    assert!(!why(&world.state).contains("paused"), "a pause until the deadline moves nothing: {}", why(&world.state));
 }
 
 #[test]
