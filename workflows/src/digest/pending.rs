@@ -176,13 +176,76 @@ mod tests {
 
     use super::*;
 
+    /// An event of so many bytes as JSON.
+    fn event(id: usize, bytes: usize) -> Event {
+        let made = |fill: usize| -> Event {
+            from_value(json!({"event_id": id.to_string(), "category": "comment", "occurred_at": "2026-01-01T00:00:00Z",
+                              "payload": {"fill": "x".repeat(fill)}}))
+            .unwrap()
+        };
+        let event = made(bytes - size(&made(0)));
+        assert_eq!(size(&event), bytes);
+        event
+    }
+
+    /// Events of these sizes. The one with id `n` arrived in second `n`.
+    fn pending(bytes: impl IntoIterator<Item = usize>) -> Pending {
+        let mut pending = Pending::default();
+        for (id, bytes) in bytes.into_iter().enumerate() {
+            pending.push(event(id, bytes), second(id), None);
+        }
+        pending
+    }
+
+    fn second(n: usize) -> Timestamp {
+        Timestamp::from_second(i64::try_from(n).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_page_is_bounded_and_has_at_least_one_event() {
+        const HALF: usize = 128 * 1024;
+        let small = 200;
+        for (sizes, page) in [
+            (vec![], 0),
+            (vec![small; 500], 500),
+            (vec![small; 501], 500),
+            (vec![HALF, HALF], 2),
+            (vec![HALF, HALF + 1], 1),
+            (vec![HALF, HALF, small], 2),
+            (vec![3 * HALF], 1),
+            (vec![3 * HALF, small], 1),
+        ] {
+            let (count, bytes): (usize, usize) = (sizes.len(), sizes.iter().sum());
+            let pending = pending(sizes);
+            assert_eq!(pending.page_len(usize::MAX), page, "{count} events, {bytes} bytes");
+            assert_eq!(pending.page_len(1), page.min(1));
+            assert_eq!(pending.overflows(), count > 500 || bytes > 2 * HALF, "{count} events, {bytes} bytes");
+            let all: Vec<_> = (0..count).map(|id| Retract::Event(id.to_string())).collect();
+            assert_eq!(pending.covered_by(&all), pending.head(page));
+        }
+        let pending = pending([small; 3]);
+        assert_eq!(pending.covered_by(&[Retract::Event("1".into())]), [event(1, small)]);
+        assert_eq!((pending.page_len(0), pending.page_len(2)), (0, 2));
+    }
+
+    #[test]
+    fn events_are_found_by_their_place() {
+        let mut pending = pending([200; 501]);
+        assert_eq!(pending.event_ids_after(499), ["499", "500"]);
+        assert_eq!(pending.event_ids_after(0).len(), 500);
+        assert_eq!((pending.arrived_at(2), pending.arrived_at(501)), (Some(second(2)), None));
+        let ids = ["1", "2", "600"].map(str::to_owned);
+        assert_eq!([0, 1, 2, 3].map(|count| pending.count_in_head(count, &ids)), [0, 0, 1, 2]);
+        assert_eq!(pending.urgent_at(usize::MAX), None);
+        pending.push(Event { urgent: true, ..event(600, 200) }, second(600), Some(second(550)));
+        assert_eq!((pending.urgent_at(501), pending.urgent_at(502)), (None, Some(second(600))));
+        assert_eq!(pending.last().map(Arrival::opens_at), Some(second(550)));
+        assert_eq!((pending.len(), pending.is_empty(), Pending::default().is_empty()), (502, false, true));
+    }
+
     #[test]
     fn the_bytes_are_those_of_the_events_that_are_left() {
-        let event = |number: usize| {
-            let event_id = "9".repeat(number + 1);
-            from_value(json!({"event_id": event_id, "category": "comment", "occurred_at": "2026-01-01T00:00:00Z"}))
-        };
-        let events: Vec<Event> = (0..6).map(|number| event(number).unwrap()).collect();
+        let events: Vec<Event> = (0..6).map(|number| event(number, 200 + number)).collect();
         let bytes_of = |events: &[Event]| events.iter().map(size).sum::<usize>();
         let mut pending = Pending::default();
         for event in &events {
