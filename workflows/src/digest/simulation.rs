@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 mod answers;
 mod counts;
+mod drops;
 mod examples;
 mod flushes;
 mod ledger;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::ToSpan;
+use jiff::{Timestamp, ToSpan};
 use proptest::prelude::*;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, decide},
+    decide::{Decision, decide, treats_repetitions},
     state::Repetitions,
     status::Status,
 };
@@ -214,4 +214,25 @@ fn a_run_that_got_repetitions_only_waits_some_seconds_for_more() {
     world.add(0, 0);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
+}
+
+#[test]
+fn only_steps_that_earlier_versions_did_not_take_need_their_patch() {
+    let mut state = World::new(Model::default()).state;
+    let wait = Decision::Wait(Timestamp::UNIX_EPOCH);
+    let mut treats = |repetitions, idle: bool, decision| {
+        (state.repetitions, state.idle_since) = (repetitions, idle.then_some(Timestamp::UNIX_EPOCH));
+        treats_repetitions(&state, decision)
+    };
+    assert!(treats(Repetitions::NothingElse, true, wait));
+    assert!(!treats(Repetitions::NothingElse, false, wait));
+    for (repetitions, new) in
+        [(Repetitions::Apart, true), (Repetitions::NothingElse, true), (Repetitions::Counted, false)]
+    {
+        assert_eq!(treats(repetitions, true, wait), repetitions == Repetitions::NothingElse);
+        for decision in [Decision::Compare, Decision::Stash] {
+            assert_eq!(treats(repetitions, false, decision), new, "{repetitions:?} {decision:?}");
+        }
+        assert!(!treats(repetitions, true, Decision::Plan));
+    }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
-    command::{Hold, Reopen, Retime},
+    command::{Hold, Retime},
     step::{ClaimAnswer, Outcome},
 };
 
@@ -213,21 +213,6 @@ fn a_retract_that_comes_before_its_event_waits_for_it() {
 }
 
 #[test]
-fn a_dropped_digest_is_reopened_under_its_id_without_new_events() {
-    let mut world = World::collecting(Model::default());
-    world.take(&Step::Drop);
-    world.settle();
-    let digest_id = *world.ledger.ended.keys().next().unwrap();
-    world.add(2, 0);
-    let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
-    assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
-    world.settle();
-    assert_eq!(world.ledger.ended[&digest_id].outcome, Outcome::Sent);
-    assert_eq!(world.ledger.mails[&digest_id], BTreeSet::from(["1".to_owned()]));
-    world.check();
-}
-
-#[test]
 fn an_operator_moves_the_deadline_and_the_audit_trail_has_both() {
     let mut world = World::collecting(Model::default());
     let at = world.now.checked_add(5.minutes()).unwrap();
@@ -379,70 +364,6 @@ fn a_hold_with_an_end_ends_by_itself() {
 }
 
 #[test]
-fn a_drop_ends_the_delivery_and_pending_events_but_no_later_event() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    while !matches!(decide(&world.state, world.now), Decision::Send) {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
-    }
-    world.act(false, Answer::Deferred);
-    world.add(2, 0);
-    let dropped = commands::discard(&mut world.state, order());
-    assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
-    for _ in 0..2 {
-        assert_eq!(decide(&world.state, world.now), Decision::Close);
-        world.act(false, Answer::Good);
-    }
-    clear_finished_commands(&mut world.state, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Finish);
-    world.add(3, 0);
-    world.settle();
-    let outcomes: Vec<_> = world.ledger.ended.values().map(|closed| closed.outcome).collect();
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Dropped).count(), 2);
-    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Sent).count(), 1);
-}
-
-#[test]
-fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    while !matches!(decide(&world.state, world.now), Decision::Send) {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
-    }
-    world.act(false, Answer::Deferred);
-    world.add(2, 0);
-    world.take(&Step::Hold { minutes: None });
-    world.take(&Step::Drop);
-    world.add(3, 0);
-    world.settle();
-    let outcome = |id: &str| world.ledger.ended[&world.ledger.events[id]].outcome;
-    assert_eq!(["1", "2", "3"].map(outcome), [Outcome::Dropped, Outcome::Dropped, Outcome::Sent]);
-    world.check();
-}
-
-#[test]
-fn a_lost_task_with_drop_and_claim_leaves_no_event_open() {
-    let mut world = World::new(EVERY_EVENT);
-    world.add(1, 0);
-    world.take(&Step::Drop);
-    world.add(2, 0);
-    for _ in 0..3 {
-        world.act(false, Answer::Good);
-    }
-    assert!(world.state.delivering.is_some());
-    world.crash();
-    world.take(&Step::Cancel);
-    world.settle();
-    world.check();
-}
-
-#[test]
 fn a_retract_of_a_repeated_event_names_the_digest_in_delivery() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
@@ -486,21 +407,6 @@ fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
     plan::begin(&mut world.state, world.now).unwrap();
     world.roll();
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
-}
-
-#[test]
-fn a_flush_during_a_deferred_claim_is_carried_out() {
-    let mut world = World::collecting(Model::default());
-    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
-    world.now = due_at;
-    let asked = claim::input(&world.state, world.now).unwrap();
-    commands::flush(&mut world.state, order(), world.now);
-    let later = ClaimAnswer::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
-    claim::apply(&mut world.state, &asked, later, world.now);
-    assert_eq!(decide(&world.state, world.now), Decision::Audit);
-    world.act(false, Answer::Good);
-    assert_eq!(decide(&world.state, world.now), Decision::Claim);
-    assert!(claim::input(&world.state, world.now).unwrap().flushed);
 }
 
 #[test]

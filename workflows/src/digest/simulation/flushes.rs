@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::ToSpan;
 use tidings_model::step::{ClaimAnswer, Closed, Ending, Outcome};
 
 use super::{
@@ -51,4 +52,19 @@ fn a_flush_ends_with_the_events_that_it_found() {
         claim::apply(&mut world.state, &asked, nothing, world.now);
         assert_eq!(world.state.flushed, flushed, "{taken} taken");
     }
+}
+
+#[test]
+fn a_flush_during_a_deferred_claim_is_carried_out() {
+    let mut world = World::collecting(Model::default());
+    let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
+    world.now = due_at;
+    let asked = claim::input(&world.state, world.now).unwrap();
+    commands::flush(&mut world.state, order(), world.now);
+    let later = ClaimAnswer::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
+    claim::apply(&mut world.state, &asked, later, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+    assert!(claim::input(&world.state, world.now).unwrap().flushed);
 }
