@@ -309,6 +309,20 @@ fn a_reworded_plan_keeps_its_deadline() {
 }
 
 #[test]
+fn a_plan_keeps_its_deadline_while_the_quiet_hours_stay() {
+    let quiet = |hours: &str| {
+        let quiet = Quiet::new(vec![hours.parse().unwrap()]).unwrap();
+        DigestSettings { quiet, ..settings("daily 08:00") }
+    };
+    let night = quiet("22:00-07:00");
+    let retimed = Plan { due_at: at("2026-10-24T21:30:00Z"), ..planned(&night, &facts()) };
+    let off = Preferences { off: ["share".to_owned()].into(), ..Preferences::default() };
+    let due_at = |settings| replanned(settings, &retimed, off.clone(), "2026-10-24T20:00:00Z").due_at;
+    assert_eq!(due_at(&night), retimed.due_at);
+    assert_eq!(due_at(&quiet("22:00-09:00")), at("2026-10-25T08:00:00Z"));
+}
+
+#[test]
 fn a_plan_without_values_is_compared_by_its_words() {
     let daily = settings("daily 08:00");
     let old = Plan { basis: None, ..planned(&daily, &facts()) };

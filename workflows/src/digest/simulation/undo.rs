@@ -13,7 +13,7 @@ use crate::{
     digest::{
         commands,
         deadline::planned,
-        decide::{Decision, decide},
+        decide::{Decision, decide, waits_for_undo},
         status::{Stage, Status},
     },
     driver::after,
@@ -114,4 +114,15 @@ fn the_plan_says_that_a_message_can_be_taken_back() {
     world.now += 1.minutes();
     world.take(&Step::Flush);
     assert!(!planned(&world.state).unwrap().why.contains(step));
+}
+
+#[test]
+fn only_a_wait_in_which_the_message_can_be_taken_back_needs_its_patch() {
+    let world = waiting(UNDOES);
+    let wait = decide(&world.state, world.now);
+    assert!(waits_for_undo(&world.state, wait));
+    assert!(!waits_for_undo(&world.state, Decision::Send));
+    let at_once = waiting(Model::default());
+    assert!(!waits_for_undo(&at_once.state, wait));
+    assert!(!waits_for_undo(&World::collecting(UNDOES).state, wait));
 }
