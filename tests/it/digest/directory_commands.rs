@@ -59,7 +59,7 @@ async fn people_are_read_from_the_directory_and_written_there_only() -> Result<(
     let (code, erasable, said) =
         tidings(&folder, &["recipients", "erase", "acme/ann", "--why", "request", "--by", "carol", "--dry-run"])
             .await?;
-    assert!(code == 0 && erasable.contains("1 recipients"), "{erasable}{said}");
+    assert!(code == 0 && erasable.contains("recipients: 1"), "{erasable}{said}");
     assert!(said.contains(&format!("recipients come from {at}: erase acme/ann there first")), "{said}");
 
     let (code, shown, said) = tidings(&folder, &["config", "check"]).await?;

@@ -176,7 +176,7 @@ async fn a_dry_run_of_an_erasure_counts_and_an_erasure_needs_temporal() {
     assert_eq!(run(folder.path(), &["recipients", "import", "people.csv"], "").0, 0);
     let erase = ["recipients", "erase", "acme/ann", "--why", "request 812", "--by", "carol"];
     let (code, out, error) = run(folder.path(), &[&erase[..], &["--dry-run"]].concat(), "");
-    assert_eq!((code, out.as_str()), (0, "acme/ann: would be erased:\n  1 recipients\n"), "{error}");
+    assert_eq!((code, out.as_str()), (0, "acme/ann: would be erased:\n  recipients: 1\n"), "{error}");
     for (arguments, code, said) in [
         (&[][..], 2, "--yes: is required, because there is no terminal to ask on"),
         (&["--yes"], 1, "Temporal at http://127.0.0.1:1 does not answer"),

@@ -93,7 +93,7 @@ fn confirmed(person: &PersonId) -> anyhow::Result<bool> {
 
 fn lines(erased: &Erased) -> String {
     let counts = erased.counts().into_iter().filter(|(_, count)| *count > 0);
-    let lines: String = counts.map(|(name, count)| format!("\n  {count} {}", name.replace('_', " "))).collect();
+    let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     if lines.is_empty() { " nothing".to_owned() } else { lines }
 }
 
@@ -101,7 +101,7 @@ fn in_words(person: &PersonId, answer: &Answer) -> String {
     let Answer { dropped, erased, left, shared_addresses, histories_until } = answer;
     let mut parts = vec![format!("{person}: erased:{}", lines(erased))];
     if *dropped > 0 {
-        parts.push(format!("  {dropped} pending events, dropped first"));
+        parts.push(format!("  pending events, dropped first: {dropped}"));
     }
     parts.push(
         "kept: audit entries, which have no address; ids, times and ends of digests, events and messages;\n  \
@@ -139,9 +139,9 @@ mod tests {
         };
         let text = in_words(&person, &answer);
         for said in [
-            "acme/ann: erased:\n  3 events\n  1 delivery events\n  2 pending events, dropped first\nkept:",
+            "acme/ann: erased:\n  events: 3\n  delivery events: 1\n  pending events, dropped first: 2\nkept:",
             "\nkept: 1 of the addresses, because other people",
-            "until 2026-12-01T00:00:00Z at the latest\nleft:\n  1 events",
+            "until 2026-12-01T00:00:00Z at the latest\nleft:\n  events: 1",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
