@@ -197,8 +197,7 @@ fn must_stash(state: &State) -> bool {
 /// answer: [`decide`] says why.
 fn must_compare(state: &State, open: &Open) -> bool {
     let Some(most) = open.plan.as_ref().and_then(|plan| plan.max_events).map(u64::from) else { return false };
-    let comparable = state.pending.len() > state.compared() && !state.flushed;
-    comparable && state.collected() >= most && state.counted() < most
+    !state.flushed && state.collected() >= most && state.counted() < most
 }
 
 /// A full window claims its first events only; every other claim needs each event in the ledger or in its input.

@@ -14,6 +14,7 @@ mod limits;
 mod pauses;
 mod releases;
 mod returned;
+mod runs;
 mod step;
 mod undo;
 mod world;

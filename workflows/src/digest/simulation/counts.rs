@@ -157,6 +157,8 @@ fn a_hold_compares_nothing_and_a_flush_takes_everything() {
     assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "a key on hold costs nothing");
     assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 2);
     commands::release(&mut world.state, order().into(), world.now);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim, "nothing is compared, either");
     let now = world.now;
     world.settle();
     assert_eq!((world.now, mails(&world).contains(&1)), (now, true));
