@@ -82,7 +82,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
         (Some(digest), _) if !digest.rendered => Decision::Render,
         (Some(digest), _) => digest.waits_until(now).map_or(Decision::Send, Decision::Wait),
         (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => {
-            Decision::Wait(wait_until(state, plan, now))
+            Decision::Wait(wait_until(state, plan))
         }
         // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
         (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
@@ -206,9 +206,9 @@ fn is_full(state: &State) -> bool {
 }
 
 /// The time at which the window is due, or at which a due window asks again if the pause is over.
-fn wait_until(state: &State, plan: &Plan, now: Timestamp) -> Timestamp {
+fn wait_until(state: &State, plan: &Plan) -> Timestamp {
     let pause = plan.pause.as_ref().map(|pause| pause.look_at);
-    pause.filter(|at| *at > now && is_due(state, plan, *at)).unwrap_or_else(|| due_at(state, plan))
+    pause.filter(|at| is_due(state, plan, *at)).unwrap_or_else(|| due_at(state, plan))
 }
 
 pub(super) fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {

@@ -218,6 +218,15 @@ fn only_a_retime_applies_a_changed_configuration() {
 }
 
 #[test]
+fn the_first_plan_of_a_sliding_window_follows_its_latest_event() {
+    let mut behind = input();
+    behind.signs.last_at = at("2026-10-24T18:03:00Z");
+    let first = plan(&settings("sliding 5m max 12m"), &facts(), &behind, vec!["a".into()], at("2026-10-24T18:03:00Z"));
+    assert_eq!(first.why, "5m after the latest event -> 2026-10-24T18:08:00Z");
+    assert_eq!(first.due_at, at("2026-10-24T18:08:00Z"));
+}
+
+#[test]
 fn each_event_moves_a_sliding_deadline_up_to_max() {
     let sliding = settings("sliding 5m max 12m");
     let mut before = planned(&sliding, &facts());

@@ -120,6 +120,17 @@ fn a_repetition_of_an_event_in_the_open_window_fills_nothing() {
 }
 
 #[test]
+fn a_full_window_is_claimed_without_a_page_in_the_ledger_first() {
+    let mut world = World::collecting(Model { max_events: Some(7), ..Model::default() });
+    for id in 2..602 {
+        world.add(id, 0);
+    }
+    assert_eq!(decide(&world.state, world.now), Decision::Compare);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Claim);
+}
+
+#[test]
 fn known_events_that_collected_behind_a_delivery_are_stashed_and_not_counted() {
     let mut world = World::new(Model::default());
     for id in 0..600 {

@@ -92,6 +92,16 @@ fn a_resume_leaves_a_window_alone_that_is_not_due_yet() {
 }
 
 #[test]
+fn a_window_waits_for_its_deadline_through_a_shorter_pause() {
+    let mut world = World::collecting(Model::default());
+    let waiting = decide(&world.state, world.now);
+    world.take(&Step::Pause { minutes: Some(5), signalled: true });
+    world.act(false, Answer::Good);
+    assert!(world.state.pause(world.now).is_some());
+    assert_eq!(decide(&world.state, world.now), waiting, "nothing is asked when the pause ends");
+}
+
+#[test]
 fn a_pause_with_an_end_ends_by_itself() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: Some(50), signalled: false });
