@@ -109,3 +109,24 @@ fn a_digest_in_delivery_waits_for_its_share_or_for_its_retry() {
         assert_eq!(world.ledger.mails.len(), 1);
     }
 }
+
+#[test]
+fn a_retry_that_is_due_with_the_share_keeps_its_reason() {
+    let mut world = World::collecting(Model::default());
+    while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
+        match next(&world) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Deferred),
+        }
+    }
+    let digest = world.state.delivering.as_mut().unwrap();
+    digest.why = "451 later".to_owned();
+    let Some(at) = digest.not_before else { panic!("no retry waits") };
+    digest.wait_for(SHARE, "the hold is over", at - SHARE);
+    assert_eq!((digest.not_before, digest.why.as_str()), (Some(at), "451 later"));
+    digest.wait_for(SHARE, "the hold is over", at);
+    assert_eq!(
+        (digest.not_before, digest.why.clone()),
+        (Some(at + SHARE), format!("the hold is over; spread -> {}", at + SHARE))
+    );
+}
