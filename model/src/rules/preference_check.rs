@@ -51,8 +51,7 @@ fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invali
     let whole = chosen.cadence.as_ref().map(parsed).transpose()?.unwrap_or_else(|| settings.cadence.clone());
     let (field, cadence) = match &chosen.at {
         Some(at) => (if chosen.cadence.is_some() { "cadence" } else { "at" }, at_time(&whole, at)?),
-        None if chosen.cadence.is_some() => ("cadence", whole),
-        None => return Ok(()),
+        None => ("cadence", whole),
     };
     // The digest type's own cadence can always be pinned.
     if settings.choices.allows(&cadence) || cadence == settings.cadence {
