@@ -75,7 +75,7 @@ impl Quiet {
         let again = zone.to_ambiguous_timestamp(end).later().unwrap_or(Timestamp::MAX);
         let end = if shown > at { shown } else { again };
         let change = zone.following(at).next().map(|change| change.timestamp());
-        Some(change.filter(|change| *change < end).unwrap_or(end))
+        Some(change.map_or(end, |change| end.min(change)))
     }
 
     /// Minutes from this minute of the week to the first that is not quiet.

@@ -41,6 +41,26 @@ fn a_window_opens_with_its_first_new_event() {
 }
 
 #[test]
+fn a_deferral_ends_with_another_plan_and_with_a_wish_for_one() {
+    let replanned = |change: fn(&mut World)| {
+        let mut world = World::collecting(Model::default());
+        world.now = world.waits();
+        world.act(false, Answer::Later);
+        change(&mut world);
+        assert_eq!(decide(&world.state, world.now), Decision::Plan);
+        world.act(false, Answer::Good);
+        let open = world.state.open.unwrap();
+        (open.not_before.is_some(), open.deferrals.len())
+    };
+    let anew = |world: &mut World| {
+        commands::retime(&mut world.state, Retime { order: order(), at: None }, world.now);
+    };
+    assert_eq!(replanned(|world| commands::facts_changed(&mut world.state, world.now)), (true, 1));
+    assert_eq!(replanned(|world| world.take(&Step::Choose { signalled: true })), (false, 0));
+    assert_eq!(replanned(anew), (false, 0));
+}
+
+#[test]
 fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
     let mut world = World::collecting(Model::default());
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().why = "after 30m -> nine".to_owned();
