@@ -82,7 +82,7 @@ impl Quiet {
     fn ahead(&self, minute: u32) -> u32 {
         let mut ahead = 0;
         while ahead < WEEK {
-            let rest = self.0.iter().map(|time| time.rest((minute + ahead) % WEEK)).max().unwrap_or(0);
+            let rest = self.0.iter().map(|time| time.rest(minute + ahead)).max().unwrap_or(0);
             if rest == 0 {
                 break;
             }
@@ -98,7 +98,7 @@ fn minute_of_week(local: DateTime) -> u32 {
 }
 
 impl QuietTime {
-    /// Minutes that are left of it at this minute of the week; 0 outside.
+    /// Minutes that are left of it at this minute of the week, or of a later week; 0 outside.
     fn rest(self, minute: u32) -> u32 {
         let length = self.to - self.from;
         let begins = (0..self.days).map(|day| ((self.first_day + day) * DAY + self.from) % WEEK);

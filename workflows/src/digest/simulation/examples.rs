@@ -4,11 +4,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
+    Event,
     command::{Hold, Retime},
     step::{ClaimAnswer, Outcome},
 };
 
 use super::{
+    ledger::event,
     step::{Answer, Step},
     world::{EVERY_EVENT, Model, SLIDING, World, order},
 };
@@ -97,6 +99,18 @@ fn a_window_opens_at_the_start_of_its_run() {
     assert_eq!(open.window.opened_at, world.now - 5.minutes());
     assert!(open.plan.as_ref().unwrap().known.is_empty(), "each run would hand them to the next");
     assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "planned once more");
+}
+
+#[test]
+fn a_plan_gets_the_category_of_the_first_event_of_its_window() {
+    let mut world = World::collecting(Model::default());
+    let later = Event { category: "share".into(), ..event("2") };
+    world.state.add(later, world.now + 1.minute(), None);
+    let category = |world: &mut World| plan::begin(&mut world.state, world.now).unwrap().signs.category;
+    assert_eq!(category(&mut world), Some(event("1").category));
+    world.state.note_leaving(1);
+    world.state.drop_head(1);
+    assert_eq!(category(&mut world), Some(event("1").category), "also when that event has left the state");
 }
 
 #[test]
