@@ -107,3 +107,41 @@ impl fmt::Display for Status {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidings_model::{
+        MessageKey,
+        command::Order,
+        message::command::Retry,
+        step::{Outcome, PauseWait},
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_step_has_its_word() {
+        let mut state = State::new(MessageKey::new("acme".into(), "k".into()).unwrap());
+        let told = |state: &State| {
+            let status = Status::new(state, None);
+            assert_eq!(serde_json::to_value(status.state).unwrap(), status.state.name());
+            (status.state.name(), status.next_attempt_at, status.pause.is_some())
+        };
+        assert_eq!(told(&state), ("sending", None, false));
+        let at = Timestamp::UNIX_EPOCH;
+        state.not_before = Some(at);
+        assert_eq!(told(&state), ("deferred", Some(at), false));
+        let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at, until: None };
+        state.pause = Some(PauseWait { look_at: at, share: Duration::ZERO, paused });
+        assert_eq!(told(&state), ("paused", Some(at), true));
+        state.cancelled = true;
+        assert_eq!(told(&state), ("cancelling", None, false));
+        state.closed = Some(Closed { outcome: Outcome::Dropped, why: String::new() });
+        assert_eq!(told(&state), ("closed", None, false));
+        state.cancelled = false;
+        state.retrying = Some(Retry { order: Order { by: "ann".into(), why: "fixed".into() }, may_duplicate: false });
+        assert_eq!(told(&state), ("retrying", None, false));
+    }
+}

@@ -134,8 +134,11 @@ mod tests {
         let away = DeliverAnswer { delivered: 0, failed: 0, dead: 0, left: Left::Away };
         state.answered(away, at(105));
         assert_eq!((state.status.away, state.decide(at(105))), (2, Decision::WaitForReceiver(at(120))));
-        state.answered(DeliverAnswer { delivered: 7, failed: 1, dead: 0, left: Left::Nothing }, at(120));
-        assert_eq!((state.status.away, state.status.delivered, state.status.failed), (0, 8, 1));
+        for seconds in [120, 121] {
+            state.answered(DeliverAnswer { delivered: 7, failed: 2, dead: 3, left: Left::Nothing }, at(seconds));
+        }
+        let SubscriptionStatus { delivered, failed, dead_letters, away, .. } = state.status;
+        assert_eq!((delivered, failed, dead_letters, away), (15, 4, 6, 0));
     }
 
     #[test]

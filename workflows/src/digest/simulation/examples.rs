@@ -511,3 +511,16 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
         assert_eq!(world.state.summary.last.unwrap().closed.outcome, outcome);
     }
 }
+
+#[test]
+fn a_run_of_an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
+    let mut world = World::collecting(Model::default());
+    while decide(&world.state, world.now) != Decision::Shorten {
+        match decide(&world.state, world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::TooLarge),
+        }
+    }
+    render::leave_to_attempt(&mut world.state);
+    assert_eq!(decide(&world.state, world.now), Decision::Send);
+}
