@@ -1,6 +1,6 @@
 //! Quiet hours: the times of the week in which no mail goes out (rule 12).
 
-use std::{fmt, str::FromStr};
+use std::{cmp::Ordering, fmt, str::FromStr};
 
 use jiff::{
     Timestamp, ToSpan as _,
@@ -119,10 +119,11 @@ impl FromStr for QuietTime {
         };
         let (from, to) = hours.split_once('-').ok_or_else(|| format!("{hours:?}: {RIGHT}"))?;
         let (from, to) = (minutes(time(from)?), end(to)?);
-        if from == to {
-            return Err(format!("{hours:?} is empty; write \"00:00-24:00\" for a whole day"));
-        }
-        let to = if to > from { to } else { to + DAY };
+        let to = match to.cmp(&from) {
+            Ordering::Equal => return Err(format!("{hours:?} is empty; write \"00:00-24:00\" for a whole day")),
+            Ordering::Less => to + DAY,
+            Ordering::Greater => to,
+        };
         Ok(Self { first_day: days.0, days: days.1, from, to })
     }
 }

@@ -15,6 +15,7 @@ mod pauses;
 mod releases;
 mod returned;
 mod runs;
+mod stashes;
 mod step;
 mod undo;
 mod world;

@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event,
     command::{Hold, Retime},
-    step::{ClaimAnswer, Outcome},
+    step::{ClaimAnswer, Outcome, Sent},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::digest::{
     decide::{Decision, clear_finished_commands, decide},
     plan, render,
     requests::Preferences,
-    retract,
+    retract, send,
 };
 
 #[test]
@@ -364,6 +364,21 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
     }
     assert_eq!(waits, [30, 1, 5, 30, 120, 480]);
     assert_eq!(world.ledger.returned.keys().collect::<Vec<_>>(), ["1"]);
+}
+
+#[test]
+fn an_attempt_beyond_the_schedule_waits_the_longest_delay() {
+    let mut world = World::collecting(Model::default());
+    while decide(&world.state, world.now) != Decision::Send {
+        match decide(&world.state, world.now) {
+            Decision::Wait(until) => world.now = until,
+            _ => world.act(false, Answer::Good),
+        }
+    }
+    world.state.delivering.as_mut().unwrap().attempts = 9;
+    let asked = send::begin(&mut world.state, world.now).unwrap();
+    send::apply(&mut world.state, &asked, Sent::Deferred { why: String::new(), again_in: None }, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 8.hours()));
 }
 
 #[test]
