@@ -8,8 +8,8 @@ use crate::{Event, Key};
 
 /// Events of a question. Of more events the latest ones are asked about.
 pub const MOST_EVENTS: u32 = 10_000;
-/// Bytes of an answer.
-pub const ANSWER_BYTES: usize = 4 << 20;
+/// Bytes of an answer: 4 MiB.
+pub const ANSWER_BYTES: usize = 4_194_304;
 
 closed_set! {
     /// The end of a question. Only an answer leaves events out.

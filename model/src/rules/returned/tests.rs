@@ -87,7 +87,9 @@ fn the_earlier_deadline_counts_where_events_and_returned_ones_are_together() {
         ("after 1d", "2026-10-24T17:58:00Z", "2026-10-25T02:00:00Z"),
         ("daily 08:00", "2026-10-24T17:58:00Z", "2026-10-25T07:00:00Z"),
     ] {
-        assert_eq!(planned(&settings(cadence), &facts(), &input(Some(own_at))).due_at, at(due_at), "{cadence}");
+        let plan = planned(&settings(cadence), &facts(), &input(Some(own_at)));
+        assert_eq!(plan.due_at, at(due_at), "{cadence}");
+        assert_eq!(plan.why.starts_with("events of a failed digest"), cadence == "after 1d", "{}", plan.why);
     }
 }
 

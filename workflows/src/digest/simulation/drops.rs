@@ -123,3 +123,18 @@ fn a_drop_writes_no_later_event_into_its_window() {
     }
     assert_eq!(decide(&world.state, world.now), Decision::Close);
 }
+
+#[test]
+fn a_withdrawn_event_makes_a_drop_smaller_and_reaches_no_later_event() {
+    let mut world = World::collecting(Model::default());
+    world.add(2, 0);
+    world.add(3, 0);
+    world.take(&Step::Drop);
+    world.add(4, 0);
+    let ends = |world: &World| world.state.drop.as_ref().unwrap().events;
+    assert_eq!((ends(&world), world.state.compared()), (3, 1));
+    world.state.forget(&["1".to_owned(), "3".to_owned(), "4".to_owned()]);
+    assert_eq!((ends(&world), world.state.compared()), (1, 0));
+    world.state.drop_head(1);
+    assert_eq!(ends(&world), 0);
+}

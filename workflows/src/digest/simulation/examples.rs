@@ -111,6 +111,13 @@ fn a_plan_gets_the_category_of_the_first_event_of_its_window() {
     world.state.note_leaving(1);
     world.state.drop_head(1);
     assert_eq!(category(&mut world), Some(event("1").category), "also when that event has left the state");
+
+    let mut withdrawn = World::collecting(Model::default());
+    withdrawn.state.add(event("2"), withdrawn.now + 1.minute(), None);
+    withdrawn.state.note_leaving(0);
+    withdrawn.state.drop_head(1);
+    withdrawn.state.note_leaving(1);
+    assert_eq!(category(&mut withdrawn), None, "another event has not opened the window");
 }
 
 #[test]

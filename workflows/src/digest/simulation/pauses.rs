@@ -57,6 +57,8 @@ fn a_window_planned_during_a_pause_says_so_and_asks_rarely() {
     let told = status(&world);
     assert_eq!(told.state, Stage::Paused);
     assert!(told.to_string().contains("The key is paused by ann since 1970-01-01T00:00:00Z: because"), "{told}");
+    let look_at = world.state.pause(world.now).unwrap().look_at;
+    assert!(world.state.pause(look_at - 1.second()).is_some() && world.state.pause(look_at).is_none());
     let day = world.now + 24.hours();
     let activities = activities_until(&mut world, day);
     assert!((24..=48).contains(&activities), "{activities} activities in a day");

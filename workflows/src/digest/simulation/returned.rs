@@ -205,6 +205,11 @@ fn a_reopened_digest_leaves_events_that_joined_their_window() {
     world.waits();
     let reopen = Reopen { order: order(), digest_id: world.ledger.events["1"], may_duplicate: false };
     commands::reopen(&mut world.state, reopen, world.now);
+    let window = |world: &World| world.state.open.as_ref().map(|open| open.window.digest_id);
+    let opened = window(&world);
+    world.act(false, Answer::Good);
+    assert!(opened.is_some() && world.state.delivering.is_some());
+    assert_eq!((window(&world), world.state.returned()), (opened, 0));
     world.settle();
     assert_eq!(["1", "2"].map(|id| outcome(&world, id)), [Outcome::Sent; 2]);
     assert_ne!(world.ledger.events["1"], world.ledger.events["2"]);
@@ -224,6 +229,18 @@ fn events_that_a_reopened_digest_returns_join_the_open_window() {
     world.settle();
     assert_eq!(world.ledger.mails[&world.ledger.events["1"]], BTreeSet::from(["1".to_owned(), "2".to_owned()]));
     world.check();
+}
+
+#[test]
+fn an_event_opens_the_window_that_returned_ones_wait_for() {
+    for event_first in [false, true] {
+        let mut world = returned(Model::default());
+        if event_first {
+            world.add(2, 0);
+        }
+        world.waits();
+        assert_eq!(world.state.open.as_ref().unwrap().by_return, !event_first);
+    }
 }
 
 #[test]
