@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 mod answers;
 mod counts;
+mod deliveries;
 mod drops;
 mod examples;
 mod flushes;

@@ -323,8 +323,11 @@ mod tests {
         let mut state = state();
         state.attempted(deferred(&[MINUTE]), at(0));
         let before = state.clone();
+        assert_eq!(state.retry_input(at(0)), None);
         assert_eq!(state.retry(retry()), None);
         assert_eq!(state.decide(), Decision::Retry);
+        let asked = RetryInput { asked_at: at(9), key: state.key.clone(), retry: retry() };
+        assert_eq!(state.retry_input(at(9)), Some(asked));
         assert!(state.retry(retry()).is_some(), "one at a time");
         state.retried(Retried::Refused { why: "no".into() });
         assert_eq!(State { retried: None, ..state.clone() }, before);

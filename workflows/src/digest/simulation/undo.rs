@@ -48,6 +48,9 @@ fn a_message_waits_after_it_is_made_and_says_until_when() {
     let at = after(world.now, UNDO);
     assert_eq!(decide(&world.state, world.now), Decision::Wait(at));
     world.roll();
+    let mut later = world.state.clone();
+    later.delivering.as_mut().unwrap().not_before = Some(after(at, UNDO));
+    assert_eq!(Status::new(&later, None, at).state, Stage::Retrying, "it cannot be taken back any more");
     let told = status(&world);
     let delivery = told.delivering.unwrap();
     assert_eq!((told.state, delivery.next_attempt_at, delivery.attempts), (Stage::Undoable, Some(at), 0));
