@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// An event of so many bytes as JSON.
+    /// An event whose JSON has this number of bytes.
     fn event(id: usize, bytes: usize) -> Event {
         let made = |fill: usize| -> Event {
             from_value(json!({"event_id": id.to_string(), "category": "comment", "occurred_at": "2026-01-01T00:00:00Z",

@@ -129,6 +129,14 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_asks_for_one_more_delivery() {
+        let mut state = left(Left::Nothing, true);
+        assert_eq!(state.decide(at(100)), Decision::Deliver);
+        state.begins();
+        assert_eq!(state.decide(at(100)), Decision::Wait(at(160)));
+    }
+
+    #[test]
     fn a_receiver_that_answers_again_is_no_longer_away() {
         let mut state = left(Left::Away, false);
         let away = DeliverAnswer { delivered: 0, failed: 0, dead: 0, left: Left::Away };

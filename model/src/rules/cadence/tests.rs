@@ -38,7 +38,8 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
     for (words, named) in [
         ("", "empty"),
         ("dayly 08:00", "\"dayly\""),
-        ("daily", "\"daily 08:00\""),
+        ("daily", "\"daily\" is not all; write \"daily 08:00\""),
+        ("daily 08:00 09:00", "\"daily\" cannot be followed by \"08:00 09:00\"; write \"daily 08:00\""),
         ("daily 8:00", "\"8:00\""),
         ("daily 24:00", "\"24:00\""),
         ("weekly moon 08:00", "\"moon\""),
@@ -196,6 +197,8 @@ fn cron_is_what_crontab_5_says() {
         ("0 9 * * 0", "2026-03-06T17:00:00Z", "2026-03-08T09:00:00Z"),
         ("0 9 * * 7", "2026-03-06T17:00:00Z", "2026-03-08T09:00:00Z"),
         ("0 9 * * sat-sun", "2026-03-07T09:00:00Z", "2026-03-08T09:00:00Z"),
+        ("0 9 * * sun-sun", "2026-03-06T17:00:00Z", "2026-03-08T09:00:00Z"),
+        ("0 9-9 * * *", "2026-03-06T17:00:00Z", "2026-03-07T09:00:00Z"),
         ("0 9 * DEC *", "2026-03-07T09:00:00Z", "2026-12-01T09:00:00Z"),
         // Restricted both, so either day will do: Friday the 6th, the 10th.
         ("0 9 10 * fri", "2026-03-06T08:00:00Z", "2026-03-06T09:00:00Z"),

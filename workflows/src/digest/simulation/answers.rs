@@ -1,4 +1,4 @@
-//! What commands and queries answer on the model.
+//! Stories of the answers that commands and queries give, on the model.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn the_status_names_each_stage() {
 }
 
 #[test]
-fn the_status_in_json_has_the_words_of_the_terminal_and_no_zeros() {
+fn the_status_in_json_has_the_words_of_the_terminal() {
     let mut world = World::collecting(Model::default());
     let json = to_value(Status::new(&world.state, None, world.now)).unwrap();
     assert_eq!((&json["state"], &json["pending"]), (&json!("collecting"), &json!(1)));

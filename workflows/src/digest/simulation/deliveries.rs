@@ -105,7 +105,7 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
 }
 
 #[test]
-fn a_run_of_an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
+fn an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
     let mut world = World::collecting(Model::default());
     while decide(&world.state, world.now) != Decision::Shorten {
         match decide(&world.state, world.now) {

@@ -91,7 +91,7 @@ fn a_lost_task_with_drop_and_claim_leaves_no_event_open() {
 }
 
 #[test]
-fn an_end_records_first_what_no_page_holds_and_what_an_earlier_run_left() {
+fn an_end_records_full_pages_and_earlier_runs_first() {
     let end = |events: std::ops::Range<u16>, of_earlier_runs: bool, how: &Step| {
         let mut world = World::collecting(Model::default());
         let open = world.state.open.as_mut().unwrap();

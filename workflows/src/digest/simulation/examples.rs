@@ -276,7 +276,7 @@ fn the_ledger_gets_the_number_of_events_that_filled_the_window() {
 }
 
 #[test]
-fn a_wish_for_another_plan_ends_with_the_window_and_with_a_cancel() {
+fn a_wish_for_another_plan_ends_with_the_window() {
     let mut idle = World::new(Model::default());
     commands::facts_changed(&mut idle.state, idle.now);
     assert_eq!(idle.state.preferences, Preferences::Current, "nothing is planned anew");

@@ -11,7 +11,7 @@ use crate::digest::state::State;
 /// Bytes of events and retracts that a run hands over.
 const MOST: usize = 512 * 1024;
 
-/// A planned window with pending events of so many bytes.
+/// A planned window whose pending events have this number of bytes.
 fn collecting(bytes: usize) -> World {
     let mut world = World::collecting(Model::default());
     for id in 2..6 {
@@ -35,7 +35,7 @@ fn next(world: &mut World) -> (usize, u64) {
 }
 
 #[test]
-fn a_run_hands_over_what_fits_and_leaves_the_rest_in_its_history() {
+fn a_run_hands_over_what_fits_and_leaves_the_rest() {
     assert_eq!(next(&mut collecting(MOST)), (6, 0));
     let mut world = collecting(MOST + 1);
     assert_eq!(next(&mut world), (0, 6));

@@ -21,7 +21,7 @@ fn stashed(world: &mut World, answer: Stashed) -> &Open {
 }
 
 #[test]
-fn a_page_that_the_ledger_takes_in_part_closes_the_window_to_events() {
+fn a_page_that_is_taken_in_part_closes_the_window() {
     let mut world = World::collecting(Model::default());
     world.add(2, 0);
     assert!(!stashed(&mut world, taken(2)).closed_to_events);
@@ -33,7 +33,7 @@ fn a_page_that_the_ledger_takes_in_part_closes_the_window_to_events() {
 }
 
 #[test]
-fn the_number_of_stashed_events_is_the_ledgers_or_in_older_runs_a_sum() {
+fn the_ledger_or_in_older_runs_a_sum_counts_stashed_events() {
     let mut world = World::collecting(Model::default());
     world.state.repetitions = Repetitions::Counted;
     world.add(2, 0);

@@ -120,7 +120,7 @@ fn the_plan_says_that_a_message_can_be_taken_back() {
 }
 
 #[test]
-fn only_a_wait_in_which_the_message_can_be_taken_back_needs_its_patch() {
+fn only_a_wait_to_take_a_message_back_needs_its_patch() {
     let world = waiting(UNDOES);
     let wait = decide(&world.state, world.now);
     assert!(waits_for_undo(&world.state, wait));
