@@ -29,7 +29,10 @@ fn every_cadence_reads_back_the_words_that_it_writes() {
         "cron */59 * * * *",
         "never",
     ] {
-        assert_eq!(words.parse::<Cadence>().unwrap().to_string(), words);
+        let cadence: Cadence = words.parse().unwrap();
+        assert_eq!(cadence.to_string(), words);
+        assert_eq!(serde_json::to_value(&cadence).unwrap(), words);
+        assert_eq!(serde_json::from_value::<Cadence>(words.into()).unwrap(), cadence);
     }
 }
 
