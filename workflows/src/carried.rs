@@ -5,7 +5,6 @@ use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
     protos::temporal::api::{common::v1::Payload, history::v1::WorkflowExecutionStartedEventAttributes as Started},
 };
-use temporalio_workflow::WorkflowContextView;
 use tidings_model::{Event, Retract};
 
 use crate::digest::state::State;
@@ -43,8 +42,9 @@ impl CarriedState {
     }
 
     /// The state that a run continues with, or the reason for [`UnreadableState::fail_task`] as soon as the workflow runs.
-    pub(crate) fn state<S: DeserializeOwned>(&self, ctx: &WorkflowContextView) -> (Option<S>, Option<UnreadableState>) {
-        match self.read(ctx.continued_from_run_id().is_some()) {
+    /// `continued`: another run handed it over.
+    pub(crate) fn state<S: DeserializeOwned>(&self, continued: bool) -> (Option<S>, Option<UnreadableState>) {
+        match self.read(continued) {
             Ok(state) => (state, None),
             Err(unreadable) => (None, Some(unreadable)),
         }
@@ -132,17 +132,17 @@ mod tests {
         let json = |payload: &Payload| (payload.metadata["encoding"].clone(), payload.data.clone());
         let (payload, next) = handed_over(&CarriedState::new(&["comment"]).unwrap());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), br#"["comment"]"#.to_vec()));
-        assert_eq!(next.read(true), Ok(Some(vec!["comment".to_owned()])));
+        assert_eq!(next.state(true), (Some(vec!["comment".to_owned()]), None));
         let (payload, first) = handed_over(&CarriedState::default());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), b"null".to_vec()));
-        assert_eq!(first.read::<Vec<String>>(false), Ok(None));
+        assert_eq!(first.state::<Vec<String>>(false), (None, None));
     }
 
     #[test]
     fn only_the_argument_of_a_first_run_may_be_unreadable() {
         let odd = CarriedState(br#"["a", 7]"#.to_vec());
-        assert_eq!(odd.read::<Vec<String>>(false), Ok(None));
-        assert_eq!(odd.read::<Vec<String>>(true), Err(UnreadableState { byte: 7, length: 8 }));
+        assert_eq!(odd.state::<Vec<String>>(false), (None, None));
+        assert_eq!(odd.state::<Vec<String>>(true), (None, Some(UnreadableState { byte: 7, length: 8 })));
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub struct Digest {
 impl Digest {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx);
+        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
         let state = state.unwrap_or_else(|| {
             State::new(Key::from_workflow_id(ctx.workflow_id()).ok(), ctx.first_execution_run_id().to_owned())
         });

@@ -51,7 +51,7 @@ type Ctx = WorkflowContext<Message>;
 impl Message {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx);
+        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
         let state = state.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
         Self { state, unreadable, steps: 0, calls: Calls::new() }
     }

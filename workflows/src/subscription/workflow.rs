@@ -37,7 +37,7 @@ pub struct Deliveries {
 impl Deliveries {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx);
+        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
         Self { state, unreadable, steps: 0, calls: Calls::new() }
     }
 
