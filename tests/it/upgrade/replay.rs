@@ -78,7 +78,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 28, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 29, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 
@@ -155,6 +155,8 @@ async fn record_the_shapes_of_today() -> Result<()> {
     let rolled = async || Ok((env.run(&continued).await? != first).then_some(()));
     eventually("the run continues as new", minute, rolled).await?;
     wait_for_emails(&env.relay, 1, minute).await?;
+    env.update(&continued, Digest::flush, order()).await?;
+    env.completed(&continued).await?;
 
     let commanded = key("alerts", "commanded");
     command(&env, &commanded).await?;
@@ -176,6 +178,7 @@ async fn record_the_shapes_of_today() -> Result<()> {
         ("failed_send", env.run_handle(&failed, None)),
         ("too_large", env.run_handle(&large, None)),
         ("continued_as_new", env.run_handle(&continued, Some(&first))),
+        ("handed_over", env.run_handle(&continued, None)),
         ("commanded", env.run_handle(&commanded, None)),
         ("upkeep", retention),
         ("message", message),
