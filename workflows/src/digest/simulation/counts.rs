@@ -140,10 +140,7 @@ fn known_events_that_collected_behind_a_delivery_are_stashed_and_not_counted() {
     world.cadence.max_events = Some(610);
     world.add(1000, 0);
     while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Deferred),
-        }
+        world.advance(Answer::Deferred);
     }
     for id in (0..600).chain(2000..2020) {
         world.add(id, 0);

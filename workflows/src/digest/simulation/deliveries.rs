@@ -45,12 +45,7 @@ fn six_attempts_at_the_delays_of_the_schedule_and_then_no_more() {
 #[test]
 fn an_attempt_beyond_the_schedule_waits_the_longest_delay() {
     let mut world = World::collecting(Model::default());
-    while decide(&world.state, world.now) != Decision::Send {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
-    }
+    world.reach(Decision::Send, Answer::Good);
     world.state.delivering.as_mut().unwrap().attempts = 9;
     let asked = send::begin(&mut world.state, world.now).unwrap();
     send::apply(&mut world.state, &asked, Sent::Deferred { why: String::new(), again_in: None }, world.now);
@@ -107,12 +102,7 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
 #[test]
 fn an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
     let mut world = World::collecting(Model::default());
-    while decide(&world.state, world.now) != Decision::Shorten {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::TooLarge),
-        }
-    }
+    world.reach(Decision::Shorten, Answer::TooLarge);
     render::leave_to_attempt(&mut world.state);
     assert_eq!(decide(&world.state, world.now), Decision::Send);
 }

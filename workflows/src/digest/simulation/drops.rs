@@ -13,20 +13,6 @@ use crate::digest::{
     decide::{Decision, clear_finished_commands, decide},
 };
 
-/// A digest of event 1 whose first attempt failed.
-fn retried() -> World {
-    let mut world = World::new(Model::default());
-    world.add(1, 0);
-    while !matches!(decide(&world.state, world.now), Decision::Send) {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
-    }
-    world.act(false, Answer::Deferred);
-    world
-}
-
 #[test]
 fn a_dropped_digest_is_reopened_under_its_id_without_new_events() {
     let mut world = World::collecting(Model::default());
@@ -44,7 +30,7 @@ fn a_dropped_digest_is_reopened_under_its_id_without_new_events() {
 
 #[test]
 fn a_drop_ends_the_delivery_and_pending_events_but_no_later_event() {
-    let mut world = retried();
+    let mut world = World::retried();
     world.add(2, 0);
     let dropped = commands::discard(&mut world.state, order());
     assert_eq!((dropped.events, dropped.delivering.is_some()), (1, true));
@@ -63,7 +49,7 @@ fn a_drop_ends_the_delivery_and_pending_events_but_no_later_event() {
 
 #[test]
 fn a_drop_leaves_alone_what_comes_while_it_is_carried_out() {
-    let mut world = retried();
+    let mut world = World::retried();
     world.add(2, 0);
     world.take(&Step::Hold { minutes: None });
     world.take(&Step::Drop);

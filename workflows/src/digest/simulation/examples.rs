@@ -185,15 +185,7 @@ fn an_urgent_event_makes_the_whole_window_due_once() {
 #[test]
 fn an_urgent_event_stays_urgent_when_it_is_stashed() {
     for rolls in [false, true] {
-        let mut world = World::new(Model::default());
-        world.add(1, 0);
-        while !matches!(decide(&world.state, world.now), Decision::Send) {
-            match decide(&world.state, world.now) {
-                Decision::Wait(until) => world.now = until,
-                _ => world.act(false, Answer::Good),
-            }
-        }
-        world.act(false, Answer::Deferred);
+        let mut world = World::retried();
         world.take(&Step::Add { id: 2, kilobytes: 200, urgent: true });
         for id in 3..6 {
             world.add(id, 200);
@@ -202,10 +194,7 @@ fn an_urgent_event_stays_urgent_when_it_is_stashed() {
             world.take(&Step::Roll);
         }
         while world.state.delivering.is_some() {
-            match decide(&world.state, world.now) {
-                Decision::Wait(until) => world.now = until,
-                _ => world.act(false, Answer::Good),
-            }
+            world.advance(Answer::Good);
         }
         let signs = plan::begin(&mut world.state, world.now).unwrap().signs;
         assert!(signs.urgent_at.is_some() && signs.category.is_some(), "{rolls} {signs:?}");
@@ -373,10 +362,7 @@ fn a_retract_of_a_repeated_event_names_the_digest_in_delivery() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     while world.state.delivering.is_none() {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
+        world.advance(Answer::Good);
     }
     world.add(1, 0);
     world.take(&Step::Retract { id: 1, entity: false });

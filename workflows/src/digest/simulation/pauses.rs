@@ -21,16 +21,6 @@ fn status(world: &World) -> Status {
     Status::new(&world.state, None, world.now)
 }
 
-/// Acts until the decision is this one. Waits pass.
-fn reach(world: &mut World, decision: Decision) {
-    while decide(&world.state, world.now) != decision {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Good),
-        }
-    }
-}
-
 /// Lets time pass until then, and counts the activities.
 fn activities_until(world: &mut World, then: Timestamp) -> u32 {
     let mut activities = 0;
@@ -108,7 +98,7 @@ fn a_pause_with_an_end_ends_by_itself() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Pause { minutes: Some(50), signalled: false });
     let end = world.now + 50.minutes();
-    reach(&mut world, Decision::Render);
+    world.reach(Decision::Render, Answer::Good);
     let late = world.now.duration_since(end).as_secs();
     assert!((0..60).contains(&late), "{late} s after the end");
 }
@@ -134,7 +124,7 @@ fn a_flush_waits_for_the_resume_and_is_carried_out_then() {
 fn a_digest_in_delivery_waits_and_goes_out_after_the_resume() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    reach(&mut world, Decision::Send);
+    world.reach(Decision::Send, Answer::Good);
     world.take(&PAUSE);
     world.act(false, Answer::Good);
     assert_eq!(status(&world).state, Stage::Paused);
@@ -152,7 +142,7 @@ fn a_digest_in_delivery_waits_and_goes_out_after_the_resume() {
 fn a_resume_during_an_attempt_that_saw_the_pause_is_not_lost() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
-    reach(&mut world, Decision::Send);
+    world.reach(Decision::Send, Answer::Good);
     world.take(&PAUSE);
     let asked = send::begin(&mut world.state, world.now).unwrap();
     let answer = world.send(asked.window.digest_id, false, true, Answer::Good);

@@ -89,15 +89,7 @@ fn only_an_overdue_window_of_a_held_key_is_spread() {
 #[test]
 fn a_digest_in_delivery_waits_for_its_share_or_for_its_retry() {
     for minutes in [0, 60] {
-        let mut world = World::new(Model::default());
-        world.add(1, 0);
-        while next(&world) != Decision::Send {
-            match next(&world) {
-                Decision::Wait(until) => world.now = until,
-                _ => world.act(false, Answer::Good),
-            }
-        }
-        world.act(false, Answer::Deferred);
+        let mut world = World::retried();
         let Decision::Wait(retry) = next(&world) else { panic!("no retry") };
         assert!(retry > after(world.now, SHARE));
         hold(&mut world);
@@ -112,13 +104,7 @@ fn a_digest_in_delivery_waits_for_its_share_or_for_its_retry() {
 
 #[test]
 fn a_retry_that_is_due_with_the_share_keeps_its_reason() {
-    let mut world = World::collecting(Model::default());
-    while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts == 0) {
-        match next(&world) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Deferred),
-        }
-    }
+    let mut world = World::retried();
     let digest = world.state.delivering.as_mut().unwrap();
     digest.why = "451 later".to_owned();
     let Some(at) = digest.not_before else { panic!("no retry waits") };

@@ -167,10 +167,7 @@ fn a_drop_ends_events_that_were_returned_meanwhile() {
     let mut world = World::new(Model::default());
     world.add(1, 0);
     while world.state.delivering.as_ref().is_none_or(|digest| digest.attempts < 5) {
-        match decide(&world.state, world.now) {
-            Decision::Wait(until) => world.now = until,
-            _ => world.act(false, Answer::Deferred),
-        }
+        world.advance(Answer::Deferred);
     }
     let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not retrying") };
     world.now = until;

@@ -508,6 +508,29 @@ impl World {
         }
     }
 
+    /// A digest of event 1 whose first attempt failed.
+    pub(super) fn retried() -> Self {
+        let mut world = Self::collecting(Model::default());
+        world.reach(Decision::Send, Answer::Good);
+        world.act(false, Answer::Deferred);
+        world
+    }
+
+    /// Lets the next wait pass, or acts.
+    pub(super) fn advance(&mut self, answer: Answer) {
+        match decide(&self.state, self.now) {
+            Decision::Wait(until) => self.now = until,
+            _ => self.act(false, answer),
+        }
+    }
+
+    /// Advances until the decision is this one.
+    pub(super) fn reach(&mut self, decision: Decision, answer: Answer) {
+        while decide(&self.state, self.now) != decision {
+            self.advance(answer);
+        }
+    }
+
     /// Acts until the workflow waits, and answers with the end of the wait.
     pub(super) fn waits(&mut self) -> Timestamp {
         loop {
