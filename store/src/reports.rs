@@ -40,6 +40,10 @@ pub trait Reports: Send + Sync + 'static {
     /// Forgets when the recipient of a digest last opened or clicked one of its key, because the reader objects to being counted.
     async fn forget_reading(&self, tenant: &str, message: Uuid) -> Result<()>;
 
+    /// Counts a message as unsubscribed in the report: its recipient used its link. A repeated call changes nothing, and a deleted
+    /// message is not counted.
+    async fn count_unsubscribed(&self, message: Uuid) -> Result<()>;
+
     /// Lists the delivery events of a message by the time at which they happened.
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;
 }

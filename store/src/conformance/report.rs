@@ -99,6 +99,15 @@ impl Model {
         }
     }
 
+    /// Uses the link of a message to unsubscribe, and counts it if the message is stored.
+    async fn leave(&mut self, bench: &Bench, message: Uuid) {
+        bench.store.count_unsubscribed(message).await.unwrap();
+        let known = self.messages.get_mut(&message).unwrap();
+        if known.stored {
+            known.reports.insert(Counted::Unsubscribed);
+        }
+    }
+
     /// Deletes messages that ended before a day.
     async fn purge(&mut self, bench: &Bench, day: i64) {
         let cutoff = Cutoff { kind: Kept::Messages, before: second(day * DAY) };
@@ -156,10 +165,11 @@ impl Model {
     }
 }
 
-/// A step of a story: a report of the `n`th message, or a purge.
+/// A step of a story: a report of the `n`th message, a use of its link to unsubscribe, or a purge.
 #[derive(Clone, Debug)]
 enum Step {
     Tell { message: usize, kind: usize, machine: Option<bool>, second: i64 },
+    Leave { message: usize },
     Purge { messages: bool, day: i64 },
 }
 
@@ -167,8 +177,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let machine = prop_oneof![Just(None), any::<bool>().prop_map(Some)];
     let tell = (0..12_usize, 0..Kind::ALL.len(), machine, 0..3_i64)
         .prop_map(|(message, kind, machine, second)| Step::Tell { message, kind, machine, second });
+    let leave = (0..12_usize).prop_map(|message| Step::Leave { message });
     let purge = (any::<bool>(), 1..7_i64).prop_map(|(messages, day)| Step::Purge { messages, day });
-    proptest::collection::vec(prop_oneof![12 => tell, 1 => purge], 1..60)
+    proptest::collection::vec(prop_oneof![12 => tell, 1 => leave, 1 => purge], 1..60)
 }
 
 pub async fn a_report_is_the_same_in_any_order_and_after_any_purge(bench: &Bench) {
@@ -193,6 +204,7 @@ pub async fn a_report_is_the_same_in_any_order_and_after_any_purge(bench: &Bench
                     let report = Report { machine, ..Report::new(kind, second(8 * DAY + later)) };
                     model.tell(bench, ids[message], &report, second(9 * DAY)).await;
                 }
+                Step::Leave { message } => model.leave(bench, ids[message]).await,
                 Step::Purge { messages: true, day } => model.purge(bench, day).await,
                 // Reports go by their own age, and change no count.
                 Step::Purge { messages: false, .. } => {

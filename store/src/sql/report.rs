@@ -8,7 +8,6 @@ use super::dialect::Dialect;
 use super::{Sql, within_timeout};
 use crate::Result;
 use sqlx::{AssertSqlSafe, query, query_as};
-use tidings_model::delivery_events::Report;
 use tidings_model::report::{Bounced, By, ByWhom, Counted, Counts, Question};
 use uuid::Uuid;
 
@@ -56,8 +55,8 @@ GROUP BY tenant, day, digest_type, template, relay ORDER BY tenant, day, digest_
 ON CONFLICT (tenant, day, digest_type, template, relay) DO UPDATE SET {added}";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn mark_reported(connection: &mut D::Connection, message: Uuid, report: &Report) -> Result<()> {
-        let mark = query(MARK_REPORTED).bind(message.to_string()).bind(Counted::of(report).bit());
+    pub(super) async fn mark_reported(connection: &mut D::Connection, message: Uuid, counted: Counted) -> Result<()> {
+        let mark = query(MARK_REPORTED).bind(message.to_string()).bind(counted.bit());
         mark.execute(connection).await?;
         Ok(())
     }

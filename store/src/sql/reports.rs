@@ -18,6 +18,7 @@ use tidings_model::delivery_events::{
     Status, WebhookRequest, Which, effects,
 };
 use tidings_model::records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId};
+use tidings_model::report::Counted;
 use tidings_model::step::{Closed, Outcome};
 use tracing::instrument;
 use uuid::Uuid;
@@ -134,6 +135,14 @@ impl<D: Dialect> Reports for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
+    async fn count_unsubscribed(&self, message: Uuid) -> Result<()> {
+        within_timeout(async {
+            Self::mark_reported(&mut *self.writer.acquire().await?, message, Counted::Unsubscribed).await
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
     async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>> {
         within_timeout(async { Self::reports(&mut *self.reader.acquire().await?, message).await }).await
     }
@@ -158,7 +167,7 @@ impl<D: Dialect> Sql<D> {
         if !Self::insert_report(&mut *tx, &message, event, now).await? {
             return Ok(Recorded { message: id, again: true, withdrawn, against: None });
         }
-        Self::mark_reported(&mut *tx, id, &event.report).await?;
+        Self::mark_reported(&mut *tx, id, Counted::of(&event.report)).await?;
         Self::put_reading(&mut *tx, &message, &event.report).await?;
         let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
         Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;

@@ -248,6 +248,7 @@ forward! { Reports {
     fn put_webhook_request(request: &WebhookRequest, soft_bounces: u32, now: Timestamp) -> RequestRecorded;
     fn emit_webhook_letter(id: &WebhookLetterId, events: &[Reported], soft_bounces: u32, entry: &AuditEntry) -> LetterEmitted;
     fn forget_reading(tenant: &str, message: Uuid) -> ();
+    fn count_unsubscribed(message: Uuid) -> ();
     fn delivery_events(message: Uuid) -> Vec<ReportRecord>;
 } }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use mail_parser::MessageParser;
 use temporalio_client::Client;
 use tidings_activities::{
@@ -19,6 +19,7 @@ use tidings_harness::{
 use tidings_mail::bounce;
 use tidings_model::{
     Key,
+    report::Question,
     settings::{ReturnPath, Settings},
     step::Outcome,
 };
@@ -131,6 +132,13 @@ pub(super) async fn skipped(env: &Env, key: &Key) -> Result<()> {
     Ok(())
 }
 
+/// The messages that the report counts as unsubscribed.
+async fn unsubscribed(env: &Env) -> Result<u64> {
+    let now = Timestamp::now();
+    let counts = env.store.report(&Question::new(None, now - SignedDuration::from_hours(24), now, None)).await?;
+    Ok(counts.iter().map(|(_, counts)| counts.unsubscribed).sum())
+}
+
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn one_click_ends_the_open_window_and_a_scanner_changes_nothing() -> Result<()> {
@@ -145,10 +153,12 @@ async fn one_click_ends_the_open_window_and_a_scanner_changes_nothing() -> Resul
         assert!(served.request(method, &url, "").await?.starts_with("HTTP/1.1 200 "));
     }
     assert!(env.store.facts(&ann).await?.consent);
+    assert_eq!(unsubscribed(env).await?, 0);
     for _ in 0..2 {
         let answer = served.request("POST", &url, "List-Unsubscribe=One-Click").await?;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(!env.store.facts(&ann).await?.consent);
+        assert_eq!(unsubscribed(env).await?, 1);
     }
     skipped(env, &ann).await?;
     served.stop().await
@@ -170,6 +180,7 @@ async fn a_message_to_the_address_of_list_unsubscribe_unsubscribes() -> Result<(
     assert!(env.store.facts(&ann).await?.consent, "an automatic reply is no wish");
     let taken = bounces::take(&*env.store, &settings, bounce::read(reply.as_bytes()), now).await?;
     assert_eq!(taken, Taken::Recorded { new: 1, again: 0, withdrawn: Some(ann.clone()) });
+    assert_eq!(unsubscribed(&env).await?, 1);
     choices::tell(&env.temporal, &ann).await?;
     skipped(&env, &ann).await
 }
