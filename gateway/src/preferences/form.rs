@@ -118,11 +118,14 @@ impl Form {
         let mut preferences = facts.preferences.clone();
         let present = Times::present(settings, facts);
         let field = |field, present: &String| self.of(name, field).map_or_else(|| present.clone(), str::to_owned);
-        let often = self.of(name, "often").and_then(Often::read).unwrap_or_else(|| present.often.clone());
+        let often = self.of(name, "often");
         let (time, day, date) =
             (field("time", &present.time), field("day", &present.day), field("date", &present.date));
-        let times = Times { often, time, day, date };
-        times.put(&present, &mut preferences);
+        match often.map_or_else(|| Some(present.often.clone()), Often::read) {
+            Some(often) => Times { often, time, day, date }.put(&present, &mut preferences),
+            // A text that is no entry becomes a cadence that is refused.
+            None => preferences.cadence = often.map(str::to_owned),
+        }
         let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
         preferences.off.retain(|category| !shown.contains(category));
         preferences.off.extend(shown.difference(&on).cloned());

@@ -336,12 +336,13 @@ async fn a_wrong_value_is_named_and_nothing_is_stored() {
     let bench = bench("").await;
     for (field, value, named) in [
         ("activity:time", "25:00", "How often"),
+        ("activity:often", "sometimes", "How often"),
         ("zone", "Mars/Olympus", "Time zone"),
         ("activity:pause", "2001-01-01", "Pause until"),
         ("activity:pause", "soon", "Pause until"),
     ] {
         let (status, page) =
-            bench.post(&fields(&[("activity:often", "daily"), ("alerts:on", "-"), (field, value)])).await;
+            bench.post(&fields(&[(field, value), ("activity:often", "daily"), ("alerts:on", "-")])).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
         assert!(page.contains(&format!("Nothing was saved: {named} is not possible.")), "{page}");
     }
