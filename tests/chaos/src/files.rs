@@ -12,6 +12,8 @@ use anyhow::Result;
 
 use super::plan::Plan;
 
+/// The text of single messages. It is written once: a command that reads while another one writes hands over another text.
+pub(super) const TEXT: &str = "text.txt";
 /// The names of the producers that began before Temporal lost its data.
 const BEFORE_LOSS: &str = "before_loss.txt";
 
@@ -43,6 +45,7 @@ impl Files {
         ] {
             fs::write(folder.join(name), "")?;
         }
+        fs::write(folder.join(TEXT), "A single message.\n")?;
         Ok(Self { folder: folder.to_owned() })
     }
 

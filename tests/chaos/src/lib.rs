@@ -307,12 +307,16 @@ impl Run {
         }
     }
 
-    /// Waits for producers and operators, at most `within`.
+    /// Waits for producers and operators, at most `within`. After half of it no producer begins, and no digest stays paused: a recovery waits
+    /// for the digest that its key is delivering.
     async fn rest(&mut self, processes: &mut Processes, within: Duration) {
         let deadline = Instant::now() + within;
+        let mut late = false;
         while !self.tasks.is_empty() && Instant::now() < deadline {
-            if Instant::now() > deadline - within / 2 {
+            if !late && Instant::now() > deadline - within / 2 {
+                late = true;
                 self.producers.close();
+                settle::unblock(&self.desk).await.unwrap_or_else(|error| self.trouble(&error));
             }
             if let Err(error) = processes.supervise() {
                 self.troubles.push(format!("{error:#}"));

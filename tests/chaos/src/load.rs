@@ -17,7 +17,7 @@ use tidings_harness::process::signal;
 use tokio::{sync::Semaphore, time::sleep};
 
 use super::{
-    files::Files,
+    files::{Files, TEXT},
     gateway::Requests,
     plan::{Event, Plan},
     tidings::Tidings,
@@ -180,22 +180,9 @@ impl Producers {
     /// When `tidings send` ends with an undocumented exit code, or the files cannot be written.
     pub async fn send(&self, number: u32) -> Result<bool> {
         let user = &self.plan.users[number as usize % self.plan.users.len()];
-        fs::write(self.files.path("text.txt"), "A single message.\n")?;
         let key = format!("single-{number}");
-        let words = [
-            "send",
-            "--tenant",
-            "acme",
-            "--to",
-            user,
-            "--key",
-            &key,
-            "--subject",
-            "One",
-            "--text",
-            "text.txt",
-            "--json",
-        ];
+        let words =
+            ["send", "--tenant", "acme", "--to", user, "--key", &key, "--subject", "One", "--text", TEXT, "--json"];
         loop {
             let output = self.tidings.command(&words.map(str::to_owned)).output().await?;
             match output.status.code() {

@@ -35,11 +35,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// When Temporal does not answer.
 pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within: Duration) -> Result<usize> {
     let keys = desk.plan.keys();
-    let anybody = desk.plan.events[0].key.clone();
-    for relay in 0..RELAYS.len() {
-        desk.intervene(Intervention::CloseRelay(relay), &anybody).await?;
-    }
-    resume(desk).await?;
+    unblock(desk).await?;
     // A fault may have come between an erasure and the import after it.
     desk.import().await?;
     let deadline = Instant::now() + within;
@@ -63,6 +59,18 @@ pub async fn dust(processes: &mut Processes, desk: &Desk, files: &Files, within:
         files.append("open.ndjson", &line)?;
     }
     Ok(open.len())
+}
+
+/// Closes the breakers of all relays and ends every pause, so that each digest can be delivered.
+///
+/// # Errors
+/// When a command ends in a way that is not documented.
+pub async fn unblock(desk: &Desk) -> Result<()> {
+    let anybody = desk.plan.events[0].key.clone();
+    for relay in 0..RELAYS.len() {
+        desk.intervene(Intervention::CloseRelay(relay), &anybody).await?;
+    }
+    resume(desk).await
 }
 
 /// Ends every pause of an operator. A resume that a fault disturbed is repeated: it signals the keys again.
