@@ -121,10 +121,11 @@ impl Form {
         let often = self.of(name, "often");
         let (time, day, date) =
             (field("time", &present.time), field("day", &present.day), field("date", &present.date));
-        match often.map_or_else(|| Some(present.often.clone()), Often::read) {
-            Some(often) => Times { often, time, day, date }.put(&present, &mut preferences),
+        if let Some(often) = often.map_or_else(|| Some(present.often.clone()), Often::read) {
+            Times { often, time, day, date }.put(&present, &mut preferences);
+        } else {
             // A text that is no entry becomes a cadence that is refused.
-            None => preferences.cadence = often.map(str::to_owned),
+            (preferences.cadence, preferences.at) = (often.map(str::to_owned), None);
         }
         let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
         preferences.off.retain(|category| !shown.contains(category));
