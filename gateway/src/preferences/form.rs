@@ -85,18 +85,22 @@ impl Form {
     /// The wishes of the recipient of `key`. A digest type that the form does not have is left alone.
     pub fn wishes(&self, key: &Key, subjects: &[Subject<'_>], now: Timestamp) -> Vec<Wish> {
         if self.action == Action::Undo {
-            return self.undone(key);
+            return self.undone(key, now);
         }
         subjects.iter().filter_map(|subject| self.wish(subject, now)).collect()
     }
 
-    fn undone(&self, key: &Key) -> Vec<Wish> {
+    fn undone(&self, key: &Key, now: Timestamp) -> Vec<Wish> {
         let undo: Vec<Undo> = self.first("undo").and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
         let wish = |Undo { digest_type, seen, preferences, consent }| Wish {
             key: Key { digest_type, ..key.clone() },
             seen_revision: seen.revision,
             seen_consent: seen.consent,
-            preferences,
+            // A pause that is over by now is none.
+            preferences: Preferences {
+                paused_until: preferences.paused_until.filter(|until| *until > now),
+                ..preferences
+            },
             consent,
         };
         undo.into_iter().map(wish).collect()

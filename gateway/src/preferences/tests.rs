@@ -23,6 +23,8 @@ use uuid::Uuid;
 use super::*;
 use crate::routes::tests::{over, public, settings, sqlite};
 
+mod changes;
+
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 struct Bench {
@@ -205,150 +207,6 @@ async fn the_language_is_the_recipients() {
 async fn a_language_from_right_to_left_turns_the_page() {
     let page = bench("ar").await.page().await;
     assert!(page.contains("<html lang=\"ar\" dir=\"rtl\">") && page.contains("رسائلك الإلكترونية من Acme"), "{page}");
-}
-
-#[tokio::test]
-async fn choices_are_stored_together_audited_and_undone() {
-    let bench = bench("").await;
-    let changed = [
-        ("activity:often", "weekly"),
-        ("activity:day", "fri"),
-        ("activity:time", "18:30"),
-        ("activity:shown", "comment"),
-        ("activity:shown", "share"),
-        ("activity:category", "comment"),
-        ("activity:pause", "2999-12-01"),
-        ("alerts:on", "-"),
-        ("zone", "Asia/Tokyo"),
-    ];
-    let (status, page) = bench.post(&fields(&changed)).await;
-    assert_eq!(status, StatusCode::OK, "{page}");
-    assert!(page.contains("Your choices are saved.") && page.contains("You do not get this digest."), "{page}");
-    assert!(page.contains("Paused: nothing is sent before Sun, Dec 1, 2999, 12:00 AM (Asia/Tokyo)."), "{page}");
-    let activity = bench.facts("activity").await;
-    let expected = Preferences {
-        cadence: Some("weekly fri 18:30".into()),
-        zone: Some("Asia/Tokyo".into()),
-        off: ["share".to_owned()].into(),
-        // The day begins in the zone that was chosen with it.
-        paused_until: Some("2999-11-30T15:00:00Z".parse().unwrap()),
-        ..Preferences::default()
-    };
-    assert_eq!((activity.preferences, activity.consent, activity.revision), (expected, true, 1));
-    let alerts = bench.facts("alerts").await;
-    assert!(!alerts.consent && alerts.preferences.zone.as_deref() == Some("Asia/Tokyo"));
-    let why = format!("chosen on the page of message {}", Uuid::from_u128(7));
-    let mut audit = bench.audit().await;
-    audit.sort();
-    let preferences = format!("recipient: preferences: {why}");
-    assert_eq!(audit, [preferences.clone(), preferences, format!("recipient: withdraw consent: {why}")]);
-
-    let undo = undo_of(&page).unwrap();
-    let (status, page) = bench.post(&[("undo", &undo)]).await;
-    assert_eq!(status, StatusCode::OK, "{page}");
-    assert!(page.contains("The change is undone.") && undo_of(&page).is_none(), "{page}");
-    for digest_type in ["activity", "alerts"] {
-        let facts = bench.facts(digest_type).await;
-        assert!(facts.consent && facts.preferences == Preferences::default(), "{digest_type}");
-    }
-}
-
-#[tokio::test]
-async fn a_day_of_the_month_is_a_field_of_its_own() {
-    let bench = bench("").await;
-    let page = bench.page().await;
-    assert!(
-        page.contains("name=\"activity:date\"") && page.contains("<option value=\"31\">Last day</option>"),
-        "{page}"
-    );
-    let last = [("activity:often", "monthly"), ("activity:date", "31"), ("activity:time", "18:30")];
-    let (status, page) = bench.post(&fields(&last)).await;
-    assert_eq!(status, StatusCode::OK, "{page}");
-    assert_eq!(bench.facts("activity").await.preferences.cadence.as_deref(), Some("monthly 31 18:30"));
-    assert!(page.contains("<option value=\"31\" selected>Last day</option>"), "{page}");
-    let wrong = [("activity:seen", "1 on"), ("activity:often", "monthly"), ("activity:date", "32")];
-    let (status, page) = bench.post(&fields(&wrong)).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(page.contains("Nothing was saved: How often is not possible."), "{page}");
-}
-
-#[tokio::test]
-async fn the_same_request_again_changes_nothing_more() {
-    let bench = bench("").await;
-    let request = fields(&[("activity:often", "daily"), ("activity:time", "09:00"), ("alerts:on", "-")]);
-    for said in ["Your choices are saved.", "Nothing was changed."] {
-        let (status, page) = bench.post(&request).await;
-        assert_eq!(status, StatusCode::OK);
-        assert!(page.contains(said), "{page}");
-    }
-    assert_eq!((bench.facts("activity").await.revision, bench.audit().await.len()), (1, 2));
-}
-
-#[tokio::test]
-async fn of_two_windows_the_second_hears_of_the_first() {
-    let bench = bench("").await;
-    bench.post(&fields(&[("activity:often", "instant")])).await;
-    let (status, page) = bench.post(&fields(&[("activity:often", "daily"), ("alerts:on", "-")])).await;
-    assert_eq!(status, StatusCode::CONFLICT);
-    assert!(page.contains("changed meanwhile") && page.contains("role=\"alert\""), "{page}");
-    assert!(page.contains("value=\"1 on\"") && undo_of(&page).is_none(), "{page}");
-    assert_eq!(bench.facts("activity").await.preferences.cadence.as_deref(), Some("instant"));
-    assert!(bench.facts("alerts").await.consent, "nothing of the second");
-    // A click on unsubscribe meanwhile is not taken back by a page that is older.
-    bench.store.put_consent(&ann("alerts"), false, &entry()).await.unwrap();
-    let stale = fields(&[("activity:seen", "1 on"), ("activity:often", "daily")]);
-    assert_eq!(bench.post(&stale).await.0, StatusCode::CONFLICT);
-    assert!(!bench.facts("alerts").await.consent);
-}
-
-fn entry() -> tidings_model::records::AuditEntry {
-    use tidings_model::records::{Actor, AuditEntry};
-    AuditEntry {
-        at: Timestamp::now(),
-        actor: Actor::Recipient,
-        action: "withdraw consent".into(),
-        why: "one click".into(),
-    }
-}
-
-#[tokio::test]
-async fn one_button_turns_everything_off_and_keeps_the_other_choices() {
-    let bench = bench("").await;
-    let none = fields(&[("activity:often", "instant"), ("action", "none")]);
-    let (status, page) = bench.post(&none).await;
-    assert_eq!(status, StatusCode::OK);
-    assert!(page.contains("You get no more digests."), "{page}");
-    for digest_type in ["activity", "alerts"] {
-        let facts = bench.facts(digest_type).await;
-        assert!(!facts.consent && facts.preferences == Preferences::default());
-    }
-    let undo = undo_of(&page).unwrap();
-    bench.post(&[("undo", &undo)]).await;
-    assert!(bench.facts("activity").await.consent && bench.facts("alerts").await.consent);
-    // The undo of an old page takes nothing back that came later.
-    bench.store.put_consent(&ann("activity"), false, &entry()).await.unwrap();
-    let (status, _) = bench.post(&fields(&[("alerts:on", "-")])).await;
-    assert_eq!(status, StatusCode::CONFLICT);
-}
-
-#[tokio::test]
-async fn a_wrong_value_is_named_and_nothing_is_stored() {
-    let bench = bench("").await;
-    for (field, value, named) in [
-        ("activity:time", "25:00", "How often"),
-        ("activity:often", "sometimes", "How often"),
-        ("zone", "Mars/Olympus", "Time zone"),
-        ("activity:pause", "2001-01-01", "Pause until"),
-        ("activity:pause", "soon", "Pause until"),
-    ] {
-        let (status, page) =
-            bench.post(&fields(&[(field, value), ("activity:often", "daily"), ("alerts:on", "-")])).await;
-        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{field}");
-        assert!(page.contains(&format!("Nothing was saved: {named} is not possible.")), "{page}");
-    }
-    assert!(bench.audit().await.is_empty() && bench.facts("alerts").await.consent);
-    let (status, _, _) = bench.send(Method::POST, &token(), &[("x", &"x".repeat(70_000))]).await;
-    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::{
 const MOST: usize = 100;
 
 /// Checks the preferences that a recipient has `chosen`. A cadence that was chosen `before` may stay where the digest type no
-/// longer offers it: a recipient who cannot change the cadence must be able to pause.
+/// longer offers it: a recipient who cannot change the cadence must be able to pause. A pause from `before` may be over.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right.
@@ -39,7 +39,9 @@ pub fn preferences(
         limits::id("off", category)?;
     }
     match chosen.paused_until {
-        Some(until) if until <= now => Err(wrong("paused_until", &format!("{until:.0}"), "is in the past")),
+        Some(until) if until <= now && before.paused_until != Some(until) => {
+            Err(wrong("paused_until", &format!("{until:.0}"), "is in the past"))
+        }
         _ => Ok(()),
     }
 }
@@ -175,6 +177,16 @@ mod tests {
         );
         let other = cadence(Some("hourly at :30"), None);
         assert!(preferences(&settings(), &before, &other, now).is_err());
+    }
+
+    #[test]
+    fn a_pause_that_is_over_may_stay_with_another_choice() {
+        let before = Preferences { paused_until: Some(NOW.parse().unwrap()), ..Preferences::default() };
+        let check = |chosen: &Preferences| preferences(&settings(), &before, chosen, NOW.parse().unwrap());
+        assert!(check(&Preferences { cadence: Some("instant".into()), ..before.clone() }).is_ok());
+        let earlier =
+            Preferences { paused_until: Some("2026-10-24T17:00:00Z".parse().unwrap()), ..Preferences::default() };
+        assert!(check(&earlier).is_err());
     }
 
     #[test]
