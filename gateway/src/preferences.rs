@@ -74,7 +74,7 @@ async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result
     let notice = match choices::wish(&*state.store, &state.settings, &wishes, &why, now).await {
         Ok(Some(changed)) => {
             tell::open_windows(state, &changed).await;
-            done(form.action, &before, &wishes, &changed)
+            done(form.action, &before, &wishes, &changed, now)
         }
         Ok(None) | Err(choices::Error::Conflict(_) | choices::Error::UnknownType(_)) => Notice::Conflict,
         Err(choices::Error::Invalid(invalid)) => Notice::Wrong(invalid.field),
@@ -87,12 +87,13 @@ async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result
     Ok(View::new(state, key, &before, &after, now).response(Some(notice)))
 }
 
-/// The notice of a change that is stored. It can be undone, unless nothing changed or this was the undoing.
-fn done(action: Action, before: &[Subject<'_>], wishes: &[Wish], changed: &[Key]) -> Notice {
+/// The notice of a change that is stored. It can be undone, unless nothing changed, this was the undoing, or the
+/// choices from before are not possible any more.
+fn done(action: Action, before: &[Subject<'_>], wishes: &[Wish], changed: &[Key], now: Timestamp) -> Notice {
     if changed.is_empty() {
         return Notice::Unchanged;
     }
-    let undo = form::undo(before, wishes, changed);
+    let undo = form::undo(before, wishes, changed, now);
     match action {
         Action::Undo => Notice::Undone,
         Action::Save => Notice::Saved { undo },

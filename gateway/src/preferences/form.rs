@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Key,
     records::{Facts, Preferences, Wish},
-    rules::effective::Effective,
+    rules::{effective::Effective, preference_check},
 };
 
 use super::{
@@ -51,20 +51,26 @@ pub(super) fn seen(facts: &Facts) -> String {
     format!("{} {}", facts.revision, if facts.consent { "on" } else { "off" })
 }
 
-/// The field `undo` after a change, as JSON.
-pub(super) fn undo(before: &[Subject<'_>], wishes: &[Wish], changed: &[Key]) -> String {
+/// The field `undo` after a change, as JSON. `None`: something cannot be chosen again, as a cadence that is no longer offered.
+pub(super) fn undo(before: &[Subject<'_>], wishes: &[Wish], changed: &[Key], now: Timestamp) -> Option<String> {
     let undo = |wish: &Wish| {
-        let before = before.iter().find(|subject| subject.key == wish.key)?;
-        let chose = u64::from(before.facts.preferences != wish.preferences);
+        let Subject { key, settings, facts, .. } = before.iter().find(|subject| subject.key == wish.key)?;
+        let preferences = without_ended_pause(facts.preferences.clone(), now);
+        preference_check::preferences(settings, &wish.preferences, &preferences, now).ok()?;
+        let chose = u64::from(facts.preferences != wish.preferences);
         Some(Undo {
-            digest_type: wish.key.digest_type.clone(),
+            digest_type: key.digest_type.clone(),
             seen: Seen { revision: wish.seen_revision + chose, consent: wish.consent },
-            preferences: before.facts.preferences.clone(),
-            consent: before.facts.consent,
+            preferences,
+            consent: facts.consent,
         })
     };
-    let undo: Vec<_> = wishes.iter().filter(|wish| changed.contains(&wish.key)).filter_map(undo).collect();
-    serde_json::to_string(&undo).unwrap_or_default()
+    let undo: Option<Vec<_>> = wishes.iter().filter(|wish| changed.contains(&wish.key)).map(undo).collect();
+    serde_json::to_string(&undo?).ok()
+}
+
+fn without_ended_pause(preferences: Preferences, now: Timestamp) -> Preferences {
+    Preferences { paused_until: preferences.paused_until.filter(|until| *until > now), ..preferences }
 }
 
 impl Form {
@@ -96,11 +102,7 @@ impl Form {
             key: Key { digest_type, ..key.clone() },
             seen_revision: seen.revision,
             seen_consent: seen.consent,
-            // A pause that is over by now is none.
-            preferences: Preferences {
-                paused_until: preferences.paused_until.filter(|until| *until > now),
-                ..preferences
-            },
+            preferences: without_ended_pause(preferences, now),
             consent,
         };
         undo.into_iter().map(wish).collect()

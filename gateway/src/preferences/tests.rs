@@ -13,7 +13,7 @@ use tidings_mail::words::Words;
 use tidings_model::{
     Link,
     link_keys::LinkKeys,
-    records::{Facts, Page, Part, Preferences, Recipient},
+    records::{Actor, AuditEntry, Facts, Page, Part, Preferences, Recipient},
     settings::{Brand, DigestSettings, Settings, TenantSettings},
 };
 use tidings_store::{Sqlite, Store, prelude::*};
@@ -24,6 +24,7 @@ use super::*;
 use crate::routes::tests::{over, public, settings, sqlite};
 
 mod changes;
+mod offered;
 
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -65,6 +66,10 @@ fn serving(store: Arc<dyn Store>) -> Router {
 }
 
 async fn bench(locale: &str) -> Bench {
+    bench_with(locale, configured()).await
+}
+
+async fn bench_with(locale: &str, settings: Settings) -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let store = sqlite(folder.path()).await;
     store.migrate().await.unwrap();
@@ -77,7 +82,7 @@ async fn bench(locale: &str) -> Bench {
         locale: locale.into(),
     };
     store.put_recipients(&[recipient], Timestamp::now()).await.unwrap();
-    Bench { router: serving(store.clone()), store, _folder: folder }
+    Bench { router: public(over(store.clone(), settings)), store, _folder: folder }
 }
 
 fn ann(digest_type: &str) -> Key {
@@ -87,6 +92,10 @@ fn ann(digest_type: &str) -> Key {
 fn token() -> String {
     let link = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7) };
     link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap()
+}
+
+fn entry(action: &str) -> AuditEntry {
+    AuditEntry { at: Timestamp::now(), actor: Actor::Recipient, action: action.into(), why: "one click".into() }
 }
 
 /// Without the marks that isolate directions, and with plain spaces.

@@ -55,10 +55,10 @@ static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
 /// The result of a change.
 pub(super) enum Notice {
     Saved {
-        undo: String,
+        undo: Option<String>,
     },
     AllOff {
-        undo: String,
+        undo: Option<String>,
     },
     Undone,
     Unchanged,
@@ -111,7 +111,7 @@ struct DigestView {
     dates: Vec<Entry>,
     categories: Vec<Entry>,
     pause: String,
-    /// The first day until which a pause is possible.
+    /// The first day until which a pause is possible, or that of the present pause: browsers refuse a day before it.
     pause_from: String,
 }
 
@@ -173,8 +173,8 @@ impl Notice {
     fn said(self, phrases: Phrases<'_>) -> Said {
         let say = |tone, id, undo| Said { tone, text: phrases.say(id), undo };
         match self {
-            Self::Saved { undo } => say("done", "saved", Some(undo)),
-            Self::AllOff { undo } => say("done", "all_off", Some(undo)),
+            Self::Saved { undo } => say("done", "saved", undo),
+            Self::AllOff { undo } => say("done", "all_off", undo),
             Self::Undone => say("done", "undone", None),
             Self::Unchanged => say("done", "unchanged", None),
             Self::Conflict => say("refused", "conflict", None),
@@ -229,7 +229,8 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         selected: !facts.preferences.off.contains(category),
         parts: "",
     };
-    let tomorrow = effective.zone.to_datetime(now).date().saturating_add(1.day());
+    let pause = paused_date(facts, &effective.zone, now);
+    let tomorrow = effective.zone.to_datetime(now).date().saturating_add(1.day()).to_string();
     DigestView {
         name: key.digest_type.clone(),
         title: phrases.digest_name(&key.digest_type, settings.title.as_deref()),
@@ -244,8 +245,8 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         dates: (1..=31).filter(|_| offered.iter().any(Often::has_date)).map(date).collect(),
         time: present.time.clone(),
         categories: categories.map(category).collect(),
-        pause: paused_date(facts, &effective.zone, now),
-        pause_from: tomorrow.to_string(),
+        pause_from: if pause.is_empty() { tomorrow } else { tomorrow.min(pause.clone()) },
+        pause,
     }
 }
 

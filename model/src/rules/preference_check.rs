@@ -13,8 +13,8 @@ use crate::{
 /// Quiet times, and categories that are off. Every plan reads them.
 const MOST: usize = 100;
 
-/// Checks the preferences that a recipient has `chosen`. A cadence that was chosen `before` may stay where the digest type no
-/// longer offers it: a recipient who cannot change the cadence must be able to pause. A pause from `before` may be over.
+/// Checks the preferences that a recipient has `chosen`. What was chosen `before` may stay, though it would be refused now: a
+/// cadence that is no longer offered, a zone that was removed, a pause that is over. The recipient must be able to change the rest.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right.
@@ -27,23 +27,28 @@ pub fn preferences(
     if (&chosen.cadence, &chosen.at) != (&before.cadence, &before.at) {
         cadence(settings, chosen)?;
     }
-    if let Some(zone) = &chosen.zone {
+    if chosen.zone != before.zone
+        && let Some(zone) = &chosen.zone
+    {
         let right = "is not an IANA time zone; write for example \"Europe/Berlin\"";
         TimeZone::get(zone).map_err(|_| wrong("zone", zone, right))?;
     }
-    if let Some(times) = &chosen.quiet {
+    if chosen.quiet != before.quiet
+        && let Some(times) = &chosen.quiet
+    {
         quiet(times)?;
     }
-    few("off", chosen.off.len())?;
-    for category in &chosen.off {
-        limits::id("off", category)?;
+    if chosen.off != before.off {
+        few("off", chosen.off.len())?;
+        chosen.off.iter().try_for_each(|category| limits::id("off", category))?;
     }
-    match chosen.paused_until {
-        Some(until) if until <= now && before.paused_until != Some(until) => {
-            Err(wrong("paused_until", &format!("{until:.0}"), "is in the past"))
-        }
-        _ => Ok(()),
+    if chosen.paused_until != before.paused_until
+        && let Some(until) = chosen.paused_until
+        && until <= now
+    {
+        return Err(wrong("paused_until", &format!("{until:.0}"), "is in the past"));
     }
+    Ok(())
 }
 
 /// The cadence and the time of day together: what they make is what must be among the choices.
@@ -180,13 +185,24 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_is_over_may_stay_with_another_choice() {
-        let before = Preferences { paused_until: Some(NOW.parse().unwrap()), ..Preferences::default() };
+    fn an_earlier_choice_may_stay_with_another_one() {
+        let before = Preferences {
+            cadence: Some("hourly".into()),
+            zone: Some("Europe/Berln".into()),
+            quiet: Some(vec!["none".into()]),
+            paused_until: Some(NOW.parse().unwrap()),
+            ..Preferences::default()
+        };
         let check = |chosen: &Preferences| preferences(&settings(), &before, chosen, NOW.parse().unwrap());
-        assert!(check(&Preferences { cadence: Some("instant".into()), ..before.clone() }).is_ok());
-        let earlier =
-            Preferences { paused_until: Some("2026-10-24T17:00:00Z".parse().unwrap()), ..Preferences::default() };
-        assert!(check(&earlier).is_err());
+        assert!(check(&Preferences { off: ["share".to_owned()].into(), ..before.clone() }).is_ok());
+        for other in [
+            Preferences { cadence: Some("hourly at :30".into()), ..before.clone() },
+            Preferences { zone: Some("Europe/Pari".into()), ..before.clone() },
+            Preferences { quiet: Some(vec!["noon".into()]), ..before.clone() },
+            Preferences { paused_until: Some("2026-10-24T17:00:00Z".parse().unwrap()), ..before.clone() },
+        ] {
+            assert!(check(&other).is_err(), "{other:?}");
+        }
     }
 
     #[test]

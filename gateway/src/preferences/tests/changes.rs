@@ -1,7 +1,5 @@
 //! Changes by the form of the page.
 
-use tidings_model::records::{Actor, AuditEntry};
-
 use super::*;
 
 #[tokio::test]
@@ -96,10 +94,6 @@ async fn of_two_windows_the_second_hears_of_the_first() {
     let stale = fields(&[("activity:seen", "1 on"), ("activity:often", "daily")]);
     assert_eq!(bench.post(&stale).await.0, StatusCode::CONFLICT);
     assert!(!bench.facts("alerts").await.consent);
-}
-
-fn entry(action: &str) -> AuditEntry {
-    AuditEntry { at: Timestamp::now(), actor: Actor::Recipient, action: action.into(), why: "one click".into() }
 }
 
 #[tokio::test]
