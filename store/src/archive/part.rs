@@ -20,10 +20,7 @@ pub(super) struct Part {
 impl Part {
     /// Writes the lines to a new file that is on disk when this returns. Addresses and bodies are in the lines.
     pub fn write(folder: &Path, name: &str, lines: &[String]) -> io::Result<Self> {
-        let path = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        // Where the file system has no locks, what a killed process leaves there stays.
-        file.try_lock().ok();
+        let (path, file) = create(folder, name)?;
         let part = Self { path, _locked: file.try_clone()? };
         pack(file, lines)?;
         Ok(part)
@@ -40,6 +37,19 @@ impl Drop for Part {
     fn drop(&mut self) {
         // A published file is not there any more.
         fs::remove_file(&self.path).ok();
+    }
+}
+
+/// Creates a file and locks it. Before the lock, another process may delete the file as a leftover: then there is another file.
+fn create(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    loop {
+        let path = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // Where the file system has no locks, what a killed process leaves there stays.
+        file.lock().ok();
+        if fs::exists(&path)? {
+            return Ok((path, file));
+        }
     }
 }
 
@@ -60,13 +70,18 @@ pub(super) fn remove_leftovers(folder: &Path) -> io::Result<()> {
         if !name.starts_with('.') || path.extension() != Some("part".as_ref()) {
             continue;
         }
-        match File::open(&path) {
-            Ok(file) if file.try_lock().is_ok() => fs::remove_file(&path)?,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        match remove_unlocked(&path) {
+            // It has got its name, or is deleted.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            done => done?,
         }
     }
     Ok(())
+}
+
+fn remove_unlocked(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    if file.try_lock().is_ok() { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// Puts the names in a folder on disk.
@@ -76,6 +91,8 @@ pub(super) fn sync(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -92,5 +109,22 @@ mod tests {
         remove_leftovers(folder).unwrap();
         assert!(folder.join("events-1.ndjson.gz").exists() && folder.join("events-3.ndjson.gz").exists());
         assert_eq!(names(folder), 2);
+    }
+
+    #[test]
+    fn a_part_reaches_its_name_whoever_removes_leftovers_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let names: Vec<_> = (0..500).map(|n| format!("events-{n}.ndjson.gz")).collect();
+        let publish =
+            |name: &String| Part::write(folder, name, &["{}".to_owned()]).unwrap().publish(&folder.join(name));
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| names.iter().try_for_each(publish));
+            while !writer.is_finished() {
+                remove_leftovers(folder).unwrap();
+            }
+            writer.join().unwrap().unwrap();
+        });
+        assert!(names.iter().all(|name| folder.join(name).exists()));
     }
 }
