@@ -13,6 +13,7 @@ pub mod interrupted_future;
 pub mod message_env;
 pub mod notice_receiver;
 pub mod outbox;
+pub mod own_process;
 pub mod port;
 pub mod postfix;
 pub mod postgres;

@@ -45,11 +45,10 @@ impl<S: Subscriber> Layer<S> for Spans {
     }
 }
 
-#[needs(temporal)]
+#[needs(temporal, own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_temporal_store_and_relay_are_spans_without_an_address() -> Result<()> {
     let spans = Spans::default();
-    // Other tests of this process may run at once. Their spans have no address either.
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans.clone()))?;
     let env = Env::start(settings("after 1s", "after 1s")).await?;
     let key = key("activity", "spans");

@@ -19,7 +19,7 @@ const ACTIVITIES: u64 = 7;
 /// Longer than a worker that ends gives what is under way.
 const SLOW: Duration = Duration::from_secs(30);
 
-#[needs(temporal)]
+#[needs(temporal, own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn recycled_workers_send_every_open_window_once() -> Result<()> {
     let env = Env::without_worker(settings("instant", "after 3s")).await?;

@@ -98,7 +98,7 @@ fn minutes_after_the_return(digests: &[DigestRecord]) -> Result<Vec<i64>> {
     waits.collect()
 }
 
-#[needs(test_server)]
+#[needs(test_server, own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_deferred_for_days_ends_as_failed_after_two_returns() -> Result<()> {
     let folder = TempDir::new()?;

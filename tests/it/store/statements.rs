@@ -136,13 +136,14 @@ async fn within_budget(store: Arc<dyn Store>) -> Result<()> {
     Ok(())
 }
 
+#[needs(own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_stays_within_its_budget_of_calls_on_sqlite() -> Result<()> {
     let folder = tempfile::tempdir()?;
     within_budget(sqlite(folder.path()).await?).await
 }
 
-#[needs(postgres)]
+#[needs(postgres, own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_stays_within_its_budget_of_calls_on_postgresql() -> Result<()> {
     let store = Postgres::connect(&tidings_harness::postgres::database().await?).await?;
@@ -151,6 +152,7 @@ async fn a_digest_stays_within_its_budget_of_calls_on_postgresql() -> Result<()>
 }
 
 /// The first attempt has SQLite's one writer, and the others wait for it.
+#[needs(own_process)]
 #[tokio::test(flavor = "multi_thread")]
 async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Result<()> {
     let folder = tempfile::tempdir()?;
