@@ -6,14 +6,16 @@ use std::{pin::pin, time::Duration};
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use tidings_mail::smtp::{AttemptOutcome, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, Reply, Withdrawal};
 use tidings_model::{
+    Alert,
     attempt::{AttemptClass, Phase},
-    records::{AttemptRecord, AttemptStart, FirstAttempt, Message, Unattempted},
+    records::{AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, Message, Origin, Unattempted},
     settings::{Guarantee, Stream},
-    step::{Closed, Sent},
+    step::{ReplyCode, Sent, UnrecordedEnd},
 };
-use tidings_store::Store;
+use tidings_store::{ErrorEnd, Moment, Store};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
@@ -27,13 +29,20 @@ use crate::{
 
 mod verdict;
 
-use verdict::{RetryContext, Verdict, verdict, withheld};
+use verdict::{RetryContext, verdict, withheld};
 
 /// The age up to which a relay that drops second copies knows the first copy. Resend says 24 hours, Mailjet does not say.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
 
 /// The wait before the next try to record the end of an attempt.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
+
+/// The time for which a process tries to record the end of an attempt, before the workflow keeps the end: longer than a fail-over of the
+/// database, and shorter than the twenty seconds in which a worker stops.
+const RECORD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
+const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The message that follows one that the relay finds too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +68,8 @@ pub(crate) struct Outgoing<'a> {
     pub id: Uuid,
     /// No attempt follows a failure of this one.
     pub last: bool,
+    /// The workflow [keeps an end](tidings_model::step::SendInput::keeps_ends) that the ledger refuses.
+    pub keeps_ends: bool,
     pub now: Timestamp,
 }
 
@@ -83,9 +94,10 @@ pub(crate) struct DeliveryAttempt<'a> {
 
 impl<'a> Outgoing<'a> {
     /// The message `id` of a tenant in a stream.
-    pub fn new(deps: &'a Deps, tenant: &str, stream: &'a Stream, id: Uuid, last: bool, now: Timestamp) -> Self {
+    pub fn new(deps: &'a Deps, tenant: &str, stream: &'a Stream, id: Uuid, now: Timestamp) -> Self {
         let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
-        Self { store: &*deps.store, relays: &deps.relays, stream, tenant, soft_bounces, id, last, now }
+        let (last, keeps_ends) = (false, false);
+        Self { store: &*deps.store, relays: &deps.relays, stream, tenant, soft_bounces, id, last, keeps_ends, now }
     }
 
     /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
@@ -126,7 +138,8 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Chooses a relay and records that an attempt begins.
+    /// Chooses a relay and records that an attempt begins. While the reply to an earlier attempt may still come, none begins: that attempt
+    /// may be alive, in a worker that lost its task or behind a run that was reset (rule 26).
     ///
     /// # Errors
     /// The store cannot answer.
@@ -137,25 +150,62 @@ impl<'a> Outgoing<'a> {
             Err(waiting) => return Ok(Beginning::NotBegun(waiting)),
         };
         let (number, ambiguous, had_ambiguous_attempt, message) =
-            match store.begin_attempt(id, route.name(), now).await? {
+            match store.begin_attempt(id, route.name(), self.relays.reply_time(), now).await? {
                 AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message } => {
                     (number, ambiguous, had_ambiguous_attempt, message)
                 }
-                AttemptStart::Closed(closed) => return Ok(self.give_up(&route, closed).await),
+                AttemptStart::Closed(closed) => return Ok(self.give_up(&route, Sent::closed(closed)).await),
+                AttemptStart::AwaitsReply { number, until } => {
+                    let why =
+                        format!("attempt {number} is past the dot, and the reply to it may come until {until:.0}");
+                    let until = until.min(now.saturating_add(LOOK_AGAIN).unwrap_or(until));
+                    let waiting = Sent::Waiting { until, why, pause: None, too_large: None };
+                    return Ok(self.give_up(&route, waiting).await);
+                }
             };
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
             let (end, closed) = withheld();
             store.end_attempt(id, number, &end, now).await?;
             alert::ended(id, &message.origin, &closed);
-            return Ok(self.give_up(&route, closed).await);
+            return Ok(self.give_up(&route, Sent::closed(closed)).await);
         }
         let first = None;
         Ok(Beginning::Begun(DeliveryAttempt { outgoing: self, route, number, first, message, had_ambiguous_attempt }))
     }
 
-    async fn give_up(&self, route: &Route<'_>, closed: Closed) -> Beginning<'a> {
+    async fn give_up(&self, route: &Route<'_>, sent: Sent) -> Beginning<'a> {
         self.relays.give_up(self.store, route, self.now).await;
-        Beginning::NotBegun(Sent::closed(closed))
+        Beginning::NotBegun(sent)
+    }
+
+    /// Records the end of an attempt that the ledger refused before, and answers with what follows.
+    ///
+    /// # Errors
+    /// The store cannot answer, or still refuses.
+    pub async fn record_end(&self, unrecorded: &UnrecordedEnd, shorter: Shorter) -> Result<Sent, Error> {
+        let Self { store, relays, id, .. } = *self;
+        let missing = || tidings_store::Error::Broken(format!("message {id} is not in the outbox"));
+        let message = store.message(id).await?.ok_or_else(missing)?;
+        let earlier = store.attempts(id).await?;
+        let was_ambiguous = |attempt: &AttemptRecord| {
+            attempt.number < unrecorded.number && attempt.class == Some(AttemptClass::Ambiguous)
+        };
+        let route = relays.route(&unrecorded.relay, id).map(|route| route.of_tenant(self.tenant));
+        let ended = EndedAttempt {
+            outgoing: self,
+            relay: &unrecorded.relay,
+            route: route.as_ref(),
+            number: unrecorded.number,
+            first: unrecorded.first.as_ref(),
+            origin: &message.origin,
+            envelope_to: &message.envelope_to,
+            had_ambiguous_attempt: earlier.iter().any(was_ambiguous),
+            at: unrecorded.at,
+        };
+        let delivery = outcome(unrecorded);
+        let (end, sent) = ended.verdict(&delivery, shorter);
+        ended.record_once(&delivery, &end).await?;
+        ended.conclude(&delivery, sent).await
     }
 
     /// `true` if a second copy does no harm (rule 26): the stream is `at_least_once`, or the relay that may have the first
@@ -179,95 +229,203 @@ impl DeliveryAttempt<'_> {
     /// Sends the message up to the final dot, records that the dot follows, and sends the dot.
     ///
     /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
-    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> AttemptOutcome {
+    ///
+    /// # Errors
+    /// The store cannot record that the dot follows, so that no dot was sent. No attempt was made.
+    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> Result<AttemptOutcome, Error> {
         let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
         let mut cancelled = pin!(cancelled);
         let offered = tokio::select! {
             offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
-            () = &mut cancelled => return Withdrawal::Cancelled.into(),
+            () = &mut cancelled => return Ok(Withdrawal::Cancelled.into()),
         };
         let ready = match offered {
             Ok(ready) => ready,
-            Err(delivery) => return delivery,
+            Err(delivery) => return Ok(delivery),
         };
-        let Outgoing { store, now, .. } = self.outgoing;
+        let store = self.outgoing.store;
+        // Not the time at which the attempt began: the relay may have taken minutes for the content.
+        let now = self.outgoing.now.max(Timestamp::now());
         let recorded = match &self.first {
             Some(first) => store.first_past_the_dot(first, now).await,
             None => store.past_the_dot(*id, self.number, now).await,
         };
         match recorded {
             // A cancel that came while the store recorded.
-            Ok(true) if cancelled.now_or_never().is_some() => ready.withdraw(Withdrawal::Cancelled),
-            Ok(true) => ready.dot().await,
-            Ok(false) => ready.withdraw(Withdrawal::Fenced),
-            Err(error) => ready.withdraw(Withdrawal::Unrecorded(error.to_string())),
+            Ok(true) if cancelled.now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
+            Ok(true) => Ok(ready.dot().await),
+            Ok(false) => Ok(ready.withdraw(Withdrawal::Fenced)),
+            Err(error) => {
+                // The record may be there, and only its answer lost. Where this one is lost, too, the attempt counts as ambiguous.
+                let withdrawn = ready.withdraw(Withdrawal::Unrecorded(error.to_string()));
+                let ended = self.ended();
+                let (end, _) = ended.verdict(&withdrawn, Shorter::Never);
+                ended.record_once(&withdrawn, &end).await.ok();
+                Err(error.into())
+            }
         }
     }
 
     /// Records the end of the attempt, reports it to the relay's breaker, and answers with what follows. `shorter` says if a
-    /// shorter message follows one that is too large.
+    /// shorter message follows one that is too large. An end that the ledger refuses to record is the answer itself, for a workflow that
+    /// keeps it.
     ///
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
     pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
-        let Outgoing { store, relays, stream, tenant, soft_bounces, id, last, now } = self.outgoing;
-        let may_resend = stream.guarantee == Guarantee::AtLeastOnce || self.route.deduplicates();
-        let had_ambiguous_attempt = self.had_ambiguous_attempt;
-        let context = RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces };
-        let verdict = verdict(delivery, &self.message, context, now);
-        self.record(delivery, &verdict).await?;
-        relays.report_result(store, &self.route, delivery, now).await;
-        self.report(delivery, &verdict);
-        match (delivery.class, verdict.sent) {
+        let ended = self.ended();
+        let (end, sent) = ended.verdict(delivery, shorter);
+        match ended.record_patiently(delivery, &end).await {
+            Ok(()) => {}
+            Err(_) if ended.is_kept(delivery) => {
+                return Ok(Cancellable::Done(Sent::Unrecorded(ended.unrecorded(delivery))));
+            }
+            Err(error) => return Err(error),
+        }
+        match (delivery.class, ended.conclude(delivery, sent).await?) {
             (AttemptClass::Cancelled, _) => Ok(Cancellable::Cancelled),
             (AttemptClass::Fenced, _) => Err(Error::Fenced),
-            // Another relay of the stream may take it at once.
-            (_, Sent::Waiting { why, too_large, .. }) => {
-                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?;
-                Ok(Cancellable::Done(Sent::Waiting { until, why, pause: None, too_large }))
-            }
             (_, sent) => Ok(Cancellable::Done(sent)),
         }
     }
 
-    async fn record(&self, delivery: &AttemptOutcome, verdict: &Verdict) -> Result<(), Error> {
-        let Outgoing { store, id, now, .. } = self.outgoing;
+    fn ended(&self) -> EndedAttempt<'_> {
+        EndedAttempt {
+            outgoing: &self.outgoing,
+            relay: self.route.name(),
+            route: Some(&self.route),
+            number: self.number,
+            first: self.first.as_ref(),
+            origin: &self.message.origin,
+            envelope_to: &self.message.envelope_to,
+            had_ambiguous_attempt: self.had_ambiguous_attempt,
+            at: self.outgoing.now,
+        }
+    }
+}
+
+/// An attempt whose end is to be recorded, just made or made while the ledger refused the record.
+struct EndedAttempt<'a> {
+    outgoing: &'a Outgoing<'a>,
+    /// The relay's name. The file may have no such relay any more.
+    relay: &'a str,
+    route: Option<&'a Route<'a>>,
+    number: u32,
+    first: Option<&'a FirstAttempt>,
+    origin: &'a Origin,
+    envelope_to: &'a str,
+    had_ambiguous_attempt: bool,
+    /// The time of the record.
+    at: Timestamp,
+}
+
+impl EndedAttempt<'_> {
+    fn verdict(&self, delivery: &AttemptOutcome, shorter: Shorter) -> (AttemptEnd, Sent) {
+        let Outgoing { stream, soft_bounces, last, .. } = *self.outgoing;
+        let deduplicates = self.route.is_some_and(Route::deduplicates);
+        let may_resend = stream.guarantee == Guarantee::AtLeastOnce || deduplicates;
+        let had_ambiguous_attempt = self.had_ambiguous_attempt;
+        let context = RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces };
+        verdict(delivery, (self.origin, self.envelope_to), context, self.at)
+    }
+
+    async fn record_once(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
+        let Outgoing { store, id, .. } = *self.outgoing;
+        let recorded = match self.first {
+            Some(first) if moment(delivery) == Moment::BeforeDot => store.end_first_attempt(first, end, self.at).await,
+            _ => store.end_attempt(id, self.number, end, self.at).await,
+        };
+        Ok(recorded?)
+    }
+
+    /// Records the end, again and again while the error says that the outcome is to be kept.
+    async fn record_patiently(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
+        let begun = Instant::now();
         loop {
-            let recorded = match &self.first {
-                Some(first) if !is_past_the_dot(delivery) => store.end_first_attempt(first, &verdict.end, now).await,
-                _ => store.end_attempt(id, self.number, &verdict.end, now).await,
-            };
-            let recorded = recorded.map_err(Error::from);
-            if !waits_to_repeat(delivery, &recorded).await {
-                return recorded;
+            let Err(error) = self.record_once(delivery, end).await else { return Ok(()) };
+            let keeps = self.is_kept(delivery);
+            let is_patient = if keeps { begun.elapsed() < RECORD_PATIENCE } else { keeps_outcome(&error, delivery) };
+            if !is_patient {
+                return Err(error);
             }
+            tokio::time::sleep(RECORD_AGAIN).await;
         }
     }
 
-    fn report(&self, delivery: &AttemptOutcome, verdict: &Verdict) {
-        metrics::attempt(self.route.name(), delivery.class);
-        let Message { id, origin, .. } = &*self.message;
-        match &verdict.sent {
-            Sent::Closed { closed, .. } if alert::ended(*id, origin, closed) => {}
+    /// Reports if the workflow keeps an end of this class. Where nothing was tried there is nothing to keep.
+    fn is_kept(&self, delivery: &AttemptOutcome) -> bool {
+        self.outgoing.keeps_ends && !matches!(delivery.class, AttemptClass::Cancelled | AttemptClass::Fenced)
+    }
+
+    /// Reports the end to breaker, metrics and log, and answers with what follows.
+    async fn conclude(&self, delivery: &AttemptOutcome, sent: Sent) -> Result<Sent, Error> {
+        let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
+        if let Some(route) = self.route {
+            relays.report_result(store, route, delivery, now).await;
+        }
+        self.report(delivery, &sent);
+        match sent {
+            // Another relay of the stream may take it at once.
+            Sent::Waiting { why, too_large, .. } => {
+                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?;
+                Ok(Sent::Waiting { until, why, pause: None, too_large })
+            }
+            sent => Ok(sent),
+        }
+    }
+
+    fn report(&self, delivery: &AttemptOutcome, sent: &Sent) {
+        metrics::attempt(self.relay, delivery.class);
+        let id = self.outgoing.id;
+        match sent {
+            Sent::Closed { closed, .. } if alert::ended(id, self.origin, closed) => {}
             _ => {
                 tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
             }
         }
     }
+
+    /// The end for the workflow to keep.
+    fn unrecorded(&self, delivery: &AttemptOutcome) -> UnrecordedEnd {
+        let id = self.outgoing.id;
+        let (class, phase) = (delivery.class, delivery.phase);
+        tracing::error!(alert = %Alert::LedgerRefuses, id = %id, class = class.name(), "the workflow keeps the end of an attempt");
+        UnrecordedEnd {
+            number: self.number,
+            relay: self.relay.to_owned(),
+            at: self.at,
+            class,
+            phase,
+            reply: delivery.reply.as_ref().map(|reply| ReplyCode { code: reply.code, enhanced: reply.enhanced }),
+            first: self.first.filter(|_| moment(delivery) == Moment::BeforeDot).cloned(),
+        }
+    }
 }
 
-/// Waits and answers `true` if a call of the store is to be repeated. Past the dot only this process knows what happened,
-/// so that it waits for a store that is unavailable.
+/// The outcome of an attempt whose end was kept, without the relay's words.
+fn outcome(unrecorded: &UnrecordedEnd) -> AttemptOutcome {
+    let UnrecordedEnd { class, phase, reply, .. } = unrecorded;
+    let reply = reply.map(|ReplyCode { code, enhanced }| Reply { code, enhanced, text: String::new() });
+    let answer = reply.as_ref().map_or_else(|| class.name().to_owned(), ToString::to_string);
+    let detail = format!("{}: {answer}; recorded later, as the ledger refused the record", phase.name());
+    AttemptOutcome { phase: *phase, reply, class: *class, detail }
+}
+
+/// Waits and answers `true` if a call of the store is to be repeated, since only this process knows what happened.
 pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, Error>) -> bool {
-    let repeats = is_past_the_dot(delivery) && answer.as_ref().is_err_and(is_unavailable);
+    let repeats = answer.as_ref().is_err_and(|error| keeps_outcome(error, delivery));
     if repeats {
         tokio::time::sleep(RECORD_AGAIN).await;
     }
     repeats
 }
 
-const fn is_past_the_dot(delivery: &AttemptOutcome) -> bool {
-    matches!(delivery.phase, Phase::Dot | Phase::Done)
+fn keeps_outcome(error: &Error, delivery: &AttemptOutcome) -> bool {
+    error.end(moment(delivery)) == ErrorEnd::KeepsOutcome
+}
+
+const fn moment(delivery: &AttemptOutcome) -> Moment {
+    if matches!(delivery.phase, Phase::Dot | Phase::Done) { Moment::PastDot } else { Moment::BeforeDot }
 }
 
 /// `true` if the store may answer later.

@@ -1,5 +1,7 @@
 //! The failures of activities.
 
+use tidings_store::{ErrorEnd, Moment};
+
 /// The reason why an activity has no answer. Temporal retries the activity after every one of them.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,4 +25,17 @@ pub enum Error {
     /// The history was deleted, by an operator or after the namespace's retention.
     #[error("Temporal has no history of run {run} any more")]
     HistoryGone { run: String },
+}
+
+impl Error {
+    /// What becomes of the work that this error stops. Each error has an end, or this does not compile.
+    #[must_use]
+    pub const fn end(&self, moment: Moment) -> ErrorEnd {
+        match self {
+            Self::Store(error) => error.end(moment),
+            Self::Directory(_) | Self::History { .. } => ErrorEnd::Repeats,
+            Self::UnknownType(_) | Self::Render(_) | Self::HistoryGone { .. } => ErrorEnd::WaitsForOperator,
+            Self::Fenced => ErrorEnd::Superseded,
+        }
+    }
 }

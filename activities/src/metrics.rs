@@ -40,6 +40,7 @@ struct Metrics {
     dead_letters: Counter,
     digests_failed: Counter,
     messages_failed: Counter,
+    start_options: Counter,
     claim_lateness: Lateness,
     acceptance_lateness: Lateness,
     fleet: Fleet,
@@ -54,6 +55,7 @@ impl Metrics {
         let (seen_questions, directory_answers, notices) = (Family::default(), Family::default(), Family::default());
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
+        let start_options = Counter::default();
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
         registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
         registry.register("digests", "Digests that ended", digests.clone());
@@ -68,6 +70,8 @@ impl Metrics {
         registry.register("digests_failed", help, digests_failed.clone());
         let help = "Single messages that could not be delivered: alert=message_failed";
         registry.register("messages_failed", help, messages_failed.clone());
+        let help = "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
+        registry.register("start_options", help, start_options.clone());
         let help = "Time from a window's due time to its claim";
         registry.register_with_unit("claim_lateness", help, Unit::Seconds, claim_lateness.clone());
         let help = "Time from a digest's due time to the relay's acceptance";
@@ -83,6 +87,7 @@ impl Metrics {
             dead_letters,
             digests_failed,
             messages_failed,
+            start_options,
             claim_lateness,
             acceptance_lateness,
             fleet,
@@ -175,6 +180,11 @@ fn observe(lateness: &Lateness, settings: &Settings, name: &str, late: SignedDur
 /// Dead letters were recorded.
 pub(crate) fn dead_letters(count: u64) {
     METRICS.dead_letters.inc_by(count);
+}
+
+/// A producer started a digest with options that it must not have.
+pub fn start_options() {
+    METRICS.start_options.inc();
 }
 
 /// A digest could not be delivered.

@@ -49,6 +49,7 @@ struct Relay {
     mailer: Mailer,
     provider: Provider,
     pool: Option<String>,
+    reply_time: Duration,
 }
 
 #[derive(Default)]
@@ -102,6 +103,12 @@ impl Route<'_> {
         self.relay.mailer.check().instrument(debug_span!("smtp", relay = self.name, message = %self.message)).await
     }
 
+    /// The same route for a message of a tenant, if its bounces and complaints count apart.
+    #[must_use]
+    pub fn of_tenant(self, tenant: Option<&str>) -> Self {
+        Self { tenant: tenant.map(str::to_owned), ..self }
+    }
+
     /// Returns whether the relay drops a second copy of a message.
     #[must_use]
     pub fn deduplicates(&self) -> bool {
@@ -130,11 +137,19 @@ impl Relays {
     pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, tidings_mail::Error> {
         let relays = settings.iter().map(|(name, settings)| {
             let limits = Limits { messages: settings.per_connection, ..Limits::default() };
+            let RelaySettings { provider, pool, reply_timeout, .. } = settings.clone();
+            let timeouts = Timeouts { dot: reply_timeout.unwrap_or(timeouts.dot), ..timeouts };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
-            let RelaySettings { provider, pool, .. } = settings.clone();
-            Ok((name.clone(), Relay { mailer, provider, pool }))
+            Ok((name.clone(), Relay { mailer, provider, pool, reply_time: timeouts.dot }))
         });
         Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
+    }
+
+    /// The longest time from the record that an attempt is past the dot to the relay's reply. An attempt may be by a relay that an earlier
+    /// file named, so it is the longest of all relays.
+    #[must_use]
+    pub fn reply_time(&self) -> Duration {
+        self.relays.values().map(|relay| relay.reply_time).max().unwrap_or_default()
     }
 
     /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.

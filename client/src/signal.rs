@@ -56,6 +56,20 @@ pub async fn hand_over<'a>(
     send(temporal, task_queue, key, batch(items), time_left).await
 }
 
+/// Hands payloads over as they are, as the argument of the signal `events`.
+///
+/// # Errors
+/// As for [`Client::emit`](crate::Client::emit).
+pub async fn hand_over_payloads(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    payloads: Vec<Payload>,
+    time_left: Duration,
+) -> Result<(), Error> {
+    send(temporal, task_queue, key, RawValue::new(payloads), time_left).await
+}
+
 /// The items as the one argument of a signal.
 pub(crate) fn batch<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> RawValue {
     let (events, retracts): (Vec<_>, Vec<_>) = items.into_iter().partition(|(kind, _)| *kind == Kind::Event);

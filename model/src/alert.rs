@@ -7,6 +7,8 @@ closed_set! {
         DigestFailed = "digest_failed",
         /// A single message ended as failed or ambiguous.
         MessageFailed = "message_failed",
+        /// The ledger refuses to record the end of an attempt.
+        LedgerRefuses = "ledger_refuses",
         /// One attempt of an activity failed.
         ActivityFailed = "activity_failed",
         /// A relay's breaker opened.
@@ -17,6 +19,10 @@ closed_set! {
         TemplateFallback = "template_fallback",
         /// Events could not be decoded.
         DeadLetters = "dead_letters",
+        /// A signal of an unknown name could not be made a dead letter.
+        MisnamedSignal = "misnamed_signal",
+        /// A producer started a digest with a timeout, a retry policy or a cron schedule.
+        StartOptions = "start_options",
         /// The subscription of a webhook has ended.
         WebhookEnded = "webhook_ended",
         /// Notices to a subscription were not delivered within 24 hours.

@@ -52,7 +52,28 @@ pub fn subscription(task_queue: &str, name: &str) -> String {
     format!("subscription/{task_queue}/{name}")
 }
 
+/// Name of the subscription that a workflow id [names](subscription). A name has no slash.
+#[must_use]
+pub fn subscription_name(workflow_id: &str) -> Option<&str> {
+    let (_, name) = workflow_id.strip_prefix("subscription/")?.rsplit_once('/')?;
+    Some(name)
+}
+
 /// Search attribute (Keyword), set at start: the key's tenant.
 pub const TENANT_ATTRIBUTE: &str = "TidingsTenant";
 /// Search attribute (Keyword), set at start: the key's digest type.
 pub const DIGEST_TYPE_ATTRIBUTE: &str = "TidingsDigestType";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workflow_id_names_its_subscription() {
+        assert_eq!(subscription_name(&subscription("tidings", "crm")), Some("crm"));
+        assert_eq!(subscription_name(&subscription("eu/tidings", "crm")), Some("crm"));
+        for other in ["digest/acme/activity/ann", "subscription/crm", "x"] {
+            assert_eq!(subscription_name(other), None, "{other}");
+        }
+    }
+}

@@ -30,6 +30,6 @@ pub use render::{RenderInput, Rendered, TooLarge};
 pub use reopen::{ReopenInput, Resumed};
 pub use retract::RetractInput;
 pub use returned::Returned;
-pub use send::{SendInput, Sent};
+pub use send::{ReplyCode, SendInput, Sent, UnrecordedEnd};
 pub use stash::{StashInput, Stashed};
 pub use window::Window;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
@@ -26,9 +28,17 @@ pub trait Attempts: Send + Sync + 'static {
     /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
     async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
-    /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes. An earlier attempt
-    /// that is past the dot and has no end becomes ambiguous.
-    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart>;
+    /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes.
+    ///
+    /// While an earlier attempt without an end has been past the dot for less than `reply_time`, the reply to it may still come:
+    /// [`AttemptStart::AwaitsReply`], and nothing changes. After that time it becomes ambiguous.
+    async fn begin_attempt(
+        &self,
+        message: Uuid,
+        relay: &str,
+        reply_time: Duration,
+        now: Timestamp,
+    ) -> Result<AttemptStart>;
 
     /// Records that an attempt is about to send the final dot. Returns `false` if the attempt is fenced or the message has an end:
     /// the dot must not be sent. The same attempt may ask again.

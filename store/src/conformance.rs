@@ -199,6 +199,7 @@ conformance! {
         a_message_shrinks_after_an_attempt_that_found_it_too_large,
         an_attempt_needs_a_message,
         a_new_attempt_fences_the_earlier_ones,
+        no_attempt_begins_while_the_reply_to_another_may_still_come,
         of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot,
         an_attempt_past_the_dot_without_an_end_is_ambiguous,
         the_dot_is_refused_after_an_end,

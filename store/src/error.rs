@@ -19,16 +19,124 @@ pub enum Error {
 /// The result of a call of the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The moment of an attempt at which a call of the store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the final dot, or in a step that sends nothing. To repeat it does no harm.
+    BeforeDot,
+    /// After it: only this process knows what the relay answered.
+    PastDot,
+}
+
+/// What becomes of the work that an error stops (rule 52).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorEnd {
+    /// The step is repeated after 1 s, then after twice as long, at most after a minute, until the error has passed by itself.
+    Repeats,
+    /// The step is repeated as often, until an operator has done what the error says.
+    WaitsForOperator,
+    /// The outcome of the attempt is kept, first in the process and then in its workflow, and recorded when the ledger takes the record.
+    /// Nothing is sent again.
+    KeepsOutcome,
+    /// Another attempt or end was faster, and the workflow asks what it was.
+    Superseded,
+}
+
+impl Error {
+    /// What becomes of the work that this error stops.
+    #[must_use]
+    pub const fn end(&self, moment: Moment) -> ErrorEnd {
+        match (moment, self) {
+            (Moment::PastDot, _) => ErrorEnd::KeepsOutcome,
+            (Moment::BeforeDot, Self::Unavailable(_)) => ErrorEnd::Repeats,
+            (Moment::BeforeDot, Self::Broken(_) | Self::Archive(_)) => ErrorEnd::WaitsForOperator,
+        }
+    }
+}
+
 pub(super) const NOT_MIGRATED: &str =
     "the database does not have the tables that this version needs: run `tidings migrate`";
 
-/// SQLite's primary result codes (sqlite.org/rescode.html): BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL, CANTOPEN,
-/// PROTOCOL.
-const SQLITE_PASSING: [i32; 8] = [5, 6, 7, 9, 10, 13, 14, 15];
-/// PostgreSQL's classes (Appendix A): connection, transaction rollback (serialization, deadlock), resources, operator
-/// intervention, system error; and 55P03 `lock_not_available`, 25006 `read_only_sql_transaction` (a fail-over), 25P03
-/// `idle_in_transaction_session_timeout`.
-const POSTGRES_PASSING: [&str; 8] = ["08", "40", "53", "57", "58", "55P03", "25006", "25P03"];
+/// A kind of refusal of the databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, in words.
+    pub about: &'static str,
+    /// SQLite's primary result codes (sqlite.org/rescode.html).
+    pub sqlite: &'static [i32],
+    /// PostgreSQL's codes, or the classes that they begin with (its documentation, appendix A).
+    pub postgres: &'static [&'static str],
+    /// What an operator does. Empty: it passes by itself.
+    pub remedy: &'static str,
+}
+
+/// What the databases refuse for. The first row with a code decides. `docs/operations.md` has the same table.
+pub const REFUSALS: [Refusal; 10] = [
+    Refusal {
+        about: "the database is read-only",
+        sqlite: &[8], // READONLY
+        postgres: &[],
+        remedy: "give the worker's user the right to write to the file and its folder",
+    },
+    // 25006 is a standby, or a server in a fail-over.
+    Refusal { about: "this server is a standby", sqlite: &[], postgres: &["25006"], remedy: "" },
+    // BUSY, LOCKED, INTERRUPT; lock_not_available, idle_in_transaction_session_timeout, rollbacks such as a deadlock.
+    Refusal { about: "another writer has it", sqlite: &[5, 6, 9], postgres: &["55P03", "25P03", "40"], remedy: "" },
+    // FULL, NOMEM; resources, such as a full disk or too many connections.
+    Refusal { about: "a resource is used up", sqlite: &[13, 7], postgres: &["53"], remedy: "" },
+    // IOERR, CANTOPEN, PROTOCOL; connections, shutdowns, the system.
+    Refusal { about: "the database is away", sqlite: &[10, 14, 15], postgres: &["08", "57", "58"], remedy: "" },
+    Refusal {
+        about: "the role may not do this",
+        sqlite: &[3, 23], // PERM, AUTH
+        postgres: &["28", "42501"],
+        remedy: "check the password, LOGIN and the grants of the role in database_url",
+    },
+    Refusal {
+        about: "the database is closed",
+        sqlite: &[],
+        postgres: &["55000", "3D000"],
+        remedy: "allow connections to the database in database_url, or name another",
+    },
+    Refusal {
+        about: "the tables are not those of this version",
+        sqlite: &[],
+        postgres: &["42P01", "42703"],
+        remedy: "run `tidings migrate`",
+    },
+    Refusal {
+        about: "a constraint or a trigger refuses the row",
+        sqlite: &[19], // CONSTRAINT
+        postgres: &["23", "P0"],
+        remedy: "remove the constraint or the trigger that is not Tidings' own; after a logical copy set the sequences",
+    },
+    Refusal {
+        about: "the database is damaged",
+        sqlite: &[11, 26], // CORRUPT, NOTADB
+        postgres: &["XX"],
+        remedy: "restore it from a backup",
+    },
+];
+
+impl Refusal {
+    /// The row of a code. SQLite's codes are numbers of up to four digits, PostgreSQL's always have five characters.
+    fn of(code: &str, message: &str) -> Option<&'static Self> {
+        let found = match code.parse::<i32>() {
+            Ok(1) if message.starts_with("no such table") || message.contains("no such column") => {
+                return REFUSALS.iter().find(|row| row.postgres.contains(&"42P01"));
+            }
+            Ok(extended) if code.len() < 5 => REFUSALS.iter().find(|row| row.sqlite.contains(&(extended & 0xff))),
+            _ => REFUSALS.iter().find(|row| row.postgres.iter().any(|class| code.starts_with(class))),
+        };
+        found
+    }
+
+    /// Reports if it passes by itself.
+    #[must_use]
+    pub const fn passes(&self) -> bool {
+        self.remedy.is_empty()
+    }
+}
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
@@ -44,10 +152,11 @@ impl From<sqlx::Error> for Error {
             | E::BeginFailed => Self::Unavailable(error),
             E::Database(database) => {
                 let code = database.code().unwrap_or_default();
-                match verdict(&code, database.message()) {
-                    Verdict::Passing => Self::Unavailable(error),
-                    Verdict::NotMigrated => Self::Broken(format!("{NOT_MIGRATED} ({})", database.message())),
-                    Verdict::Broken => Self::Broken(format!("the database refused ({code}): {}", database.message())),
+                let refused = format!("the database refused ({code}): {}", database.message());
+                match Refusal::of(&code, database.message()) {
+                    Some(refusal) if refusal.passes() => Self::Unavailable(error),
+                    Some(refusal) => Self::Broken(format!("{refused}; {}: {}", refusal.about, refusal.remedy)),
+                    None => Self::Broken(refused),
                 }
             }
             other => Self::Broken(other.to_string()),
@@ -69,29 +178,6 @@ impl From<sqlx::migrate::MigrateError> for Error {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Passing,
-    NotMigrated,
-    Broken,
-}
-
-/// SQLite's codes are numbers of up to four digits, PostgreSQL's always have five characters.
-fn verdict(code: &str, message: &str) -> Verdict {
-    let passing = match code.parse::<i32>() {
-        Ok(extended) if code.len() < 5 => SQLITE_PASSING.contains(&(extended & 0xff)),
-        _ => POSTGRES_PASSING.iter().any(|class| code.starts_with(class)),
-    };
-    // 42P01 undefined_table, 42703 undefined_column.
-    let missing = ["42P01", "42703"].contains(&code)
-        || (code == "1" && (message.starts_with("no such table") || message.contains("no such column")));
-    match (passing, missing) {
-        (true, _) => Verdict::Passing,
-        (_, true) => Verdict::NotMigrated,
-        _ => Verdict::Broken,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::{io::AsyncReadExt as _, net::TcpListener};
@@ -101,31 +187,50 @@ mod tests {
 
     #[test]
     fn passing_errors_differ_from_lasting_ones() {
-        for (code, message, expected) in [
-            ("5", "database is locked", Verdict::Passing),
-            ("517", "database is locked", Verdict::Passing),
-            ("13", "database or disk is full", Verdict::Passing),
-            ("778", "disk I/O error", Verdict::Passing),
-            ("14", "unable to open database file", Verdict::Passing),
-            ("1", "no such table: events", Verdict::NotMigrated),
-            ("1", "near \"x\": syntax error", Verdict::Broken),
-            ("1555", "UNIQUE constraint failed", Verdict::Broken),
-            ("11", "database disk image is malformed", Verdict::Broken),
-            ("40001", "could not serialize access", Verdict::Passing),
-            ("40P01", "deadlock detected", Verdict::Passing),
-            ("53100", "disk full", Verdict::Passing),
-            ("57P01", "terminating connection", Verdict::Passing),
-            ("08006", "connection failure", Verdict::Passing),
-            ("55P03", "lock not available", Verdict::Passing),
-            ("25006", "cannot execute in a read-only transaction", Verdict::Passing),
-            ("25P03", "terminating connection due to idle-in-transaction timeout", Verdict::Passing),
-            ("42P01", "relation \"events\" does not exist", Verdict::NotMigrated),
-            ("42703", "column does not exist", Verdict::NotMigrated),
-            ("22P05", "unsupported Unicode escape sequence", Verdict::Broken),
-            ("23505", "duplicate key", Verdict::Broken),
-            ("28P01", "password authentication failed", Verdict::Broken),
+        for (code, message, about) in [
+            ("5", "database is locked", "another writer has it"),
+            ("517", "database is locked", "another writer has it"),
+            ("13", "database or disk is full", "a resource is used up"),
+            ("778", "disk I/O error", "the database is away"),
+            ("14", "unable to open database file", "the database is away"),
+            ("8", "attempt to write a readonly database", "the database is read-only"),
+            ("1032", "attempt to write a readonly database", "the database is read-only"),
+            ("1", "no such table: events", "the tables are not those of this version"),
+            ("1555", "UNIQUE constraint failed", "a constraint or a trigger refuses the row"),
+            ("1811", "refused by a trigger", "a constraint or a trigger refuses the row"),
+            ("11", "database disk image is malformed", "the database is damaged"),
+            ("40001", "could not serialize access", "another writer has it"),
+            ("40P01", "deadlock detected", "another writer has it"),
+            ("53100", "disk full", "a resource is used up"),
+            ("57P01", "terminating connection", "the database is away"),
+            ("08006", "connection failure", "the database is away"),
+            ("55P03", "lock not available", "another writer has it"),
+            ("25006", "cannot execute in a read-only transaction", "this server is a standby"),
+            ("25P03", "terminating connection due to idle-in-transaction timeout", "another writer has it"),
+            ("42P01", "relation \"events\" does not exist", "the tables are not those of this version"),
+            ("42703", "column does not exist", "the tables are not those of this version"),
+            ("42501", "permission denied for table attempts", "the role may not do this"),
+            ("28000", "role \"tidings\" is not permitted to log in", "the role may not do this"),
+            ("28P01", "password authentication failed", "the role may not do this"),
+            ("55000", "database is not currently accepting connections", "the database is closed"),
+            ("23505", "duplicate key", "a constraint or a trigger refuses the row"),
+            ("P0001", "refused by a trigger", "a constraint or a trigger refuses the row"),
+            ("XX001", "invalid page in block 0", "the database is damaged"),
         ] {
-            assert_eq!(verdict(code, message), expected, "{code} {message}");
+            assert_eq!(Refusal::of(code, message).map(|row| row.about), Some(about), "{code} {message}");
+        }
+        for (code, message) in [("1", "near \"x\": syntax error"), ("22P05", "unsupported Unicode escape sequence")] {
+            assert_eq!(Refusal::of(code, message), None, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn past_the_dot_every_error_keeps_the_outcome() {
+        for (error, before) in [
+            (Error::Unavailable(sqlx::Error::PoolTimedOut), ErrorEnd::Repeats),
+            (Error::Broken("the database refused (42501)".into()), ErrorEnd::WaitsForOperator),
+        ] {
+            assert_eq!((error.end(Moment::BeforeDot), error.end(Moment::PastDot)), (before, ErrorEnd::KeepsOutcome));
         }
     }
 

@@ -33,8 +33,8 @@
 //! **Time.** The caller passes `now`. Times are stored in milliseconds. A call gives up after two minutes, a wait for a lock
 //! after 30 seconds (PostgreSQL) or 10 seconds (SQLite).
 //!
-//! **Errors.** [`Error::Unavailable`] passes by itself: repeat the call later. [`Error::Broken`] does not: the database needs a
-//! migration, or a row was written by a later version.
+//! **Errors.** [`Error::Unavailable`] passes by itself: repeat the call later. [`Error::Broken`] does not: an operator does what it says.
+//! [`REFUSALS`] has what the databases refuse for, and [`ErrorEnd`] what becomes of the work that an error stops.
 //!
 //! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as field. Spans never
 //! contain an address.
@@ -77,7 +77,7 @@ pub use self::{
     claims::Claims,
     directory::Directory,
     erasure::Erasure,
-    error::{Error, Result},
+    error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
     health::Health,
     inbox::Inbox,
     jobs::Jobs,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use tidings_model::Alert;
+use tidings_store::REFUSALS;
 
 const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
@@ -65,5 +66,18 @@ fn every_alert_is_documented_and_every_documented_alert_exists() {
     for page in ["docs/operations.md", "docs/getting-started.md"] {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
         assert_eq!(first_column(&text, "| alert | meaning"), alerts, "{page}");
+    }
+}
+
+#[test]
+fn every_refusal_of_the_databases_is_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
+    let text = fs::read_to_string(page).unwrap();
+    let cell = |codes: Vec<String>| if codes.is_empty() { String::new() } else { format!("{} ", codes.join(", ")) };
+    for row in REFUSALS {
+        let sqlite = cell(row.sqlite.iter().map(ToString::to_string).collect());
+        let postgres = cell(row.postgres.iter().map(ToString::to_string).collect());
+        let line = format!("| {} | {sqlite}| {postgres}| ", row.about);
+        assert!(text.contains(&line), "docs/operations.md: {line}");
     }
 }

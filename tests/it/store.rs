@@ -2,6 +2,7 @@
 
 mod full_disk;
 mod outage;
+mod refusals;
 mod retention;
 mod retention_alerts;
 mod statements;

@@ -14,6 +14,7 @@ use crate::{Config, config::Temporal, storage};
 
 mod failures;
 mod metrics;
+mod producer_faults;
 pub mod recycle;
 pub mod registration;
 pub mod retention_schedule;

@@ -1,11 +1,13 @@
-//! A workflow's start argument: the state of the previous run. Producers start a workflow without an argument.
+//! A workflow's start argument: the state of the previous run. It counts in a run that another one continues as, and for its own key only.
+//! Producers start a workflow without an argument, and anybody may start one with any argument: "Start Workflow Like This One" of the
+//! Temporal UI offers that of another run.
 
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
     protos::temporal::api::{common::v1::Payload, history::v1::WorkflowExecutionStartedEventAttributes as Started},
 };
-use tidings_model::{Event, Retract};
+use tidings_model::{Event, Key, Retract};
 
 use crate::digest::state::State;
 
@@ -42,25 +44,26 @@ impl CarriedState {
     }
 
     /// The state that a run continues with, or the reason for [`UnreadableState::fail_task`] as soon as the workflow runs.
-    /// `continued`: another run handed it over.
-    pub(crate) fn state<S: DeserializeOwned>(&self, continued: bool) -> (Option<S>, Option<UnreadableState>) {
+    /// `continued`: another run handed it over. `is_own`: the state is of the key that the workflow id names.
+    pub(crate) fn state<S: DeserializeOwned>(
+        &self,
+        continued: bool,
+        is_own: impl FnOnce(&S) -> bool,
+    ) -> (Option<S>, Option<UnreadableState>) {
         match self.read(continued) {
-            Ok(state) => (state, None),
+            Ok(state) => (state.filter(is_own), None),
             Err(unreadable) => (None, Some(unreadable)),
         }
     }
 
-    /// Ignores an argument that a producer passed to a first run. An error would fail the workflow's tasks for ever.
+    /// Ignores the argument of a first run.
     fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, UnreadableState> {
-        if self.0.is_empty() {
+        if !continued || self.0.is_empty() {
             return Ok(None);
         }
-        match serde_json::from_slice(&self.0) {
-            Ok(state) => Ok(state),
-            Err(_) if !continued => Ok(None),
-            // All of it is one line, so the column is the byte.
-            Err(error) => Err(UnreadableState { byte: error.column(), length: self.0.len() }),
-        }
+        // All of it is one line, so the column is the byte.
+        let unreadable = |error: serde_json::Error| UnreadableState { byte: error.column(), length: self.0.len() };
+        serde_json::from_slice(&self.0).map_err(unreadable)
     }
 }
 
@@ -72,7 +75,9 @@ impl RunInput {
     pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {
         let continued = !started.continued_execution_run_id.is_empty();
         let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
-        let Some(state) = carried.read::<State>(continued)? else { return Ok(Self::default()) };
+        let own = Key::from_workflow_id(&started.workflow_id).ok();
+        let state = carried.read::<State>(continued)?.filter(|state| state.key == own);
+        let Some(state) = state else { return Ok(Self::default()) };
         let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
         Ok(Self { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
     }
@@ -132,17 +137,20 @@ mod tests {
         let json = |payload: &Payload| (payload.metadata["encoding"].clone(), payload.data.clone());
         let (payload, next) = handed_over(&CarriedState::new(&["comment"]).unwrap());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), br#"["comment"]"#.to_vec()));
-        assert_eq!(next.state(true), (Some(vec!["comment".to_owned()]), None));
+        let any = |_: &Vec<String>| true;
+        assert_eq!(next.state(true, any), (Some(vec!["comment".to_owned()]), None));
+        assert_eq!(next.state(true, |_: &Vec<String>| false), (None, None), "the state of another key");
+        assert_eq!(next.state(false, any), (None, None), "the argument of a first run");
         let (payload, first) = handed_over(&CarriedState::default());
         assert_eq!(json(&payload), (b"json/plain".to_vec(), b"null".to_vec()));
-        assert_eq!(first.state::<Vec<String>>(false), (None, None));
+        assert_eq!(first.state::<Vec<String>>(false, any), (None, None));
     }
 
     #[test]
     fn only_the_argument_of_a_first_run_may_be_unreadable() {
         let odd = CarriedState(br#"["a", 7]"#.to_vec());
-        assert_eq!(odd.state::<Vec<String>>(false), (None, None));
-        assert_eq!(odd.state::<Vec<String>>(true), (None, Some(UnreadableState { byte: 7, length: 8 })));
+        assert_eq!(odd.state::<Vec<String>>(false, |_| true), (None, None));
+        assert_eq!(odd.state::<Vec<String>>(true, |_| true), (None, Some(UnreadableState { byte: 7, length: 8 })));
     }
 
     #[test]

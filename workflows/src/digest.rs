@@ -23,7 +23,7 @@ use crate::{
         CallMode::{self, LocalFirst},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
     },
-    inbound::Inbound,
+    inbound::{Ignored, Inbound},
 };
 
 pub mod activities;
@@ -45,6 +45,7 @@ mod retract;
 mod send;
 #[cfg(test)]
 mod simulation;
+mod start_options;
 mod stash;
 pub(crate) mod state;
 mod status;
@@ -59,6 +60,7 @@ use deadline::deadline;
 use decide::clear_finished_commands;
 use decide::{Decision, decide, treats_repetitions, waits_for_undo};
 use requests::Reopening;
+use start_options::StartOptions;
 use state::Repetitions;
 pub(crate) use state::State;
 
@@ -86,12 +88,23 @@ const SPREAD_RELEASE: &str = "spread-release";
 /// The patch that lets a message wait, in which an operator can take it back. Earlier versions sent it at once.
 const UNDO: &str = "undo";
 
+/// The patch that ignores a hold until a time that is over. In earlier versions such a hold ended the one before.
+const PAST_HOLD: &str = "past-hold";
+
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
+
+/// The patch that leaves a run with a timeout at once. In earlier versions the window was lost with the run.
+const PAST_TIMEOUT: &str = "past-timeout";
+
+/// The timeout of the run after one with a timeout: none at all cannot be asked for, as a run without inherits that of the run before.
+const NO_TIMEOUT: Duration = Duration::from_hours(24 * 3650);
 
 /// The digest workflow.
 #[workflow]
 pub struct Digest {
     state: State,
+    /// Options of the start that a digest should not have.
+    start_options: StartOptions,
     unreadable: Option<UnreadableState>,
     run_id: String,
     /// The start of this run, until its first workflow task ends. The first signals came at that time, although a worker may read
@@ -112,12 +125,13 @@ pub struct Digest {
 impl Digest {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
-        let state = state.unwrap_or_else(|| {
-            State::new(Key::from_workflow_id(ctx.workflow_id()).ok(), ctx.first_execution_run_id().to_owned())
-        });
+        let key = Key::from_workflow_id(ctx.workflow_id()).ok();
+        let (state, unreadable) =
+            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| state.key == key);
+        let state = state.unwrap_or_else(|| State::new(key, ctx.first_execution_run_id().to_owned()));
         Self {
             state,
+            start_options: StartOptions::new(ctx),
             unreadable,
             run_id: ctx.run_id().to_owned(),
             started_at: ctx.continued_from_run_id().is_none().then(|| timestamp(ctx.start_time())),
@@ -137,6 +151,10 @@ impl Digest {
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Summary> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
         ctx.state_mut(|w| w.started_at = None);
+        if ctx.state(|w| w.start_options.has_run_timeout_alone()) && ctx.patched(PAST_TIMEOUT) {
+            let options = ContinueAsNewOptions::builder().run_timeout(NO_TIMEOUT).build();
+            Self::continue_as_new(ctx, options).await?;
+        }
         loop {
             let now = now(ctx);
             let cancelled = ctx.cancellation_token().is_cancelled();
@@ -146,7 +164,7 @@ impl Digest {
                 w.decided_at = now;
                 decide(&w.state, now)
             });
-            ctx.set_current_details(ctx.state(|w| Status::new(&w.state, w.calls.last_error.clone(), now)).to_string());
+            ctx.set_current_details(ctx.state(|w| w.details(now)));
             if decision == Decision::Finish {
                 if ctx.all_handlers_finished() {
                     return Self::finish(ctx);
@@ -156,7 +174,7 @@ impl Digest {
                 continue;
             }
             if ctx.state(Self::is_full) {
-                Self::continue_as_new(ctx).await?;
+                Self::continue_as_new(ctx, ContinueAsNewOptions::default()).await?;
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
                 ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
@@ -194,12 +212,12 @@ impl Digest {
             dead_letter::keep(state, letter);
         }
         // A signal that does not wake the run must be visible, too.
-        ctx.set_current_details(Status::new(&self.state, self.calls.last_error.clone(), now).to_string());
+        ctx.set_current_details(self.details(now));
     }
 
     /// The recipient's preferences changed, or a pause began or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
-    pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>) {
+    pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
         commands::facts_changed(self.state_mut_counted(), timestamp(ctx.workflow_time()));
     }
 
@@ -226,7 +244,12 @@ impl Digest {
     /// Collects, but sends nothing.
     #[update(name = "hold")]
     pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Argument<Hold>) -> Held {
-        commands::hold(self.state_mut_counted(), hold.command, timestamp(ctx.workflow_time()))
+        let now = timestamp(ctx.workflow_time());
+        // The validator knows the time of the last decision only.
+        if hold.check(now).is_err() && ctx.patched(PAST_HOLD) {
+            return Held::default();
+        }
+        commands::hold(self.state_mut_counted(), hold.command, now)
     }
 
     /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
@@ -272,32 +295,32 @@ impl Digest {
 
     #[update_validator(flush)]
     fn check_flush(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 
     #[update_validator(hold)]
     fn check_hold(&self, _: &WorkflowContextView, argument: &Argument<Hold>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 
     #[update_validator(release)]
     fn check_release(&self, _: &WorkflowContextView, argument: &Argument<Release>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 
     #[update_validator(retime)]
     fn check_retime(&self, _: &WorkflowContextView, argument: &Argument<Retime>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 
     #[update_validator(reopen)]
     fn check_reopen(&self, _: &WorkflowContextView, argument: &Argument<Reopen>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 
     #[update_validator(discard)]
     fn check_discard(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(self.decided_at)?)
     }
 }
 
@@ -374,13 +397,22 @@ impl Digest {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
     }
 
-    async fn continue_as_new(ctx: &WorkflowContext<Self>) -> Result<(), WorkflowTermination> {
+    /// The present step in words, for the Temporal UI.
+    fn details(&self, now: Timestamp) -> String {
+        let status = Status::new(&self.state, self.calls.last_error.clone(), now);
+        format!("{status}{}", self.start_options)
+    }
+
+    async fn continue_as_new(
+        ctx: &WorkflowContext<Self>,
+        options: ContinueAsNewOptions,
+    ) -> Result<(), WorkflowTermination> {
         wait_until(ctx, |w| w.answers == 0).await;
         let carried = ctx.state_mut(|w| {
             w.state.leave_behind(&w.run_id, now(ctx));
             CarriedState::new(&w.state)
         })?;
-        ctx.continue_as_new(carried, ContinueAsNewOptions::default())?;
+        ctx.continue_as_new(carried, options)?;
         Ok(())
     }
 

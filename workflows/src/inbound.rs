@@ -1,4 +1,5 @@
-//! The signal `events` as it arrives.
+//! Signals as they arrive. Anybody may send one with any payload, and a handler that cannot read its argument would fail each workflow task
+//! for ever.
 
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
@@ -7,8 +8,14 @@ use temporalio_common::{
 use tidings_model::{
     Key,
     decode::{self, Decoded, SignalPayload},
+    names,
     step::DeadLetter,
 };
+
+/// The metadata of a payload that came by a signal of this name.
+const SENT_AS: &str = "tidings-signal";
+/// Characters of that name in the reason of a dead letter.
+const SENT_AS_CHARS: usize = 64;
 
 /// The payloads of one signal, not decoded yet. Taking a signal in can never fail, because a failure would wedge the workflow for
 /// ever.
@@ -16,9 +23,29 @@ use tidings_model::{
 pub struct Inbound(Vec<Payload>);
 
 impl Inbound {
+    /// The payloads of a signal of another name, to be handed over again as the signal `events`: each becomes a dead letter that names
+    /// the right signal.
+    #[must_use]
+    pub fn misnamed(name: &str, mut payloads: Vec<Payload>) -> Vec<Payload> {
+        if payloads.is_empty() {
+            payloads.push(Payload::default());
+        }
+        for payload in &mut payloads {
+            payload.metadata.insert(SENT_AS.to_owned(), name.as_bytes().to_vec());
+        }
+        payloads
+    }
+
     /// Decodes the events and retracts of `key`; see [`decode::decode`].
     #[must_use]
     pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
+        let sent_as = self.0.first().map(|payload| metadata(payload, SENT_AS)).filter(|name| !name.is_empty());
+        if let Some(name) = sent_as {
+            let name: String = String::from_utf8_lossy(name).chars().take(SENT_AS_CHARS).collect();
+            let right = names::SIGNAL;
+            let reason = format!("the signal is named {name:?}, and events are handed over by the signal {right:?}");
+            return Decoded { dead_letters: self.refuse(&reason, next_seq), ..Decoded::default() };
+        }
         decode::decode(key, self.payloads(), next_seq)
     }
 
@@ -56,6 +83,23 @@ impl From<Vec<Payload>> for Inbound {
 impl TemporalDeserializable for Inbound {
     fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
         Ok(Self(payloads))
+    }
+}
+
+/// The payloads of a signal without content, whatever they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ignored;
+
+impl TemporalDeserializable for Ignored {
+    fn from_payloads(_: &SerializationContext<'_>, _: Vec<Payload>) -> Result<Self, PayloadConversionError> {
+        Ok(Self)
+    }
+}
+
+/// As other SDKs send an argument that is nothing.
+impl TemporalSerializable for Ignored {
+    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        Ok(Payload { metadata: [("encoding".to_owned(), b"binary/null".to_vec())].into(), ..Payload::default() })
     }
 }
 
@@ -100,6 +144,17 @@ mod tests {
         let size = u64::try_from(length).unwrap();
         assert_eq!(numbered(&refused), [(3, "json/protobuf", size), (4, "binary/odd", 9)]);
         assert!(refused.iter().all(|letter| letter.reason == "no key"));
+    }
+
+    #[test]
+    fn a_signal_of_another_name_becomes_dead_letters_that_name_the_right_one() {
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        for (payloads, letters) in [(vec![], 1), (vec![odd()], 1), (vec![odd(), odd()], 2)] {
+            let decoded = Inbound::from(Inbound::misnamed("event", payloads)).for_key(&key, 7);
+            assert_eq!((decoded.events.len(), decoded.dead_letters.len()), (0, letters));
+            let reason = "the signal is named \"event\", and events are handed over by the signal \"events\"";
+            assert!(decoded.dead_letters.iter().all(|letter| letter.reason == reason), "{:?}", decoded.dead_letters);
+        }
     }
 
     fn odd() -> Payload {

@@ -6,6 +6,8 @@
 mod carried;
 pub mod digest;
 mod driver;
+#[cfg(test)]
+mod entries;
 mod inbound;
 pub mod message;
 pub mod retention;
@@ -13,7 +15,7 @@ pub mod subscription;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
-pub use inbound::Inbound;
+pub use inbound::{Ignored, Inbound};
 pub use message::Message;
 pub use retention::RetentionRun;
 pub use subscription::Deliveries;

@@ -4,17 +4,11 @@ use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Reply};
 use tidings_model::{
     attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, Message, Reason, Suppression},
+    records::{AttemptEnd, Origin, Reason, Suppression},
     step::{Closed, Outcome, Sent},
 };
 
 use super::Shorter;
-
-/// The consequences for the ledger and for the workflow.
-pub(super) struct Verdict {
-    pub end: AttemptEnd,
-    pub sent: Sent,
-}
 
 /// The end of an attempt that must not be made: an earlier attempt was past the dot, and the stream sends at most once.
 pub(super) fn withheld() -> (AttemptEnd, Closed) {
@@ -48,8 +42,14 @@ pub(super) struct RetryContext {
     pub soft_bounces: u32,
 }
 
-/// Decides what each class of outcome leads to. No other place does.
-pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: RetryContext, now: Timestamp) -> Verdict {
+/// Decides what each class of outcome leads to, for the ledger and for the workflow. No other place does. A message is of an origin, and
+/// goes to an address.
+pub(super) fn verdict(
+    delivery: &AttemptOutcome,
+    (origin, envelope_to): (&Origin, &str),
+    context: RetryContext,
+    now: Timestamp,
+) -> (AttemptEnd, Sent) {
     let why = delivery.detail.clone();
     let sent = answer(delivery, context, now);
     let (suppress, consecutive) = match delivery.class {
@@ -64,11 +64,11 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
         relay_id: delivery.reply.as_ref().filter(|_| delivery.class == AttemptClass::Sent).and_then(Reply::queued_as),
         closed: match &sent {
             Sent::Closed { closed, .. } => Some(closed.clone()),
-            Sent::Deferred { .. } | Sent::Waiting { .. } => None,
+            Sent::Deferred { .. } | Sent::Waiting { .. } | Sent::Unrecorded(_) => None,
         },
         suppress: suppress.map(|reason| Suppression {
-            tenant: message.tenant().to_owned(),
-            address: message.envelope_to.clone(),
+            tenant: origin.tenant().to_owned(),
+            address: envelope_to.to_owned(),
             reason,
             detail: why,
             at: now,
@@ -76,7 +76,7 @@ pub(super) fn verdict(delivery: &AttemptOutcome, message: &Message, context: Ret
         consecutive,
         return_events: delivery.class == AttemptClass::Deferred && context.last && !context.had_ambiguous_attempt,
     };
-    Verdict { end, sent }
+    (end, sent)
 }
 
 fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {

@@ -53,8 +53,24 @@ async fn attempt(
     input: &SendInput,
     cancelled: impl Future<Output = ()>,
 ) -> Result<Cancellable<Sent>, Error> {
-    let SendInput { window, failed, asked_at, shortens, .. } = input;
+    let SendInput { window, failed, asked_at, shortens, keeps_ends, unrecorded, .. } = input;
     let now = now(*asked_at);
+    let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
+    let again_in = stream.retry_delay(failed.saturating_add(1));
+    let outgoing = Outgoing {
+        last: again_in.is_none(),
+        keeps_ends: *keeps_ends,
+        ..Outgoing::new(deps, &window.key.tenant, stream, window.digest_id, now)
+    };
+    let in_time = |sent| match sent {
+        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
+        other => other,
+    };
+    if let Some(unrecorded) = unrecorded {
+        let is_too_large = *shortens && unrecorded.class == AttemptClass::TooLarge;
+        let shorter = if is_too_large { Shorter::Asked(unrecorded.number) } else { Shorter::Never };
+        return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?)));
+    }
     let (facts, unattempted) = deps.store.facts_for_attempt(&window.key, window.digest_id).await?;
     let facts = deps.invented(&window.key, facts);
     if let Some(closed) = blocked(deps, window, &facts, unattempted.as_ref()).await? {
@@ -63,9 +79,6 @@ async fn attempt(
     if let Some(waiting) = paused(deps, window, &facts, now) {
         return Ok(Cancellable::Done(waiting));
     }
-    let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
-    let again_in = stream.retry_delay(failed.saturating_add(1));
-    let outgoing = Outgoing::new(deps, &window.key.tenant, stream, window.digest_id, again_in.is_none(), now);
     // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
     let beginning = match unattempted.filter(|_| *shortens) {
         Some(unattempted) => outgoing.begin_first(unattempted).await?,
@@ -75,17 +88,13 @@ async fn attempt(
         Beginning::Begun(attempt) => attempt,
         Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
     };
-    let delivery = attempt.transmit(cancelled).await;
+    let delivery = attempt.transmit(cancelled).await?;
     let shorter = match delivery.class {
         AttemptClass::TooLarge if *shortens => Shorter::Asked(attempt.number),
         AttemptClass::TooLarge if shorten(deps, window, &attempt, &delivery).await? => Shorter::Stored,
         _ => Shorter::Never,
     };
-    let sent = attempt.finish(&delivery, shorter).await?;
-    Ok(sent.map(|sent| match sent {
-        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
-        other => other,
-    }))
+    Ok(attempt.finish(&delivery, shorter).await?.map(in_time))
 }
 
 /// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was

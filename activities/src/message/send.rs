@@ -33,17 +33,25 @@ pub async fn run(
     let now = now(input.asked_at);
     let InForce { stream, .. } = deps.settings.for_tenant(&input.key.tenant, message.stream);
     let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
+    let outgoing = Outgoing {
+        last: usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len()),
+        keeps_ends: input.keeps_ends,
+        ..Outgoing::new(deps, &input.key.tenant, stream, id, now)
+    };
+    if let Some(unrecorded) = &input.unrecorded {
+        let sent = outgoing.record_end(unrecorded, Shorter::Never).await?;
+        return Ok(Cancellable::Done(Attempted { sent, delays }));
+    }
     if let Some(closed) = suppressed(deps, input, &message, now).await? {
         return Ok(Cancellable::Done(Attempted { sent: Sent::closed(closed), delays }));
     }
     if let Some(sent) = paused(deps, input, now).await? {
         return Ok(Cancellable::Done(Attempted { sent, delays }));
     }
-    let last = usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len());
-    let sent = match Outgoing::new(deps, &input.key.tenant, stream, id, last, now).begin().await? {
+    let sent = match outgoing.begin().await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),
         Beginning::Begun(attempt) => {
-            let delivery = attempt.transmit(cancelled).await;
+            let delivery = attempt.transmit(cancelled).await?;
             // A single message cannot be shortened: its sender wrote it.
             attempt.finish(&delivery, Shorter::Never).await?
         }

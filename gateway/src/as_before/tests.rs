@@ -1,5 +1,7 @@
 //! The page through its route and a real store.
 
+use std::time::Duration;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
@@ -162,7 +164,8 @@ async fn away(store: &Sqlite) {
         };
         let claim = RenderedClaim { window: &window, events: &[event], planned: None, message: &message, now: at };
         assert!(store.claim_rendered(claim).await.unwrap());
-        let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", at).await.unwrap() else {
+        let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", Duration::ZERO, at).await.unwrap()
+        else {
             panic!("the message is closed")
         };
         assert!(store.past_the_dot(id, number, at).await.unwrap());

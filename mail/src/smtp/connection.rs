@@ -37,7 +37,7 @@ pub struct Timeouts {
     pub data: Duration,
     /// Sending each block of the content: 3 min.
     pub block: Duration,
-    /// The reply after the final dot: 10 min.
+    /// The last block with the final dot, and the reply to it: 10 min.
     pub dot: Duration,
 }
 
@@ -135,6 +135,7 @@ impl Connection {
     /// Sends the last part of the content, with the final dot, and waits for the reply. A failure is past the dot as soon as
     /// the socket has accepted the last byte.
     pub(super) async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
+        let (begun, block_limit) = (Instant::now(), limits.block.min(limits.dot));
         let mut taken = 0;
         let sending = async {
             while taken < block.len() {
@@ -145,16 +146,15 @@ impl Connection {
             }
             self.wire.flush().await
         };
-        let sent =
-            timeout(limits.block, sending).instrument(debug_span!("smtp_step", phase = Phase::Body.name())).await;
+        let sent = timeout(block_limit, sending).instrument(debug_span!("smtp_step", phase = Phase::Body.name())).await;
         let phase = if taken == block.len() { Phase::Dot } else { Phase::Body };
         match sent {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(Failure::lost(phase, &error)),
-            Err(_) => return Err(Failure::silent(phase, limits.block)),
+            Err(_) => return Err(Failure::silent(phase, block_limit)),
         }
         let replied = async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) };
-        let response = within(limits.dot, Phase::Dot, replied).await?;
+        let response = within(limits.dot.saturating_sub(begun.elapsed()), Phase::Dot, replied).await?;
         Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))
     }
 

@@ -131,7 +131,7 @@ impl Ready {
     /// Sends the rest with the final dot, and waits for the relay's reply. The caller must first record that the attempt is
     /// past the dot.
     ///
-    /// Await the future to completion, which takes at most [`Timeouts::block`] and [`Timeouts::dot`]. A dropped future leaves
+    /// Await the future to completion, which takes at most [`Timeouts::dot`]. A dropped future leaves
     /// unknown whether the message was sent.
     pub async fn dot(self) -> AttemptOutcome {
         let span = self.span.clone();

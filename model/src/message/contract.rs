@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{MessageKey, command::Retry};
-use crate::{command::Order, step::Sent};
+use crate::{
+    command::Order,
+    step::{Sent, UnrecordedEnd},
+};
 
 /// `message_send`: one attempt to deliver the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +23,12 @@ pub struct SendInput {
     /// See [`Attempted::delays`]; `None` before the first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Vec<Duration>>,
+    /// See [`crate::step::SendInput::keeps_ends`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_ends: bool,
+    /// See [`crate::step::SendInput::unrecorded`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedEnd>,
 }
 
 /// The answer of `message_send`.

@@ -1,7 +1,7 @@
 //! Messages of the outbox and the attempts to deliver them, as they go into the store and come out of it.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{page::Page, suppression::Suppression};
@@ -217,6 +217,13 @@ pub enum AttemptStart {
     },
     /// The message has an end, or its digest does.
     Closed(Closed),
+    /// An attempt is past the dot and has no end, and the reply to it may still come.
+    AwaitsReply {
+        /// The number of that attempt.
+        number: u32,
+        /// The reply comes until this time, or it does not come.
+        until: Timestamp,
+    },
 }
 
 /// A message without an end that no attempt was recorded of.
@@ -229,7 +236,7 @@ pub struct Unattempted {
 }
 
 /// The first attempt of a message. The ledger hears of it when it comes to the final dot, or when it ends before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstAttempt {
     /// The message.
     pub message: Uuid,

@@ -149,6 +149,9 @@ pub struct RelaySettings {
     pub per_connection: u32,
     /// The provider's name for the IP addresses that send.
     pub pool: Option<String>,
+    /// The longest wait for the reply after the final dot. `None`: ten minutes, the least that RFC 5321 4.5.3.2.6 allows a client that
+    /// knows nothing of its relay.
+    pub reply_timeout: Option<Duration>,
 }
 
 impl RelaySettings {
@@ -159,7 +162,7 @@ impl RelaySettings {
     #[must_use]
     pub fn new(relay: RelayUrl) -> Self {
         let per_connection = Self::PER_CONNECTION;
-        Self { relay, provider: Provider::default(), rate: None, per_connection, pool: None }
+        Self { relay, provider: Provider::default(), rate: None, per_connection, pool: None, reply_timeout: None }
     }
 }
 

@@ -6,6 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{outcome::Closed, pause::PauseWait, returned::Returned, window::Window};
+use crate::{
+    attempt::{AttemptClass, Phase},
+    records::FirstAttempt,
+};
 
 /// The input of `send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,51 @@ pub struct SendInput {
     /// event.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
+    /// Set if the workflow keeps an end that the ledger refuses to record. For a workflow of an earlier version the attempt waits until
+    /// the ledger takes the record.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_ends: bool,
+    /// An attempt that ended while the ledger refused its record. It is recorded now, and no other attempt is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedEnd>,
+}
+
+/// The end of an attempt that the ledger refused to record. Temporal keeps histories, and the words of a relay may hold an address, so
+/// no words are here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnrecordedEnd {
+    /// The attempt's number.
+    pub number: u32,
+    /// The relay's name in `tidings.toml`.
+    pub relay: String,
+    /// The end of the attempt.
+    pub at: Timestamp,
+    pub class: AttemptClass,
+    pub phase: Phase,
+    /// The relay's answer, if an answer ended the attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<ReplyCode>,
+    /// Set if the ledger has no row of the attempt: it was the first one, and ended before the dot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<FirstAttempt>,
+}
+
+impl UnrecordedEnd {
+    /// The reason for which a delivery waits for its ledger, for operators.
+    #[must_use]
+    pub fn why(&self) -> String {
+        format!("attempt {} ended as {}, and the ledger refuses to record it", self.number, self.class)
+    }
+}
+
+/// The digits of a relay's reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplyCode {
+    /// The three digits (RFC 5321 4.2).
+    pub code: u16,
+    /// The enhanced status code (RFC 3463): class, subject, detail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enhanced: Option<(u16, u16, u16)>,
 }
 
 /// The answer of `send`.
@@ -65,6 +114,9 @@ pub enum Sent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u32>,
     },
+    /// The attempt ended, and the ledger refused to record the end. The workflow asks to record it until the ledger takes it. Only for
+    /// a workflow that [keeps such ends](SendInput::keeps_ends).
+    Unrecorded(UnrecordedEnd),
 }
 
 impl Sent {

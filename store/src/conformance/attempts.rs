@@ -13,8 +13,9 @@ use crate::Error;
 pub async fn the_first_message_wins(bench: &Bench) {
     let window = bench.rendered(0).await;
     bench.store.put_message(&message(&window, "second"), None).await.unwrap();
-    match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+    match bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
         AttemptStart::Proceed { message: stored, .. } => assert!(*stored == message(&window, "first")),
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }
@@ -31,11 +32,12 @@ pub async fn a_message_that_is_too_large_shrinks_once_and_only_by_the_attempt_un
     // A lost answer is asked for again, and the recipient's name may have changed.
     assert!(shrink(&large, number, "few").await && shrink(&large, number, "few").await);
     assert!(shrink(&large, number, "f").await);
-    match bench.store.begin_attempt(large.digest_id, "relay", at(200)).await.unwrap() {
+    match bench.store.begin_attempt(large.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
         AttemptStart::Proceed { message: stored, number, .. } => {
             assert!(*stored == message(&large, "few"));
             assert!(!shrink(&large, number, "f").await, "once");
         }
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 
@@ -70,9 +72,15 @@ pub async fn a_message_shrinks_after_an_attempt_that_found_it_too_large(bench: &
 pub async fn an_attempt_needs_a_message(bench: &Bench) {
     let window = window(0);
     assert!(matches!(bench.store.put_message(&message(&window, "x"), None).await, Err(Error::Broken(_))));
-    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    assert!(matches!(
+        bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(1)).await,
+        Err(Error::Broken(_))
+    ));
     bench.claim(&window, &events(&["a"]), at(1)).await;
-    assert!(matches!(bench.store.begin_attempt(window.digest_id, "relay", at(1)).await, Err(Error::Broken(_))));
+    assert!(matches!(
+        bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(1)).await,
+        Err(Error::Broken(_))
+    ));
     assert!(!bench.dot(&window, 1).await);
 }
 
@@ -84,6 +92,39 @@ pub async fn a_new_attempt_fences_the_earlier_ones(bench: &Bench) {
     // A lost answer is asked for again.
     assert!(bench.dot(&window, 2).await && bench.dot(&window, 2).await);
     assert_eq!(bench.value("SELECT class FROM attempts WHERE number = 1").await, "fenced");
+}
+
+pub async fn no_attempt_begins_while_the_reply_to_another_may_still_come(bench: &Bench) {
+    let reply_time = Duration::from_secs(100);
+    let begin = async |window: &Window, seconds| {
+        let begun = bench.store.begin_attempt(window.digest_id, "relay", reply_time, at(seconds)).await.unwrap();
+        match begun {
+            AttemptStart::Proceed { number, ambiguous, .. } => Ok((number, ambiguous)),
+            AttemptStart::AwaitsReply { number, until } => Err((number, until)),
+            AttemptStart::Closed(closed) => panic!("{closed:?}"),
+        }
+    };
+    let [silent, answered, before] = [0, 1, 2].map(async |n| bench.rendered(n).await);
+    let silent = silent.await;
+    // The record of the dot is of second 201.
+    assert_eq!(begin(&silent, 200).await, Ok((1, 0)));
+    assert!(bench.dot(&silent, 1).await);
+    assert_eq!(begin(&silent, 202).await, Err((1, at(301))));
+    assert_eq!(begin(&silent, 300).await, Err((1, at(301))));
+    // From a clock that was ahead, the record waits no longer than one of now.
+    assert_eq!(begin(&silent, 100).await, Err((1, at(200))));
+    assert_eq!(bench.value("SELECT COUNT(*) FROM attempts WHERE class IS NOT NULL").await, "0");
+    assert_eq!(begin(&silent, 301).await, Ok((2, 1)));
+
+    let answered = answered.await;
+    assert_eq!(begin(&answered, 200).await, Ok((1, 0)));
+    assert!(bench.dot(&answered, 1).await);
+    bench.store.end_attempt(answered.digest_id, 1, &end(AttemptClass::Deferred), at(202)).await.unwrap();
+    assert_eq!(begin(&answered, 203).await, Ok((2, 0)), "the attempt has ended");
+
+    let before = before.await;
+    assert_eq!(begin(&before, 200).await, Ok((1, 0)));
+    assert_eq!(begin(&before, 201).await, Ok((2, 0)), "no dot was sent");
 }
 
 pub async fn of_many_attempts_at_once_each_hears_whether_it_may_send_the_dot(bench: &Bench) {
@@ -140,7 +181,10 @@ pub async fn the_dot_is_refused_after_an_end(bench: &Bench) {
     };
     bench.store.close(closing).await.unwrap();
     assert!(!bench.dot(&window, second).await);
-    assert!(bench.store.begin_attempt(window.digest_id, "relay", at(6)).await.unwrap() == AttemptStart::Closed(closed));
+    assert!(
+        bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(6)).await.unwrap()
+            == AttemptStart::Closed(closed)
+    );
 }
 
 fn bounce(tenant: &str) -> AttemptEnd {

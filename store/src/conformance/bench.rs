@@ -187,8 +187,9 @@ impl Bench {
 
     /// Begins an attempt that must be let go: (number, ambiguous).
     pub async fn begin(&self, window: &Window) -> (u32, u32) {
-        match self.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+        match self.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),
+            AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
             AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }

@@ -2,6 +2,7 @@
 
 use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
+use std::time::Duration;
 use tidings_model::{
     Key, MessageKey,
     attempt::AttemptClass,
@@ -65,11 +66,12 @@ impl Bench {
 
     /// Goes past the dot, and no further.
     pub(super) async fn past_the_dot(&self, message: Uuid) -> u32 {
-        match self.store.begin_attempt(message, "relay", at(200)).await.unwrap() {
+        match self.store.begin_attempt(message, "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, .. } => {
                 assert!(self.store.past_the_dot(message, number, at(201)).await.unwrap());
                 number
             }
+            AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
             AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }
@@ -143,8 +145,9 @@ pub async fn what_no_relay_was_given_is_unknown(bench: &Bench) {
     for id in [Uuid::from_u128(7), window.digest_id] {
         assert_eq!(bench.tell(&reported(id, HARD, 300)).await, None);
     }
-    let number = match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+    let number = match bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
         AttemptStart::Proceed { number, .. } => number,
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     };
     bench.store.end_attempt(window.digest_id, number, &end(AttemptClass::Deferred), at(201)).await.unwrap();
@@ -189,7 +192,8 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     bench.told(retried, Kind::Delivered, 301).await;
     assert_eq!(bench.state_of(retried).await.0, MessageState::Delivered);
     assert_eq!(bench.said_of(retried).await.sent_at, Some(at(201)));
-    match bench.store.begin_attempt(retried, "relay", at(400)).await.unwrap() {
+    match bench.store.begin_attempt(retried, "relay", Duration::ZERO, at(400)).await.unwrap() {
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => assert_eq!(closed.outcome, Outcome::Sent),
         AttemptStart::Proceed { .. } => panic!("a second mail"),
     }
@@ -198,7 +202,7 @@ pub async fn a_delivery_resolves_what_nobody_knew(bench: &Bench) {
     // The next attempt is under way already: its dot is refused.
     let overtaken = bench.digest_of(&key_of("acme", "cy"), 0, "cy@example.com").await.digest_id;
     bench.past_the_dot(overtaken).await;
-    let started = bench.store.begin_attempt(overtaken, "relay", at(203)).await.unwrap();
+    let started = bench.store.begin_attempt(overtaken, "relay", Duration::ZERO, at(203)).await.unwrap();
     let AttemptStart::Proceed { number: second, ambiguous: 1, .. } = started else {
         panic!("the first attempt is ambiguous");
     };

@@ -1,6 +1,7 @@
 //! The attempt that ends its message and its digest, at once with other writers.
 
 use futures::future::join_all;
+use std::time::Duration;
 use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptRecord, AttemptStart, MessageState},
@@ -72,10 +73,11 @@ pub async fn a_stale_attempt_that_ends_as_the_next_begins_ends_nothing_but_by_a_
     for n in 0..12 {
         let (window, first) = past_the_dot(bench, n).await;
         let end = if n % 2 == 0 { sent() } else { failed() };
-        let begin = bench.store.begin_attempt(window.digest_id, "relay", at(202));
+        let begin = bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(202));
         let ((), next) = tokio::join!(bench.ended(&window, first, end.clone()), begin);
         let outcome = end.closed.as_ref().map(|closed| closed.outcome);
         match next.unwrap() {
+            AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
             AttemptStart::Closed(closed) => assert_eq!(Some(closed.outcome), outcome),
             AttemptStart::Proceed { number, .. } => {
                 assert_eq!((number, attempt(bench, &window, first).await.class), (2, Some(AttemptClass::Ambiguous)));

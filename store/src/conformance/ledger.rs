@@ -227,8 +227,9 @@ pub async fn a_mail_that_tells_of_less_than_its_digest_has_is_not_stored(bench: 
     assert!(bench.store.put_message(&message(&window, "of all"), Some(3)).await.unwrap());
     // The first one wins, whatever a later one tells of.
     assert!(bench.store.put_message(&message(&window, "zombie"), Some(tells_of)).await.unwrap());
-    match bench.store.begin_attempt(window.digest_id, "relay", at(200)).await.unwrap() {
+    match bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(200)).await.unwrap() {
         AttemptStart::Proceed { message: stored, .. } => assert!(*stored == message(&window, "of all")),
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }

@@ -1,5 +1,6 @@
 //! Orphaned digests: the run that claimed them was terminated, and its call came through later.
 
+use std::time::Duration;
 use tidings_model::{
     records::{Actor, AttemptStart, Closing, Exclusion},
     step::{Closed, Outcome, Window},
@@ -44,7 +45,7 @@ pub async fn a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events(bench
         assert_eq!(bench.claim(&left, &events(&["a", "b", "c"]), at(3)).await.items, 0);
         bench.store.put_message(&message(&left, "zombie"), None).await.unwrap();
         if rendered {
-            let begun = bench.store.begin_attempt(left.digest_id, "relay", at(4)).await.unwrap();
+            let begun = bench.store.begin_attempt(left.digest_id, "relay", Duration::ZERO, at(4)).await.unwrap();
             assert!(matches!(begun, AttemptStart::Closed(_)));
         }
         assert_eq!(bench.items(&next).await, 3);

@@ -1,5 +1,6 @@
 //! Single messages: the same outbox, the same attempts, and an end of their own.
 
+use std::time::Duration;
 use tidings_model::{
     MessageKey,
     attempt::{AttemptClass, Phase},
@@ -44,8 +45,9 @@ impl Bench {
 
     /// Begins an attempt that must be let go: (number, ambiguous).
     async fn go(&self, key: &MessageKey) -> (u32, u32) {
-        match self.store.begin_attempt(key.message_id(), "relay", at(200)).await.unwrap() {
+        match self.store.begin_attempt(key.message_id(), "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { number, ambiguous, .. } => (number, ambiguous),
+            AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
             AttemptStart::Closed(closed) => panic!("closed: {closed:?}"),
         }
     }
@@ -93,7 +95,7 @@ pub async fn a_single_message_goes_through_its_states(bench: &Bench) {
     let record = bench.record(&key).await;
     assert_eq!((record.state, record.attempts, record.sent_at), (MessageState::Sent, 2, Some(at(202))));
     assert_eq!((record.closed_at, record.closed()), (Some(at(202)), Some(closed(Outcome::Sent))));
-    let begun = bench.store.begin_attempt(key.message_id(), "relay", at(300)).await.unwrap();
+    let begun = bench.store.begin_attempt(key.message_id(), "relay", Duration::ZERO, at(300)).await.unwrap();
     assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)) && !bench.passes(&key, 2).await);
     let attempts = bench.store.attempts(key.message_id()).await.unwrap();
     let told: Vec<_> =
@@ -112,8 +114,9 @@ pub async fn the_first_message_of_a_key_wins_within_its_tenant(bench: &Bench) {
         assert_eq!(record.origin, expected.origin);
         let bytes = async |tenant| bench.store.message_bytes(tenant, expected.id).await.unwrap();
         assert_eq!((bytes(tenant).await, bytes("nobody").await), (Some(expected.bytes.clone()), None));
-        match bench.store.begin_attempt(expected.id, "relay", at(200)).await.unwrap() {
+        match bench.store.begin_attempt(expected.id, "relay", Duration::ZERO, at(200)).await.unwrap() {
             AttemptStart::Proceed { message, .. } => assert!(*message == expected),
+            AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
             AttemptStart::Closed(closed) => panic!("{closed:?}"),
         }
     }
@@ -141,7 +144,8 @@ pub async fn nothing_starts_after_a_single_message_was_cancelled(bench: &Bench) 
     }
     assert!(!bench.passes(&key, 1).await);
     assert!(
-        bench.store.begin_attempt(key.message_id(), "relay", at(301)).await.unwrap() == AttemptStart::Closed(dropped)
+        bench.store.begin_attempt(key.message_id(), "relay", Duration::ZERO, at(301)).await.unwrap()
+            == AttemptStart::Closed(dropped)
     );
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit
                    WHERE action = 'close' AND actor = 'carol' AND why = 'cancelled: ticket 812' AND message IS NOT NULL";

@@ -1,5 +1,6 @@
 //! A digest that came to nothing, or that a terminated run left behind, is taken up again (rule 30).
 
+use std::time::Duration;
 use tidings_model::{
     Retract,
     attempt::AttemptClass,
@@ -85,10 +86,11 @@ pub async fn a_message_that_was_made_is_the_one_that_is_sent(bench: &Bench) {
     let (number, _) = bench.begin(&window).await;
     bench.ended(&window, number, ends(AttemptClass::Failed, Outcome::Failed)).await;
     resumed(bench, &window, false, "rendered").await;
-    match bench.store.begin_attempt(window.digest_id, "relay", at(500)).await.unwrap() {
+    match bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(500)).await.unwrap() {
         AttemptStart::Proceed { number, message, .. } => {
             assert_eq!((number, message.bytes.as_slice()), (2, &b"first"[..]));
         }
+        AttemptStart::AwaitsReply { .. } => panic!("it awaits no reply"),
         AttemptStart::Closed(closed) => panic!("{closed:?}"),
     }
 }

@@ -1,6 +1,7 @@
 //! The report about messages is exact against a model of its own, whatever is purged and in whatever order reports come.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::{Timestamp, civil::date};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
@@ -77,7 +78,9 @@ impl Model {
         let message = Message { template: template.into(), created_at: at, stream: StreamName::Bulk, ..made };
         let id = message.id;
         bench.store.put_message(&message, None).await.unwrap();
-        let AttemptStart::Proceed { number, .. } = bench.store.begin_attempt(id, relay, at).await.unwrap() else {
+        let AttemptStart::Proceed { number, .. } =
+            bench.store.begin_attempt(id, relay, Duration::ZERO, at).await.unwrap()
+        else {
             panic!("it is fresh")
         };
         assert!(bench.store.past_the_dot(id, number, at).await.unwrap());

@@ -1,6 +1,7 @@
 //! Late and repeated calls: an activity that timed out may still run, at any later moment, at the same time as
 //! its successor.
 
+use std::time::Duration;
 use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, AttemptEnd, AttemptStart, Closing},
@@ -36,8 +37,9 @@ async fn make(bench: &Bench, window: &Window, call: Call, number: u32) -> Option
         Call::PutMessage => {
             bench.store.put_message(&message(window, "first"), None).await.unwrap();
         }
-        Call::Begin => match bench.store.begin_attempt(id, "relay", at(3)).await {
+        Call::Begin => match bench.store.begin_attempt(id, "relay", Duration::ZERO, at(3)).await {
             Ok(AttemptStart::Proceed { number, .. }) => return Some(number),
+            Ok(AttemptStart::AwaitsReply { .. }) => panic!("it awaits no reply"),
             Ok(AttemptStart::Closed(_)) => {}
             Err(error) => assert!(error.to_string().contains("has no message"), "{error}"),
         },
@@ -76,7 +78,7 @@ async fn lived_well(bench: &Bench, window: &Window, told: &str) {
     let digest = bench.store.digest(window.digest_id).await.unwrap().unwrap();
     assert_eq!((digest.items, digest.state.name()), (3, "closed"), "{told}");
     assert_eq!(digest.closed, Some(closed(Outcome::Sent)), "{told}");
-    let begun = bench.store.begin_attempt(window.digest_id, "relay", at(9)).await.unwrap();
+    let begun = bench.store.begin_attempt(window.digest_id, "relay", Duration::ZERO, at(9)).await.unwrap();
     assert!(begun == AttemptStart::Closed(closed(Outcome::Sent)), "{told}");
     assert_eq!(bench.joins(&Window { digest_id: uuid::Uuid::new_v4(), ..window.clone() }, at(9)).await, 0);
 }

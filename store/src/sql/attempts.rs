@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::query::Query;
 use sqlx::{FromRow as _, query, query_as};
+use std::time::Duration;
 use tidings_model::Key;
 use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_model::records::{
@@ -27,6 +28,11 @@ use uuid::Uuid;
 pub const EARLIER_ATTEMPTS: &str = "
 SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
 FROM attempts WHERE message = $1";
+
+/// `$1` message. The attempt that is past the dot and has no end.
+pub const UNANSWERED_ATTEMPT: &str = "
+SELECT number, past_the_dot_at FROM attempts WHERE message = $1 AND class IS NULL AND past_the_dot_at IS NOT NULL
+ORDER BY number DESC LIMIT 1";
 
 pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
@@ -121,7 +127,13 @@ impl<D: Dialect> Attempts for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(message = %message, relay), err(level = "debug"))]
-    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart> {
+    async fn begin_attempt(
+        &self,
+        message: Uuid,
+        relay: &str,
+        reply_time: Duration,
+        now: Timestamp,
+    ) -> Result<AttemptStart> {
         within_timeout(async {
             let id = message.to_string();
             let mut tx = self.write().await?;
@@ -135,6 +147,9 @@ impl<D: Dialect> Attempts for Sql<D> {
             let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
             let mut had_ambiguous_attempt = false;
             if earlier > 0 {
+                if let Some(awaited) = Self::awaited_reply(&mut tx, &id, reply_time, now).await? {
+                    return Ok(awaited);
+                }
                 query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
                 (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
                 had_ambiguous_attempt = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
@@ -188,6 +203,23 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
         let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
         Ok(earlier.fetch_one(connection).await?)
+    }
+
+    /// The answer while the reply to an attempt that is past the dot may still come. A record from a clock that was ahead waits no longer
+    /// than one of now.
+    async fn awaited_reply(
+        connection: &mut D::Connection,
+        id: &str,
+        reply_time: Duration,
+        now: Timestamp,
+    ) -> Result<Option<AttemptStart>> {
+        let unanswered = query_as(UNANSWERED_ATTEMPT).bind(id.to_owned());
+        let unanswered: Option<UnansweredRow> = unanswered.fetch_optional(connection).await?;
+        let awaited = unanswered.and_then(|UnansweredRow { number, past_the_dot_at }| {
+            let until = past_the_dot_at.min(now).saturating_add(reply_time).unwrap_or(now);
+            (until > now).then_some(AttemptStart::AwaitsReply { number, until })
+        });
+        Ok(awaited)
     }
 
     /// Reports if enough earlier messages to the same address ended with the same class.
@@ -288,6 +320,14 @@ row! {
 pub struct UnattemptedRow {
     /// `None`: no message without an end and without an attempt.
     epoch: Option<u64>,
+}
+}
+
+row! {
+/// Columns of [`UNANSWERED_ATTEMPT`].
+pub struct UnansweredRow {
+    number: u32,
+    past_the_dot_at: Timestamp,
 }
 }
 

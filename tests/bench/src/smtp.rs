@@ -1,6 +1,8 @@
 //! Measures messages a second to a sink on the loopback interface: the protocol alone, with the record before the final
 //! dot, and with all writes of an attempt; over one connection and over the pool; in both stores.
 
+use std::time::Duration;
+
 use std::{
     path::Path,
     sync::{
@@ -221,8 +223,9 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
 }
 
 async fn begin(store: &dyn Store, id: Uuid) -> Result<u32> {
-    match store.begin_attempt(id, "sink", Timestamp::now()).await? {
+    match store.begin_attempt(id, "sink", Duration::ZERO, Timestamp::now()).await? {
         AttemptStart::Proceed { number, .. } => Ok(number),
+        AttemptStart::AwaitsReply { .. } => anyhow::bail!("it awaits a reply"),
         AttemptStart::Closed(closed) => anyhow::bail!("it is closed: {closed:?}"),
     }
 }

@@ -96,6 +96,9 @@ pub enum Fault {
     StartStore,
     PauseStore,
     ContinueStore,
+    /// The ledger refuses to record the ends of attempts, and answers to all else.
+    RefuseLedger,
+    AcceptLedger,
     KillGateway,
     StartGateway,
     PauseGateway,
@@ -241,6 +244,8 @@ impl Fault {
             Self::StartStore => "start store",
             Self::PauseStore => "pause store",
             Self::ContinueStore => "continue store",
+            Self::RefuseLedger => "the ledger refuses",
+            Self::AcceptLedger => "the ledger accepts",
             Self::KillGateway => "kill gateway",
             Self::StartGateway => "start gateway",
             Self::PauseGateway => "pause gateway",

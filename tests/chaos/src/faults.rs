@@ -68,6 +68,7 @@ enum Card {
     PauseTemporal,
     KillStore,
     PauseStore,
+    RefuseLedger,
     KillGateway,
     PauseGateway,
     Slow,
@@ -102,6 +103,7 @@ impl Card {
             Self::PauseTemporal => (TEMPORAL, Fault::PauseTemporal, Some(Fault::ContinueTemporal)),
             Self::KillStore => (TEMPORAL + 1, Fault::KillStore, Some(Fault::StartStore)),
             Self::PauseStore => (TEMPORAL + 1, Fault::PauseStore, Some(Fault::ContinueStore)),
+            Self::RefuseLedger => (TEMPORAL + 1, Fault::RefuseLedger, Some(Fault::AcceptLedger)),
             Self::KillGateway => (GATEWAY, Fault::KillGateway, Some(Fault::StartGateway)),
             Self::PauseGateway => (GATEWAY, Fault::PauseGateway, Some(Fault::ContinueGateway)),
             Self::Slow => smtp(Smtp::Slow(Duration::from_millis(random.random_range(500..4_000)), times)),
@@ -140,8 +142,8 @@ fn broken(random: &mut ChaCha8Rng) -> Network {
 fn deck_of_faults(length: Duration) -> Vec<Card> {
     use Card::{
         Bounce, CloseInBody, CutRelay, CutStore, CutTemporal, Defer, KillGateway, KillStore, KillTemporal, KillWorker,
-        LoseAndClose, PauseGateway, PauseStore, PauseTemporal, PauseWorker, Policy, Refuse, Slow, SlowRelay, SlowStore,
-        SlowTemporal, TakeAndClose,
+        LoseAndClose, PauseGateway, PauseStore, PauseTemporal, PauseWorker, Policy, Refuse, RefuseLedger, Slow,
+        SlowRelay, SlowStore, SlowTemporal, TakeAndClose,
     };
     let mut deck = vec![
         KillWorker,
@@ -154,6 +156,8 @@ fn deck_of_faults(length: Duration) -> Vec<Card> {
         PauseTemporal,
         KillStore,
         PauseStore,
+        RefuseLedger,
+        RefuseLedger,
         KillGateway,
         KillGateway,
         PauseGateway,

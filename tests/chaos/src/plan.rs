@@ -330,12 +330,17 @@ mod tests {
                     Act::Fault(
                         Fault::KillStore
                         | Fault::PauseStore
+                        | Fault::RefuseLedger
                         | Fault::KillTemporal
                         | Fault::PauseTemporal
                         | Fault::LoseTemporal,
                     ) => broken += 1,
                     Act::Fault(
-                        Fault::StartStore | Fault::ContinueStore | Fault::StartTemporal | Fault::ContinueTemporal,
+                        Fault::StartStore
+                        | Fault::ContinueStore
+                        | Fault::AcceptLedger
+                        | Fault::StartTemporal
+                        | Fault::ContinueTemporal,
                     ) => broken -= 1,
                     _ => {}
                 }

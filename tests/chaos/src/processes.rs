@@ -257,6 +257,14 @@ impl Processes {
                 self.store.go_on().await?;
                 self.back();
             }
+            Fault::RefuseLedger => {
+                self.away += 1;
+                self.store.refuse().await?;
+            }
+            Fault::AcceptLedger => {
+                self.store.accept().await?;
+                self.back();
+            }
             Fault::KillGateway => {
                 let alive = self.gateway.as_mut().map(Gateway::kill).transpose()?;
                 return Ok(alive.map_or(Effect::Nothing, killed));

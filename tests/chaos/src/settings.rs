@@ -65,6 +65,8 @@ pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
 pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> String {
     let [first, second, single] = RELAYS;
     let retry_delays = if gateway.is_some() { RETRY_DELAYS } else { LONG_RETRY_DELAYS };
+    // Earlier builds know no time of a reply. A worker that dies past the dot delays its message for that long.
+    let reply_timeout = if gateway.is_some() { "reply_timeout = \"10s\"\n" } else { "" };
     let [keys, return_path, webhook] = match gateway {
         Some(_) => [
             format!("link_keys_file = \"{KEYS}\"\n"),
@@ -83,7 +85,7 @@ pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> St
     );
     for (name, url) in RELAYS.into_iter().zip(relays) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"\n{webhook}");
+        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"\n{reply_timeout}{webhook}");
     }
     if let Some(Ports { public, api }) = gateway {
         let _ = writeln!(

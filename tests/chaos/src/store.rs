@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{Connection, Executor as _, PgConnection, SqliteConnection};
 use tidings_harness::{env::sqlite_file, postgres, process::signal, wait::eventually};
 use tidings_store::{Storage, Store};
 
@@ -136,6 +136,53 @@ impl Target {
             }
         }
         Ok(())
+    }
+
+    /// Lets the ledger refuse to record the ends of attempts.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn refuse(&self) -> Result<()> {
+        let statement = match self {
+            Self::Sqlite { .. } => {
+                "CREATE TRIGGER IF NOT EXISTS refuses BEFORE UPDATE ON attempts BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            }
+            Self::Postgres { .. } => {
+                "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+                 CREATE OR REPLACE TRIGGER refuses BEFORE UPDATE ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()"
+            }
+        };
+        self.execute(statement).await
+    }
+
+    /// Lets the ledger record them again.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn accept(&self) -> Result<()> {
+        self.execute(match self {
+            Self::Sqlite { .. } => "DROP TRIGGER IF EXISTS refuses",
+            Self::Postgres { .. } => "DROP TRIGGER IF EXISTS refuses ON attempts",
+        })
+        .await
+    }
+
+    /// A process that is paused may hold a lock, until it goes on.
+    async fn execute(&self, statement: &'static str) -> Result<()> {
+        eventually("the database takes the statement", READY, async || {
+            let executed = match self {
+                Self::Sqlite { file, .. } => {
+                    let mut connection = SqliteConnection::connect(&format!("sqlite://{}", file.display())).await?;
+                    connection.execute(sqlx::raw_sql(statement)).await.map(drop)
+                }
+                Self::Postgres { url, .. } => {
+                    let mut connection = PgConnection::connect(url).await?;
+                    connection.execute(sqlx::raw_sql(statement)).await.map(drop)
+                }
+            };
+            Ok(executed.ok())
+        })
+        .await
     }
 
     /// A place to open the store when it is needed.

@@ -137,8 +137,14 @@ impl Ledger for BuggyStore {
 
 #[async_trait]
 impl Attempts for BuggyStore {
-    async fn begin_attempt(&self, message: Uuid, relay: &str, now: Timestamp) -> Result<AttemptStart> {
-        self.store.begin_attempt(message, relay, now).await
+    async fn begin_attempt(
+        &self,
+        message: Uuid,
+        relay: &str,
+        reply_time: Duration,
+        now: Timestamp,
+    ) -> Result<AttemptStart> {
+        self.store.begin_attempt(message, relay, reply_time, now).await
     }
 
     async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)> {

@@ -1,5 +1,7 @@
 //! Messages that are in the outbox without a workflow.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use tidings_model::{
@@ -34,7 +36,7 @@ pub async fn taken_message(store: &dyn Store, key: &str) -> Result<Uuid> {
         created_at: now,
     };
     store.put_message(&message, None).await?;
-    let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", now).await? else {
+    let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", Duration::ZERO, now).await? else {
         bail!("the message is closed")
     };
     ensure!(store.past_the_dot(id, number, now).await?, "the attempt is fenced");

@@ -23,7 +23,7 @@ use tidings_model::{
 use tidings_needs::needs;
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{CarriedState, Digest, Stage, Status};
+use tidings_workflows::{CarriedState, Digest, Ignored, Stage, Status};
 use tokio::time::timeout;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -48,7 +48,7 @@ async fn choose(env: &Env, key: &Key, preferences: &Preferences) -> Result<()> {
 }
 
 async fn tell_of_choice(env: &Env, key: &Key) -> Result<()> {
-    Ok(env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await?)
+    Ok(env.workflow(key).signal(Digest::preferences, Ignored, WorkflowSignalOptions::default()).await?)
 }
 
 /// A retract of the key, to be filled in.

@@ -173,7 +173,7 @@ async fn an_ambiguous_message_is_resent_only_to_a_deduplicating_relay() -> Resul
         // Two days later the relay has forgotten the first copy.
         let (late, before) = (of("late"), Timestamp::now() - SignedDuration::from_hours(48));
         messages.accept(&submission("late")).await?;
-        messages.env.store.begin_attempt(late.message_id(), "resend", before).await?;
+        messages.env.store.begin_attempt(late.message_id(), "resend", Duration::ZERO, before).await?;
         ensure!(messages.env.store.past_the_dot(late.message_id(), 1, before).await?);
         messages.send(&submission("late")).await?;
         assert_eq!((messages.ended(&late).await?, relay.mails().len()), (MessageState::Ambiguous, mails), "{relays:?}");
@@ -193,10 +193,11 @@ async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<(
     assert_eq!(messages.ended(&k).await?, MessageState::Ambiguous);
     assert_eq!((messages.classes(&k).await?, messages.env.relay.mails().len()), (vec!["ambiguous".to_owned()], 1));
 
-    // A worker that died past the dot leaves the same behind.
+    // A worker that died past the dot leaves the same behind, once the relay's reply cannot come any more.
     messages.accept(&submission("crashed")).await?;
-    messages.env.store.begin_attempt(crashed.message_id(), "default", Timestamp::now()).await?;
-    ensure!(messages.env.store.past_the_dot(crashed.message_id(), 1, Timestamp::now()).await?);
+    let before = Timestamp::now() - SignedDuration::from_mins(11);
+    messages.env.store.begin_attempt(crashed.message_id(), "default", Duration::ZERO, before).await?;
+    ensure!(messages.env.store.past_the_dot(crashed.message_id(), 1, before).await?);
     messages.send(&submission("crashed")).await?;
     assert_eq!(messages.ended(&crashed).await?, MessageState::Ambiguous);
     assert_eq!(messages.env.relay.mails().len(), 1);
@@ -215,7 +216,14 @@ async fn an_at_most_once_stream_never_resends_an_ambiguous_message() -> Result<(
 async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Result<()> {
     let messages = MessageEnv { worker: None, env: Env::without_worker(waits(&[])).await? };
     messages.accept(&submission("k")).await?;
-    let input = SendInput { asked_at: Timestamp::now(), key: of("k"), failed: 0, delays: None };
+    let input = SendInput {
+        asked_at: Timestamp::now(),
+        key: of("k"),
+        failed: 0,
+        delays: None,
+        keeps_ends: true,
+        unrecorded: None,
+    };
     messages.env.relay.fault(Fault::new(At::Data, Act::Slow(Duration::from_secs(2))).times(1));
     let (stopped, other) = (Arc::new(messages.deliveries()?), messages.deliveries()?);
     let late_attempt = {

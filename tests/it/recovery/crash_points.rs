@@ -178,14 +178,17 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
 
     let mut sent = None;
     let mut too_large = None;
-    for attempt in 0..6 {
-        let asked_at = asked_at.checked_add((attempt * 10).minutes())?;
+    // An attempt that died past the dot makes the next one wait for its reply: each round is later than that.
+    for attempt in 0..12 {
+        let asked_at = asked_at.checked_add((attempt * 11).minutes())?;
         let input = SendInput {
             asked_at,
             window: window.clone(),
             failed: 0,
             shortens: too_large.is_none(),
             opens_returned: true,
+            keeps_ends: true,
+            unrecorded: None,
         };
         let answer = step(&mut dice, &mut late_attempts, || {
             let input = input.clone();
@@ -211,7 +214,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
             Cancellable::Done(_) | Cancellable::Cancelled => {}
         }
     }
-    let closed = sent.context("six attempts did not deliver it")?;
+    let closed = sent.context("twelve attempts did not deliver it")?;
     ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
     futures::future::join_all(late_attempts).await;
     if too_large.is_some() {

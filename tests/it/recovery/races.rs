@@ -24,7 +24,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;
-use tidings_workflows::Digest;
+use tidings_workflows::{Digest, Ignored};
 
 const KEYS: u64 = 1_000;
 
@@ -36,7 +36,7 @@ async fn change(env: &Env, key: &Key) -> Result<()> {
     let (actor, action) = (Actor::Recipient, "preferences".to_owned());
     let entry = AuditEntry { at: Timestamp::now(), actor, action, why: String::new() };
     env.store.put_preferences(key, &preferences, None, &entry).await?;
-    match env.workflow(key).signal(Digest::preferences, (), WorkflowSignalOptions::default()).await {
+    match env.workflow(key).signal(Digest::preferences, Ignored, WorkflowSignalOptions::default()).await {
         Ok(()) | Err(WorkflowInteractionError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

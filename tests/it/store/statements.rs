@@ -115,7 +115,15 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) 
     let (window, now) = (claimed(&deps, user, count).await?, Timestamp::now());
     let input = RenderInput { asked_at: now, window: window.clone(), stored: true, too_large: None };
     ensure!(render::run(&deps, &input).await? == Rendered::Stored);
-    let input = SendInput { asked_at: now, window, failed: 0, shortens: true, opens_returned: true };
+    let input = SendInput {
+        asked_at: now,
+        window,
+        failed: 0,
+        shortens: true,
+        opens_returned: true,
+        keeps_ends: true,
+        unrecorded: None,
+    };
     let sent = send::run(&deps, &input, std::future::pending()).await?;
     ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
     Ok(())

@@ -2,11 +2,14 @@
 //!
 //! A relay whose address comes from the environment may lack one. Only commands that send need the address.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use tidings_gateway::webhooks::Hook;
 use tidings_model::{
     Provider, RelayUrl as Address, relay_url,
     settings::{Per, Rate, RelaySettings},
+    words,
 };
 use toml::Spanned;
 
@@ -20,6 +23,8 @@ use super::{
 pub(super) const DEFAULT: &str = "default";
 const SMTP: Overridable =
     Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
+/// The shortest and the longest wait for the reply after the final dot. A delivery may last 45 minutes in all.
+const REPLY_TIMEOUTS: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(30)];
 /// Characters in the name of a relay or of a pool.
 const NAME_CHARS: usize = 64;
 
@@ -33,6 +38,7 @@ pub(super) struct RawRelay {
     pub rate: Option<Spanned<String>>,
     per_connection: Option<Spanned<i64>>,
     pool: Option<Spanned<String>>,
+    reply_timeout: Option<Spanned<String>>,
     webhook_secret_env: Option<Spanned<String>>,
     topic_arn: Option<Spanned<String>>,
     allow_sha1: Option<Spanned<bool>>,
@@ -46,6 +52,7 @@ pub struct Relay {
     rate: Option<Rate>,
     per_connection: Option<u32>,
     pool: Option<String>,
+    reply_timeout: Option<Duration>,
     webhook: Option<Result<Hook, Problem>>,
     /// The variable with the webhook's secrets.
     webhook_secret_env: Option<String>,
@@ -62,6 +69,7 @@ impl Relay {
             rate: None,
             per_connection: None,
             pool: None,
+            reply_timeout: None,
             webhook: None,
             webhook_secret_env: None,
         }
@@ -109,6 +117,7 @@ impl Relay {
             rate: self.rate,
             per_connection: self.per_connection.unwrap_or(settings.per_connection),
             pool: self.pool.clone(),
+            reply_timeout: self.reply_timeout,
             ..settings
         })
     }
@@ -130,6 +139,7 @@ pub(super) fn check(
     let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
     let provider = provider.unwrap_or_default();
     let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
+    let reply_timeout = checks.value(&format!("{table}.reply_timeout"), raw.reply_timeout.as_ref(), reply_timeout);
     let webhook = RawWebhook {
         table: &table,
         secret_env: raw.webhook_secret_env.as_ref(),
@@ -139,7 +149,7 @@ pub(super) fn check(
     let webhook = webhook.check(provider, checks);
     let address = address(&table, name, &header, raw, smtp_url, checks)?;
     let webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
-    Some(Relay { address, provider, rate, per_connection, pool, webhook, webhook_secret_env })
+    Some(Relay { address, provider, rate, per_connection, pool, reply_timeout, webhook, webhook_secret_env })
 }
 
 /// Checks `smtp_url`, without a table of its own.
@@ -209,6 +219,15 @@ fn rate(text: &str) -> Result<Rate, String> {
     let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
     let per = Per::named(per).ok_or_else(wrong)?;
     Ok(Rate { mails, per })
+}
+
+fn reply_timeout(text: &str) -> Result<Duration, String> {
+    let [shortest, longest] = REPLY_TIMEOUTS;
+    let timeout = words::duration(text)?;
+    if (shortest..=longest).contains(&timeout) {
+        return Ok(timeout);
+    }
+    Err("is not between 5s and 30m; write for example \"10m\"".to_owned())
 }
 
 fn pool(text: &str, provider: Provider) -> Result<String, String> {

@@ -28,6 +28,8 @@ use temporalio_common::protos::coresdk::workflow_activation::{WorkflowActivation
 use temporalio_sdk::{Worker, WorkerOptions, interceptors::WorkerInterceptor};
 use temporalio_sdk_core::{CoreRuntime, RuntimeOptions, Worker as CoreWorker, init_worker};
 
+use super::producer_faults::ProducerFaults;
+
 /// The id that the SDK gives to a query without a workflow task.
 const ALONE: &str = "legacy_query";
 
@@ -42,7 +44,7 @@ pub fn runtime() -> anyhow::Result<CoreRuntime> {
     CoreRuntime::new_assume_tokio(RuntimeOptions::builder().build().map_err(anyhow::Error::msg)?)
 }
 
-/// Creates a worker that evicts a run after a query that changed it.
+/// Creates a worker that evicts a run after a query that changed it, and that sees what producers get wrong.
 ///
 /// # Errors
 /// The options are wrong, or the client has such a worker already.
@@ -50,6 +52,7 @@ pub fn worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions
     let config = options.to_core_options(client.namespace(), client.identity()).map_err(anyhow::Error::msg)?;
     let core = Arc::new(init_worker(runtime, config, client.connection().clone())?);
     options.worker_interceptor(EvictAfterQuery { core: Arc::downgrade(&core), runs: Mutex::default() });
+    options.worker_interceptor(ProducerFaults::new(client.clone(), options.task_queue.clone()));
     Worker::new_from_core_options(core, client.options().clone(), options).context("the worker cannot be made")
 }
 

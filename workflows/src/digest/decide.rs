@@ -68,6 +68,10 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
 /// any later time, and the decisions that depend on the time come last. The fault is gone when a replay of a task without
 /// a command sees the time of that task.
 pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
+    if state.delivering.as_ref().is_some_and(|digest| digest.unrecorded.is_some()) {
+        // Before a cancel or a drop as well: the ledger must know what became of the attempt.
+        return Decision::Send;
+    }
     if state.winds_down() {
         return wind_down(state);
     }

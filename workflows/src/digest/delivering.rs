@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::step::{PauseWait, TooLarge, Window};
+use tidings_model::step::{PauseWait, TooLarge, UnrecordedEnd, Window};
 
 use crate::driver::after;
 
@@ -24,6 +24,9 @@ pub(crate) struct Delivering {
     pub too_large: Option<TooLarge>,
     /// Number of failed attempts.
     pub attempts: u32,
+    /// The end of the last attempt, while the ledger refuses to record it. No other attempt begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedEnd>,
     pub not_before: Option<Timestamp>,
     pub why: String,
     /// The time for which the made message waits, so that an operator can take it back.
@@ -50,6 +53,7 @@ impl Delivering {
             rendered: false,
             too_large: None,
             attempts: 0,
+            unrecorded: None,
             not_before: None,
             why: String::new(),
             undo: None,

@@ -22,12 +22,15 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput>
         failed: digest.attempts,
         shortens: digest.too_large.is_none(),
         opens_returned: true,
+        keeps_ends: true,
+        unrecorded: digest.unrecorded.clone(),
     })
 }
 
 /// Ends the digest, or sets the time of the next attempt.
 pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
     let Some(digest) = &mut state.delivering else { return };
+    digest.unrecorded = None;
     match answer {
         Sent::Closed { closed, returned } => {
             state.end_delivery(closed);
@@ -52,6 +55,10 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
             if digest.signalled {
                 digest.look_again(now);
             }
+        }
+        Sent::Unrecorded(end) => {
+            digest.why = end.why();
+            digest.unrecorded = Some(end);
         }
     }
 }

@@ -15,7 +15,7 @@ use tidings_model::{
         command::{Cancelled, Retry},
         contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
     },
-    step::{Closed, PauseWait, Sent},
+    step::{Closed, PauseWait, Sent, UnrecordedEnd},
 };
 
 /// The next step.
@@ -35,6 +35,9 @@ pub(crate) struct State {
     pub key: MessageKey,
     /// Attempts that failed.
     pub failed: u32,
+    /// The end of the last attempt, while the ledger refuses to record it. No other attempt begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<UnrecordedEnd>,
     /// See [`Attempted::delays`].
     #[serde(default)]
     pub delays: Option<Vec<Duration>>,
@@ -72,6 +75,7 @@ impl State {
         Self {
             key,
             failed: 0,
+            unrecorded: None,
             delays: None,
             not_before: None,
             why: String::new(),
@@ -87,7 +91,9 @@ impl State {
 
     /// The one place that decides.
     pub const fn decide(&self) -> Decision {
-        if self.retrying.is_some() {
+        if self.unrecorded.is_some() {
+            Decision::Send
+        } else if self.retrying.is_some() {
             Decision::Retry
         } else if self.closed.is_some() {
             Decision::Finish
@@ -110,7 +116,8 @@ impl State {
 impl State {
     pub fn begin_send(&mut self, asked_at: Timestamp) -> SendInput {
         self.signalled = false;
-        SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays: self.delays.clone() }
+        let (delays, unrecorded) = (self.delays.clone(), self.unrecorded.clone());
+        SendInput { asked_at, key: self.key.clone(), failed: self.failed, delays, keeps_ends: true, unrecorded }
     }
 
     pub fn close_input(&self, asked_at: Timestamp) -> CloseInput {
@@ -125,6 +132,7 @@ impl State {
 /// Changes by answers, timers and operators.
 impl State {
     pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
+        self.unrecorded = None;
         match sent {
             Sent::Closed { closed, .. } => self.closed = Some(closed),
             Sent::Deferred { why, .. } => {
@@ -143,6 +151,10 @@ impl State {
                 if self.signalled {
                     self.look_again(now);
                 }
+            }
+            Sent::Unrecorded(end) => {
+                self.why = end.why();
+                self.unrecorded = Some(end);
             }
         }
         self.delays = Some(delays);

@@ -28,6 +28,7 @@ use crate::{
         CallMode::{self, Delivery, Remote},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
     },
+    inbound::Ignored,
 };
 
 /// Decisions that one run carries out before it continues as new: a relay may be at fault for weeks.
@@ -51,8 +52,10 @@ type Ctx = WorkflowContext<Message>;
 impl Message {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
-        let state = state.or_else(|| MessageKey::from_workflow_id(ctx.workflow_id()).map(State::new));
+        let key = MessageKey::from_workflow_id(ctx.workflow_id());
+        let (state, unreadable) =
+            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| Some(&state.key) == key.as_ref());
+        let state = state.or_else(|| key.map(State::new));
         Self { state, unreadable, steps: 0, calls: Calls::new() }
     }
 
@@ -99,7 +102,7 @@ impl Message {
 
     /// A pause began or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
-    pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>) {
+    pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
         let now = timestamp(ctx.workflow_time());
         self.state.iter_mut().for_each(|state| state.look_again(now));
     }
@@ -134,12 +137,12 @@ impl Message {
 
     #[update_validator(retry)]
     fn check_retry(&self, _: &WorkflowContextView, argument: &Argument<Retry>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(Timestamp::MIN)?)
     }
 
     #[update_validator(cancel)]
     fn check_cancel(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check()?)
+        Ok(argument.check(Timestamp::MIN)?)
     }
 }
 

@@ -33,7 +33,7 @@ pub struct RetentionRun {
 impl RetentionRun {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
+        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some(), |_| true);
         Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: Calls::new() }
     }
 

@@ -49,6 +49,10 @@ pub struct SubscriptionStatus {
 }
 
 impl State {
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), woken: false, status: SubscriptionStatus::default() }
+    }
+
     /// The one place that decides.
     pub fn decide(&self, now: Timestamp) -> Decision {
         let (Some(left), Some(asked_at)) = (self.status.left, self.status.asked_at) else { return Decision::Deliver };

@@ -8,7 +8,7 @@ use temporalio_workflow::{
     ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
     WorkflowTermination,
 };
-use tidings_model::subscription::DeliverInput;
+use tidings_model::{names, subscription::DeliverInput};
 
 use super::{
     SubscriptionStatus,
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     carried::{CarriedState, UnreadableState},
     driver::{CallMode::Delivery, Calls, Driven, call_remotely, now, wait},
+    inbound::Ignored,
 };
 
 /// Steps of a run before it continues as new: each is a few events of history.
@@ -26,7 +27,7 @@ const STEPS_PER_RUN: u32 = 500;
 /// The subscription workflow.
 #[workflow]
 pub struct Deliveries {
-    /// `None`: it was started without the name of its subscription.
+    /// `None`: the workflow id names no subscription.
     state: Option<State>,
     unreadable: Option<UnreadableState>,
     steps: u32,
@@ -37,7 +38,10 @@ pub struct Deliveries {
 impl Deliveries {
     #[init]
     fn new(ctx: &WorkflowContextView, carried: CarriedState) -> Self {
-        let (state, unreadable) = carried.state(ctx.continued_from_run_id().is_some());
+        let name = names::subscription_name(ctx.workflow_id());
+        let (state, unreadable) =
+            carried.state(ctx.continued_from_run_id().is_some(), |state: &State| Some(state.name.as_str()) == name);
+        let state = state.or_else(|| name.map(State::new));
         Self { state, unreadable, steps: 0, calls: Calls::new() }
     }
 
@@ -77,7 +81,7 @@ impl Deliveries {
 
     /// A notice waits.
     #[signal(name = "notice")] // names::NOTICE_SIGNAL
-    pub fn notice(&mut self, _: &mut SyncWorkflowContext<Self>) {
+    pub fn notice(&mut self, _: &mut SyncWorkflowContext<Self>, _: Ignored) {
         if let Some(state) = &mut self.state {
             state.woken = true;
         }

@@ -23,6 +23,8 @@ pub(super) struct RelayView {
     per_connection: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_timeout: Option<String>,
 }
 
 /// Those by which mail goes; without those whose address is missing here.
@@ -32,9 +34,10 @@ pub(super) fn relays(config: &Config) -> BTreeMap<&str, RelayView> {
 }
 
 impl From<RelaySettings> for RelayView {
-    fn from(RelaySettings { relay, provider, rate, per_connection, pool }: RelaySettings) -> Self {
+    fn from(RelaySettings { relay, provider, rate, per_connection, pool, reply_timeout }: RelaySettings) -> Self {
         let rate = rate.map(|rate| rate.to_string());
-        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, pool }
+        let reply_timeout = reply_timeout.map(words::written);
+        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, pool, reply_timeout }
     }
 }
 

@@ -74,10 +74,12 @@ pub(super) enum Answer {
     Deferred,
     Failed,
     TooLarge,
+    /// The relay accepts, and the ledger refuses to record it.
+    Refused,
 }
 
 pub(super) fn step() -> impl Strategy<Value = Step> {
-    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed), 1 => Just(Answer::TooLarge)];
+    let answer = prop_oneof![4 => Just(Answer::Good), 1 => Just(Answer::Later), 2 => Just(Answer::Deferred), 1 => Just(Answer::Failed), 1 => Just(Answer::TooLarge), 1 => Just(Answer::Refused)];
     prop_oneof![
         6 => (0..400u16, prop_oneof![3 => Just(0u8), 1 => Just(15u8)], prop::bool::weighted(0.05))
             .prop_map(|(id, kilobytes, urgent)| Step::Add { id, kilobytes, urgent }),

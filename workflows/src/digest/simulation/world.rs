@@ -5,12 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     Event, Retract, Slide,
+    attempt::{AttemptClass, Phase},
     command::{Hold, Order, Release, Reopen, Retime},
     pause::Paused,
     rules::pause,
     step::{
         ClaimAnswer, Ending, Joined, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, Sent, Signs,
-        StashInput, Stashed,
+        StashInput, Stashed, UnrecordedEnd,
     },
 };
 use uuid::Uuid;
@@ -41,6 +42,8 @@ pub(super) struct World {
     pub(super) before_an_end: BTreeSet<String>,
     /// Digests that were in delivery when a drop came.
     pub(super) dropped: BTreeSet<Uuid>,
+    /// Digests whose acceptance by the relay the workflow keeps for the ledger, or kept.
+    pub(super) kept: BTreeSet<Uuid>,
     /// The events and retracts that each run received.
     pub(super) histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
     pub(super) accepted: BTreeSet<String>,
@@ -84,6 +87,7 @@ impl World {
             ledger: Ledger::default(),
             before_an_end: BTreeSet::new(),
             dropped: BTreeSet::new(),
+            kept: BTreeSet::new(),
             histories: vec![Default::default()],
             accepted: BTreeSet::new(),
             retracts: BTreeSet::new(),
@@ -242,7 +246,9 @@ impl World {
             let later = decide(&self.state, now.checked_add(minutes.minutes()).unwrap());
             assert!(matches!(decision, Decision::Wait(_)) || later == decision, "{decision:?}, and later {later:?}");
         }
-        let held = !self.state.winds_down() && self.state.held_until(now).is_some();
+        // What became of an attempt is recorded on hold, too.
+        let records = self.state.delivering.as_ref().is_some_and(|digest| digest.unrecorded.is_some());
+        let held = !self.state.winds_down() && !records && self.state.held_until(now).is_some();
         assert!(
             !held || !matches!(decision, Decision::Claim | Decision::Render | Decision::Shorten | Decision::Send),
             "{decision:?} on hold"
@@ -336,10 +342,23 @@ impl World {
                 let undo_until = self.state.delivering.as_ref().and_then(|digest| digest.undo_until);
                 assert!(undo_until.is_none_or(|at| at <= now), "an attempt while the message can be taken back");
                 let input = send::begin(&mut self.state, now).unwrap();
-                assert!(!self.dropped.contains(&input.window.digest_id), "an attempt after a drop");
-                self.check_silence();
-                let sent = self.send(input.window.digest_id, input.failed >= 5, input.shortens, answer);
+                let digest_id = input.window.digest_id;
+                let sent = if input.unrecorded.is_some() {
+                    // The activity fails, and Temporal repeats it.
+                    if matches!(answer, Answer::Refused) {
+                        return;
+                    }
+                    Sent::closed(self.ledger.end(digest_id, Outcome::Sent))
+                } else {
+                    assert!(!self.dropped.contains(&digest_id), "an attempt after a drop");
+                    assert!(!self.kept.contains(&digest_id), "a second copy, although the workflow knew of the first");
+                    self.check_silence();
+                    self.send(digest_id, input.failed >= 5, input.shortens, answer)
+                };
                 if !lost {
+                    if matches!(sent, Sent::Unrecorded(_)) {
+                        self.kept.insert(digest_id);
+                    }
                     self.silent_until = match &sent {
                         Sent::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
                         _ => None,
@@ -504,6 +523,15 @@ impl World {
                 Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1) }
             }
             Answer::Failed | Answer::TooLarge => Sent::closed(self.ledger.end(digest_id, Outcome::Failed)),
+            Answer::Refused => Sent::Unrecorded(UnrecordedEnd {
+                number: 1,
+                relay: "default".to_owned(),
+                at: self.now,
+                class: AttemptClass::Sent,
+                phase: Phase::Done,
+                reply: None,
+                first: None,
+            }),
             Answer::Good | Answer::Later => Sent::closed(self.ledger.end(digest_id, Outcome::Sent)),
         }
     }

@@ -1,0 +1,107 @@
+//! What producers over Temporal get wrong and Temporal accepts: a signal of a name that no handler has, and options of a start that end
+//! the run before its window is due.
+//!
+//! temporalio-sdk 1.1.1 has no handler for signals of any name, and drops an unknown one without a word. This interceptor hands its
+//! payloads to the workflow again, as the signal `events`, before the workflow task completes: the run cannot end without them. The
+//! module is needless when the SDK has such a handler.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use temporalio_client::Client;
+use temporalio_common::protos::{
+    coresdk::workflow_activation::{InitializeWorkflow, WorkflowActivation, workflow_activation_job::Variant},
+    temporal::api::common::v1::Payload,
+};
+use temporalio_sdk::interceptors::WorkerInterceptor;
+use tidings_activities::metrics;
+use tidings_model::{Alert, Key, names};
+use tidings_workflows::Inbound;
+
+/// The signals that the digest workflow handles.
+const KNOWN: [&str; 2] = [names::SIGNAL, names::PREFERENCES_SIGNAL];
+/// Begins the names that Temporal keeps for itself.
+const RESERVED: &str = "__temporal";
+/// The time for handing a signal over again. Other runs of this worker wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct ProducerFaults {
+    client: Client,
+    task_queue: String,
+    /// The digest workflows in memory: run id, workflow id.
+    digests: Mutex<HashMap<String, String>>,
+}
+
+impl ProducerFaults {
+    pub fn new(client: Client, task_queue: String) -> Self {
+        Self { client, task_queue, digests: Mutex::default() }
+    }
+
+    /// Answers with the signals of an unknown name that the activation brings, and the workflow id.
+    fn misnamed(&self, activation: &WorkflowActivation) -> Option<(String, Vec<(String, Vec<Payload>)>)> {
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut signals = Vec::new();
+        for job in activation.jobs.iter().filter_map(|job| job.variant.as_ref()) {
+            match job {
+                Variant::InitializeWorkflow(start) if start.workflow_type == names::WORKFLOW_TYPE => {
+                    digests.insert(activation.run_id.clone(), start.workflow_id.clone());
+                    if !activation.is_replaying {
+                        report_options(start);
+                    }
+                }
+                Variant::RemoveFromCache(_) => {
+                    digests.remove(&activation.run_id);
+                }
+                Variant::SignalWorkflow(signal) if !is_known(&signal.signal_name) => {
+                    signals.push((signal.signal_name.clone(), signal.input.clone()));
+                }
+                _ => {}
+            }
+        }
+        // A replay brings signals that were handed over before the task that it repeats had ended.
+        if signals.is_empty() || activation.is_replaying {
+            return None;
+        }
+        Some((digests.get(&activation.run_id)?.clone(), signals))
+    }
+}
+
+fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name) || name.starts_with(RESERVED)
+}
+
+fn report_options(start: &InitializeWorkflow) {
+    let timeouts = [&start.workflow_execution_timeout, &start.workflow_run_timeout];
+    let has_timeout = timeouts.into_iter().flatten().any(|timeout| timeout.seconds > 0 || timeout.nanos > 0);
+    let (has_retry_policy, has_cron) = (start.retry_policy.is_some(), !start.cron_schedule.is_empty());
+    if has_timeout || has_retry_policy || has_cron {
+        metrics::start_options();
+        let workflow = &start.workflow_id;
+        tracing::warn!(
+            alert = %Alert::StartOptions, workflow, has_timeout, has_retry_policy, has_cron,
+            "the start of a digest sets options that it must not have: see docs/producers.md"
+        );
+    }
+}
+
+#[async_trait(?Send)]
+impl WorkerInterceptor for ProducerFaults {
+    /// An error would end the worker, so a signal that cannot be handed over is logged: the history has it.
+    async fn on_workflow_activation(&self, activation: &WorkflowActivation) -> anyhow::Result<()> {
+        let Some((workflow, signals)) = self.misnamed(activation) else { return Ok(()) };
+        let Ok(key) = Key::from_workflow_id(&workflow) else { return Ok(()) };
+        for (name, payloads) in signals {
+            let payloads = Inbound::misnamed(&name, payloads);
+            let handed =
+                tidings_client::hand_over_payloads(&self.client, &self.task_queue, &key, payloads, PATIENCE).await;
+            if let Err(error) = handed {
+                tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+            }
+        }
+        Ok(())
+    }
+}
