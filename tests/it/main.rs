@@ -4,6 +4,7 @@ mod digest;
 mod documentation;
 mod gateway;
 mod message;
+mod operators;
 mod producers;
 mod recovery;
 mod smtp;

@@ -3,3 +3,4 @@
 mod client;
 mod fuzz_corpus;
 mod interop;
+mod sdks;

@@ -1,6 +1,6 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 14] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 16] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
@@ -14,5 +14,7 @@ pub const TOOLS: [(&str, &str, Option<&str>); 14] = [
     ("curl", "TIDINGS_TEST_CURL", Some("curl")),
     ("node", "TIDINGS_TEST_NODE", Some("node")),
     ("go", "TIDINGS_TEST_GO", Some("go")),
+    ("typescript_sdk", "TIDINGS_TEST_TYPESCRIPT_SDK", None),
+    ("java_sdk", "TIDINGS_TEST_JAVA_SDK", None),
     ("spamassassin", "TIDINGS_TEST_SPAMASSASSIN", None),
 ];
