@@ -12,7 +12,7 @@ use tidings_activities::{
     digest::{claim, send},
 };
 use tidings_harness::{
-    env::{activities, event, key, ledger, settings, sqlite, sqlite_file, sqlite_url},
+    env::{activities, event, key, ledger, settings, sqlite, sqlite_url},
     message_env::{ANN, MessageEnv, of, submission},
     postgres::database,
     relay::{Act, At, Fault, Relay},
@@ -144,19 +144,6 @@ async fn what_sqlite_refuses_past_the_dot_is_kept_and_recorded() -> Result<()> {
     });
     try_join_all(cases).await?;
     Ok(())
-}
-
-/// SQLITE_READONLY_DBMOVED: the file of an open database was moved, and what is written to it would be nowhere.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_was_moved_away_past_the_dot_keeps_the_outcome() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let store = sqlite(folder.path()).await?;
-    let (file, elsewhere) = (sqlite_file(folder.path()), folder.path().join("elsewhere.db"));
-    let moved: Statements = Box::new(move |refuses| {
-        let (from, to) = if refuses { (file.clone(), elsewhere.clone()) } else { (elsewhere.clone(), file.clone()) };
-        Box::pin(async move { Ok(std::fs::rename(from, to)?) })
-    });
-    kept_and_recorded(store, "a moved file (1032)", moved).await
 }
 
 #[needs(postgres)]
