@@ -86,6 +86,10 @@ const SPREAD_RELEASE: &str = "spread-release";
 /// The patch that lets a message wait, in which an operator can take it back. Earlier versions sent it at once.
 const UNDO: &str = "undo";
 
+/// The patch that reads JSON as other languages write it. Earlier versions refused whole numbers of 2^53 and more in a payload and
+/// `2.0` in counts, cut fractions of seconds, and refused a whole signal for one broken event.
+const JSON: &str = "json";
+
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
 /// The digest workflow.
@@ -180,7 +184,7 @@ impl Digest {
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
         let decoded = match &self.state.key {
-            Some(key) => inbound.for_key(key, next_seq),
+            Some(key) => inbound.for_run(key, next_seq, || ctx.patched(JSON)),
             None => Decoded { dead_letters: inbound.refuse(NO_KEY, next_seq), ..Decoded::default() },
         };
         let state = self.state_mut_counted();
