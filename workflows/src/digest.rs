@@ -11,14 +11,13 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     Key,
-    command::{
-        Argument, Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed,
-    },
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     decode::Decoded,
 };
 
 use crate::{
     carried::{CarriedState, UnreadableState},
+    command_argument::CommandArgument,
     driver::{
         CallMode::{self, LocalFirst},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
@@ -223,37 +222,37 @@ impl Digest {
 
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
-    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Flushed {
-        commands::flush(self.state_mut_counted(), order.command, timestamp(ctx.workflow_time()))
+    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
+        commands::flush(self.state_mut_counted(), order.command(), timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
-    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Argument<Hold>) -> Held {
-        commands::hold(self.state_mut_counted(), hold.command, timestamp(ctx.workflow_time()))
+    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: CommandArgument<Hold>) -> Held {
+        commands::hold(self.state_mut_counted(), hold.command(), timestamp(ctx.workflow_time()))
     }
 
     /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
     #[update(name = "release")]
-    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: Argument<Release>) -> Released {
-        let release = release.command;
+    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: CommandArgument<Release>) -> Released {
+        let release = release.command();
         let spread = release.spread && ctx.patched(SPREAD_RELEASE);
         commands::release(self.state_mut_counted(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
-    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Dropped {
-        commands::discard(self.state_mut_counted(), order.command)
+    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Dropped {
+        commands::discard(self.state_mut_counted(), order.command())
     }
 
     /// Gives the open window another deadline.
     #[update(name = "retime")]
-    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Argument<Retime>) -> Retimed {
+    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: CommandArgument<Retime>) -> Retimed {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
-            (was, commands::retime(w.state_mut_counted(), retime.command, now))
+            (was, commands::retime(w.state_mut_counted(), retime.command(), now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -264,9 +263,9 @@ impl Digest {
 
     /// Resumes a digest that ended without a message, or that has no end.
     #[update(name = "reopen")]
-    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Argument<Reopen>) -> Reopened {
+    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command, now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command(), now)) {
             return refused;
         }
         let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());
@@ -275,33 +274,33 @@ impl Digest {
     }
 
     #[update_validator(flush)]
-    fn check_flush(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check()?)
+    fn check_flush(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+        argument.check()
     }
 
     #[update_validator(hold)]
-    fn check_hold(&self, _: &WorkflowContextView, argument: &Argument<Hold>) -> Checked {
-        Ok(argument.check()?)
+    fn check_hold(&self, _: &WorkflowContextView, argument: &CommandArgument<Hold>) -> Checked {
+        argument.check()
     }
 
     #[update_validator(release)]
-    fn check_release(&self, _: &WorkflowContextView, argument: &Argument<Release>) -> Checked {
-        Ok(argument.check()?)
+    fn check_release(&self, _: &WorkflowContextView, argument: &CommandArgument<Release>) -> Checked {
+        argument.check()
     }
 
     #[update_validator(retime)]
-    fn check_retime(&self, _: &WorkflowContextView, argument: &Argument<Retime>) -> Checked {
-        Ok(argument.check()?)
+    fn check_retime(&self, _: &WorkflowContextView, argument: &CommandArgument<Retime>) -> Checked {
+        argument.check()
     }
 
     #[update_validator(reopen)]
-    fn check_reopen(&self, _: &WorkflowContextView, argument: &Argument<Reopen>) -> Checked {
-        Ok(argument.check()?)
+    fn check_reopen(&self, _: &WorkflowContextView, argument: &CommandArgument<Reopen>) -> Checked {
+        argument.check()
     }
 
     #[update_validator(discard)]
-    fn check_discard(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check()?)
+    fn check_discard(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+        argument.check()
     }
 }
 

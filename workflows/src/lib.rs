@@ -4,6 +4,7 @@
 //! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
 
 mod carried;
+mod command_argument;
 pub mod digest;
 mod driver;
 mod inbound;
@@ -12,6 +13,7 @@ pub mod retention;
 pub mod subscription;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
+pub use command_argument::CommandArgument;
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
 pub use inbound::Inbound;
 pub use message::Message;
