@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile_well_known_types()
         .btree_map(["."])
         .extern_path(".google.protobuf.Timestamp", "crate::Timestamp")
+        .extern_path(".google.protobuf.Struct", "crate::Payload")
         .extern_path(".google.protobuf", "::pbjson_types")
         .compile_fds(descriptors.clone())?;
 
@@ -21,6 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     json.btree_map(["."])
         .preserve_proto_field_names()
         .extern_path(".google.protobuf.Timestamp", "crate::Timestamp")
+        .extern_path(".google.protobuf.Struct", "crate::Payload")
         .extern_path(".google.protobuf", "::pbjson_types")
         .out_dir(PathBuf::from(env::var("OUT_DIR")?))
         .build(&[".tidings"])?;

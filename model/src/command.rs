@@ -12,6 +12,7 @@ use crate::{
     records::{Actor, AuditEntry},
     settings::FrequencyLimits,
     step::window::Window,
+    when,
 };
 
 mod argument;
@@ -60,8 +61,8 @@ pub struct Hold {
     /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// It ends by itself then; `None`: only a release ends it.
-    #[serde(default)]
+    /// It ends by itself then; `None`: only a release ends it. JSON takes RFC 3339 and seconds since 1970.
+    #[serde(default, deserialize_with = "when::optional")]
     pub until: Option<Timestamp>,
 }
 
@@ -91,7 +92,8 @@ pub struct Retime {
     #[serde(flatten)]
     pub order: Order,
     /// The deadline; `None`: what today's configuration and the recipient's choices make of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// JSON takes RFC 3339 and seconds since 1970.
+    #[serde(default, deserialize_with = "when::optional", skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 

@@ -9,14 +9,16 @@ use tidings_proto::v1;
 use crate::{
     Key,
     limits::{self, Invalid},
+    when::{self, TimeError},
+    wire::{Edition, shown},
 };
 
 mod payload;
 
 pub use payload::Payload;
 
-/// The first instant of year 1, with which `google.protobuf.Timestamp` begins. jiff ends before it does.
-const FIRST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+/// The first instant of year 1.
+const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// One fact for one key. The key itself is the workflow's and not repeated here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,14 +56,22 @@ impl Event {
     /// # Errors
     /// The first field over its limit, or missing.
     pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
+        Self::from_wire_by(Edition::Today, wire, default)
+    }
+
+    pub(crate) fn from_wire_by(
+        edition: Edition,
+        wire: v1::Event,
+        default: Option<&Key>,
+    ) -> Result<(Key, Self), Invalid> {
         let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
         limits::id("event_id", &wire.event_id)?;
         limits::id("category", &wire.category)?;
         limits::optional_id("entity_type", &wire.entity_type)?;
         limits::optional_id("entity_id", &wire.entity_id)?;
         limits::optional_id("actor", &wire.actor)?;
-        check_counts(&wire.counts)?;
-        let occurred_at = Self::occurred_at(wire.occurred_at)?;
+        check_counts(edition, &wire.counts)?;
+        let occurred_at = Self::occurred_at(edition, wire.occurred_at)?;
         let event = Self {
             event_id: wire.event_id,
             category: wire.category,
@@ -76,16 +86,31 @@ impl Event {
         Ok((key, event))
     }
 
-    pub(crate) fn occurred_at(wire: Option<tidings_proto::Timestamp>) -> Result<Timestamp, Invalid> {
+    pub(crate) fn occurred_at(edition: Edition, wire: Option<tidings_proto::Timestamp>) -> Result<Timestamp, Invalid> {
         let at = wire.ok_or_else(|| Invalid::new("occurred_at", "is required"))?;
-        let at = Timestamp::try_from(at).ok().filter(|at| *at >= FIRST);
-        at.ok_or_else(|| Invalid::new("occurred_at", "is outside the years 1 to 9999"))
+        let invalid = |error: TimeError| Invalid::new("occurred_at", error.to_string());
+        match edition {
+            Edition::Former => {
+                let at = Timestamp::try_from(at).ok().filter(|at| *at >= YEAR_ONE);
+                at.ok_or_else(|| invalid(TimeError::OutOfRange))
+            }
+            Edition::Today => {
+                let at = when::from_seconds(at.seconds, at.nanos).map_err(invalid)?;
+                if at == YEAR_ONE { Err(invalid(TimeError::Unset)) } else { Ok(at) }
+            }
+        }
     }
 }
 
-fn check_counts(counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
+fn check_counts(edition: Edition, counts: &BTreeMap<String, i64>) -> Result<(), Invalid> {
     if counts.len() > limits::COUNTS {
         return Err(Invalid::new("counts", format!("has {} names, the limit is {}", counts.len(), limits::COUNTS)));
+    }
+    let over = |count: &i64| count.unsigned_abs() > limits::COUNT.unsigned_abs();
+    if edition == Edition::Today
+        && let Some((name, _)) = counts.iter().find(|(_, count)| over(count))
+    {
+        return Err(Invalid::new(&format!("counts.{}", shown(name)), limits::over_count()));
     }
     for name in counts.keys() {
         limits::id("counts", name)?;

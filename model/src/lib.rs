@@ -39,6 +39,7 @@ pub mod subscription;
 mod tracked_link;
 pub mod webhook_secret;
 pub mod when;
+pub mod wire;
 mod zone;
 
 pub use alert::Alert;

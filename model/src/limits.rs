@@ -12,6 +12,8 @@ pub const PAYLOAD_DEPTH: usize = 32;
 pub const COUNTS: usize = 32;
 /// Bytes of a name in `counts`.
 pub const COUNT_NAME_BYTES: usize = 64;
+/// The largest count, and its negative the smallest: up to 2^53 each integer is exact in every language.
+pub const COUNT: i64 = 1 << 53;
 /// Events in one batch.
 pub const BATCH_EVENTS: usize = 500;
 /// Bytes of one batch as JSON.
@@ -39,6 +41,11 @@ impl Invalid {
     pub(crate) fn key(text: &str) -> Self {
         Self::new("key", format!("{text:?} is not TENANT/TYPE/USER with each part percent-encoded"))
     }
+}
+
+/// The refusal of a count over [`COUNT`].
+pub(crate) fn over_count() -> String {
+    format!("is beyond 2^53 ({COUNT}), up to which each language is exact; send it as a text in payload")
 }
 
 /// A required id: not empty, no control characters, at most [`ID_BYTES`].

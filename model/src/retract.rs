@@ -7,6 +7,7 @@ use tidings_proto::v1;
 use crate::{
     Event, Key,
     limits::{self, Invalid},
+    wire::Edition,
 };
 
 /// The events of a key to withdraw. A retract may arrive before or after its events, and any number of times.
@@ -37,6 +38,14 @@ impl Retract {
     /// # Errors
     /// The first field over its limit or missing; or the retract names both an event and a category.
     pub fn from_wire(wire: v1::Retract, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
+        Self::from_wire_by(Edition::Today, wire, default)
+    }
+
+    pub(crate) fn from_wire_by(
+        edition: Edition,
+        wire: v1::Retract,
+        default: Option<&Key>,
+    ) -> Result<(Key, Self), Invalid> {
         let key = Key::of_wire(&wire.tenant, &wire.digest, &wire.user, default)?;
         let v1::Retract { event_id, category, entity_type, entity_id, occurred_at, .. } = wire;
         let of_entity = [("category", &category), ("entity_type", &entity_type), ("entity_id", &entity_id)];
@@ -47,7 +56,7 @@ impl Retract {
             for (field, value) in of_entity {
                 limits::optional_id(field, value)?;
             }
-            let until = Event::occurred_at(occurred_at)?;
+            let until = Event::occurred_at(edition, occurred_at)?;
             return Ok((key, Self::Entity { category, entity_type, entity_id, until }));
         }
         let mut given = of_entity.into_iter().filter(|(_, value)| !value.is_empty()).map(|(field, _)| field);

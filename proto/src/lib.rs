@@ -2,8 +2,10 @@
 //!
 //! No logic and no limits live here; `tidings-model` turns a wire event into a checked one.
 
+mod payload;
 mod timestamp;
 
+pub use payload::{Payload, number_of};
 pub use timestamp::Timestamp;
 
 /// Version 1 of the contract. The messages are documented in `proto/tidings/v1/event.proto`.

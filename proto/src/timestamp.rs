@@ -16,6 +16,22 @@ pub struct Timestamp {
     pub nanos: i32,
 }
 
+impl Timestamp {
+    /// Seconds since 1970, rounded to microseconds: a double of today has no more, and cutting `.123` would make it `.122999`.
+    /// `None`: the time is outside the years 1 to 9999.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked first")]
+    pub fn from_seconds(seconds: f64) -> Option<Self> {
+        // The range of google.protobuf.Timestamp.
+        if !(-62_135_596_800.0..=253_402_300_799.0).contains(&seconds) {
+            return None;
+        }
+        let micros = ((seconds - seconds.floor()) * 1e6).round() as i32;
+        let (carry, micros) = if micros == 1_000_000 { (1, 0) } else { (0, micros) };
+        Some(Self { seconds: seconds.floor() as i64 + carry, nanos: micros * 1_000 })
+    }
+}
+
 impl From<jiff::Timestamp> for Timestamp {
     fn from(at: jiff::Timestamp) -> Self {
         // jiff splits instants before 1970 into a negative second and a negative rest, protobuf never does.
@@ -67,13 +83,39 @@ impl de::Visitor<'_> for Visitor {
         i64::try_from(seconds).map_err(out_of_range).and_then(|seconds| self.visit_i64(seconds))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked first")]
     fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Timestamp, E> {
-        // Year 9999, the end of google.protobuf.Timestamp.
-        if !(0.0..=253_402_300_799.0).contains(&seconds) {
-            return Err(E::invalid_value(de::Unexpected::Float(seconds), &self));
+        Timestamp::from_seconds(seconds).ok_or_else(|| E::invalid_value(de::Unexpected::Float(seconds), &self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_with_a_fraction_are_exact_to_the_microsecond() {
+        for (seconds, expected) in [
+            (1_795_860_000.123, (1_795_860_000, 123_000_000)),
+            (1_795_860_000.057, (1_795_860_000, 57_000_000)),
+            (1_795_860_000.999_999, (1_795_860_000, 999_999_000)),
+            (1_795_860_000.999_999_9, (1_795_860_001, 0)),
+            (0.0, (0, 0)),
+            (-0.0, (0, 0)),
+            (-0.5, (-1, 500_000_000)),
+            (-1.25, (-2, 750_000_000)),
+            (-0.000_000_1, (0, 0)),
+            (2.0, (2, 0)),
+        ] {
+            let Timestamp { seconds: whole, nanos } = Timestamp::from_seconds(seconds).unwrap();
+            assert_eq!((whole, nanos), expected, "{seconds}");
         }
-        let nanos = (seconds.fract() * 1e9) as i32;
-        Ok(Timestamp { seconds: seconds.trunc() as i64, nanos })
+        for wrong in [f64::NAN, f64::INFINITY, 1e13, -1e12] {
+            assert_eq!(Timestamp::from_seconds(wrong), None, "{wrong}");
+        }
+        // Each millisecond of a second, as Python's time.time() and JavaScript's Date.now() / 1000 have it.
+        for ms in 0..1000_i32 {
+            let at = Timestamp::from_seconds(1_795_860_000.0 + f64::from(ms) / 1e3).unwrap();
+            assert_eq!(at.nanos, ms * 1_000_000);
+        }
     }
 }

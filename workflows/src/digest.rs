@@ -11,14 +11,13 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     Key,
-    command::{
-        Argument, Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed,
-    },
+    command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     decode::Decoded,
 };
 
 use crate::{
     carried::{CarriedState, UnreadableState},
+    command_argument::CommandArgument,
     driver::{
         CallMode::{self, LocalFirst},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
@@ -90,6 +89,10 @@ const UNDO: &str = "undo";
 
 /// The patch that ignores a hold until a time that is over. In earlier versions such a hold ended the one before.
 const PAST_HOLD: &str = "past-hold";
+
+/// The patch that reads JSON as other languages write it. Earlier versions refused whole numbers of 2^53 and more in a payload and
+/// `2.0` in counts, cut fractions of seconds, and refused a whole signal for one broken event.
+const JSON: &str = "json";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -198,7 +201,7 @@ impl Digest {
         let next_seq = self.state.malformed;
         self.bytes += inbound.bytes();
         let decoded = match &self.state.key {
-            Some(key) => inbound.for_key(key, next_seq),
+            Some(key) => inbound.for_run(key, next_seq, || ctx.patched(JSON)),
             None => Decoded { dead_letters: inbound.refuse(NO_KEY, next_seq), ..Decoded::default() },
         };
         let state = self.state_mut_counted();
@@ -237,42 +240,42 @@ impl Digest {
 
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
-    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Flushed {
-        commands::flush(self.state_mut_counted(), order.command, timestamp(ctx.workflow_time()))
+    pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
+        commands::flush(self.state_mut_counted(), order.command(), timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
     #[update(name = "hold")]
-    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: Argument<Hold>) -> Held {
+    pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: CommandArgument<Hold>) -> Held {
         let now = timestamp(ctx.workflow_time());
         // The validator knows the time of the last decision only.
         if hold.check(now).is_err() && ctx.patched(PAST_HOLD) {
             return Held::default();
         }
-        commands::hold(self.state_mut_counted(), hold.command, now)
+        commands::hold(self.state_mut_counted(), hold.command(), now)
     }
 
     /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
     #[update(name = "release")]
-    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: Argument<Release>) -> Released {
-        let release = release.command;
+    pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: CommandArgument<Release>) -> Released {
+        let release = release.command();
         let spread = release.spread && ctx.patched(SPREAD_RELEASE);
         commands::release(self.state_mut_counted(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
-    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: Argument<Order>) -> Dropped {
-        commands::discard(self.state_mut_counted(), order.command)
+    pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Dropped {
+        commands::discard(self.state_mut_counted(), order.command())
     }
 
     /// Gives the open window another deadline.
     #[update(name = "retime")]
-    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: Argument<Retime>) -> Retimed {
+    pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: CommandArgument<Retime>) -> Retimed {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
-            (was, commands::retime(w.state_mut_counted(), retime.command, now))
+            (was, commands::retime(w.state_mut_counted(), retime.command(), now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -283,9 +286,9 @@ impl Digest {
 
     /// Resumes a digest that ended without a message, or that has no end.
     #[update(name = "reopen")]
-    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: Argument<Reopen>) -> Reopened {
+    pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command, now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command(), now)) {
             return refused;
         }
         let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());
@@ -294,33 +297,33 @@ impl Digest {
     }
 
     #[update_validator(flush)]
-    fn check_flush(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_flush(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+        argument.check(self.decided_at)
     }
 
     #[update_validator(hold)]
-    fn check_hold(&self, _: &WorkflowContextView, argument: &Argument<Hold>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_hold(&self, _: &WorkflowContextView, argument: &CommandArgument<Hold>) -> Checked {
+        argument.check(self.decided_at)
     }
 
     #[update_validator(release)]
-    fn check_release(&self, _: &WorkflowContextView, argument: &Argument<Release>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_release(&self, _: &WorkflowContextView, argument: &CommandArgument<Release>) -> Checked {
+        argument.check(self.decided_at)
     }
 
     #[update_validator(retime)]
-    fn check_retime(&self, _: &WorkflowContextView, argument: &Argument<Retime>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_retime(&self, _: &WorkflowContextView, argument: &CommandArgument<Retime>) -> Checked {
+        argument.check(self.decided_at)
     }
 
     #[update_validator(reopen)]
-    fn check_reopen(&self, _: &WorkflowContextView, argument: &Argument<Reopen>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_reopen(&self, _: &WorkflowContextView, argument: &CommandArgument<Reopen>) -> Checked {
+        argument.check(self.decided_at)
     }
 
     #[update_validator(discard)]
-    fn check_discard(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check(self.decided_at)?)
+    fn check_discard(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+        argument.check(self.decided_at)
     }
 }
 

@@ -49,6 +49,12 @@ impl Inbound {
         decode::decode(key, self.payloads(), next_seq)
     }
 
+    /// Decodes for a run, which may have begun before today's edition of the contract; see [`decode::decode_behind`].
+    #[must_use]
+    pub fn for_run(&self, key: &Key, next_seq: u64, is_today: impl FnOnce() -> bool) -> Decoded {
+        decode::decode_behind(key, self.payloads(), next_seq, is_today)
+    }
+
     /// Refuses everything for one reason, for a workflow that stands for no key.
     #[must_use]
     pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
@@ -61,12 +67,17 @@ impl Inbound {
         self.0.iter().map(|payload| payload.data.len()).sum()
     }
 
-    fn payloads(&self) -> impl Iterator<Item = SignalPayload<'_>> {
-        self.0.iter().map(|payload| SignalPayload {
-            encoding: metadata(payload, "encoding"),
-            message_type: metadata(payload, "messageType"),
-            data: &payload.data,
-        })
+    fn payloads(&self) -> impl Iterator<Item = SignalPayload<'_>> + Clone {
+        self.0.iter().map(signal_payload)
+    }
+}
+
+/// The payload as the model reads it.
+pub(crate) fn signal_payload(payload: &Payload) -> SignalPayload<'_> {
+    SignalPayload {
+        encoding: metadata(payload, "encoding"),
+        message_type: metadata(payload, "messageType"),
+        data: &payload.data,
     }
 }
 

@@ -4,6 +4,7 @@
 //! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
 
 mod carried;
+mod command_argument;
 pub mod digest;
 mod driver;
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub mod retention;
 pub mod subscription;
 
 pub use carried::{CarriedState, RunInput, UnreadableState};
+pub use command_argument::CommandArgument;
 pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
 pub use inbound::{Ignored, Inbound};
 pub use message::Message;

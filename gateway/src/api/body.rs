@@ -37,22 +37,31 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
 /// Reads a value, or names the field that makes it invalid.
 pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
     serde_json::from_str(json).map_err(|error| {
-        let problem = error.to_string();
-        let field = wrong_field::<T>(json).or_else(|| missing(&problem).map(str::to_owned)).unwrap_or_default();
-        Fault { field, problem }
+        wrong_field::<T>(json).unwrap_or_else(|| {
+            let problem = without_place(&error);
+            Fault { field: missing(&problem).unwrap_or_default().to_owned(), problem }
+        })
     })
 }
 
-/// Finds the field that makes the value invalid, by trying each field alone.
-fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<String> {
+/// Finds the field that makes the value invalid, by trying each field alone. The words are those about this field: with two wrong
+/// fields, serde describes the first one of the text.
+fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<Fault> {
     let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
     // A field alone lacks the fields that the type requires.
     let lacks_others = serde_json::from_str::<T>("{}").is_err();
-    let is_wrong = |error: serde_json::Error| !lacks_others || missing(&error.to_string()).is_none();
-    fields.into_iter().find_map(|(name, value)| {
-        let alone = Value::Object(Map::from_iter([(name.clone(), value)]));
-        serde_json::from_value::<T>(alone).is_err_and(is_wrong).then_some(name)
+    let is_wrong = |error: &serde_json::Error| !lacks_others || missing(&error.to_string()).is_none();
+    fields.into_iter().find_map(|(field, value)| {
+        let alone = Value::Object(Map::from_iter([(field.clone(), value)]));
+        let error = serde_json::from_value::<T>(alone).err().filter(is_wrong)?;
+        Some(Fault { field, problem: without_place(&error) })
     })
+}
+
+/// The error without its line and column: the field says the place.
+fn without_place(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words).to_owned()
 }
 
 /// The name of the field that serde misses.
@@ -69,6 +78,19 @@ mod tests {
     struct Pair {
         first: u32,
         second: String,
+    }
+
+    #[test]
+    fn the_words_are_about_the_field_that_is_named() {
+        for (text, field, says) in [
+            (r#"{"zzz": 1, "aaa": 2}"#, "aaa", "unknown field `aaa`"),
+            (r#"{"second": 1, "first": -1}"#, "first", "integer `-1`"),
+            (r#"{"first": 1, "second": 7}"#, "second", "integer `7`"),
+        ] {
+            let fault = parsed::<Pair>(text).unwrap_err();
+            assert_eq!(fault.field, field, "{text}");
+            assert!(fault.problem.contains(says) && !fault.problem.contains("line 1"), "{text}: {}", fault.problem);
+        }
     }
 
     #[derive(Debug, Deserialize)]

@@ -14,7 +14,12 @@ use serde::Serialize;
 use tidings_model::inbox::{Item, Kind};
 use utoipa::ToSchema;
 
-use super::{Api, caller::Caller, idempotency_key, refusal::Fault};
+use super::{
+    Api,
+    caller::Caller,
+    idempotency_key,
+    refusal::{Fault, Refusal},
+};
 use crate::problem::Problem;
 
 pub(super) mod body;
@@ -68,16 +73,16 @@ struct Error {
 pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
     match accept(&api, &caller, &headers, &bytes).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(refusal) => refusal.into_response(),
     }
 }
 
-async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, Problem> {
+async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, Refusal> {
     let kind = body::Kind::of(headers)?;
     let bytes = body::decoded(headers, bytes)?;
     let key = match idempotency_key::read(headers) {
         Ok(key) => key,
-        Err(why) => return Ok(Problem::WrongParameter.with_errors(&[why])),
+        Err(why) => return Err(Refusal::header(why)),
     };
     let (items, outcomes) = sorted(read::items(kind, &bytes, caller, key)?);
     let refused = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused { .. })).count();

@@ -12,7 +12,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
-use tidings_model::{Key, records::Preferences};
+use tidings_model::{Key, records::Preferences, when};
 use utoipa::ToSchema;
 
 use super::{
@@ -42,6 +42,7 @@ struct Choice {
     #[serde(default)]
     off: BTreeSet<String>,
     /// No message goes out before then. Windows go on collecting.
+    #[serde(default, deserialize_with = "when::optional")]
     paused_until: Option<Timestamp>,
 }
 

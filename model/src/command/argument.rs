@@ -3,10 +3,14 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{Hold, Order, Release, Reopen, Retime};
-use crate::limits::Invalid;
+use crate::{
+    decode::{SignalPayload, wrong_encoding},
+    limits::Invalid,
+    wire::kind,
+};
 
 /// A command that an operator gives.
 pub trait Command {
@@ -94,6 +98,57 @@ impl<C: Command> Argument<C> {
     }
 }
 
+impl<C: Command + DeserializeOwned> Argument<C> {
+    /// Reads the payloads of an update.
+    ///
+    /// # Errors
+    /// Says what the command needs: there is not exactly one payload, it is not JSON, or a field is missing or of another type.
+    pub fn read(payloads: &[SignalPayload<'_>]) -> Result<Self, Invalid> {
+        let invalid = |problem: String| {
+            let fields = C::FIELDS.join(", ");
+            Invalid::new("argument", format!("{problem}; send one JSON object as json/plain, its fields are {fields}"))
+        };
+        let payload = match payloads {
+            [payload] => payload,
+            [] => return Err(invalid("is missing".to_owned())),
+            more => return Err(invalid(format!("is one of {}", more.len()))),
+        };
+        if !matches!(payload.encoding, b"json/plain" | b"json/protobuf") {
+            return Err(invalid(wrong_encoding(&payload.encoding())));
+        }
+        match serde_json::from_slice(payload.data) {
+            Ok(Value::Object(fields)) => {
+                Self::deserialize(Value::Object(fields.clone())).map_err(|error| fault::<C>(fields, &error))
+            }
+            Ok(value) => Err(invalid(format!("is {}", kind(&value)))),
+            Err(_) => Err(invalid("is not JSON".to_owned())),
+        }
+    }
+}
+
+/// Finds the field that a command does not take, by reading it without the others.
+fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serde_json::Error) -> Invalid {
+    let missing = |problem: &str| Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned());
+    if let Some(field) = missing(&error.to_string()) {
+        return Invalid::new(&field, "is required");
+    }
+    for (name, value) in fields {
+        let is_of_order = matches!(name.as_str(), "by" | "why");
+        if is_of_order && !value.is_string() {
+            return Invalid::new(&name, format!("is {}, not a text", kind(&value)));
+        }
+        let mut alone = json!({"by": "", "why": ""});
+        alone[&name] = value.clone();
+        let refused = serde_json::from_value::<C>(alone).err().map(|error| error.to_string());
+        let Some(problem) = refused.filter(|problem| missing(problem).is_none()) else { continue };
+        // Times have words of their own, those of a library would quote the value.
+        let is_ours = ["is ", "has "].iter().any(|words| problem.starts_with(words));
+        let problem = if is_ours { problem } else { format!("is {} that this field does not take", kind(&value)) };
+        return Invalid::new(&name, problem);
+    }
+    Invalid::new("argument", "cannot be read")
+}
+
 impl<C> From<C> for Argument<C> {
     fn from(command: C) -> Self {
         Self { command, unknown: Vec::new() }
@@ -175,5 +230,68 @@ mod tests {
         let argument: Argument<Hold> = from_value(json!({"by": "", "why": "x"})).unwrap();
         assert_eq!(argument.check(NOW).unwrap_err().to_string(), "by: is required");
         assert!(from_value::<Argument<Hold>>(json!({"by": "ann"})).is_err(), "a field is missing");
+    }
+
+    fn read<C: Command + DeserializeOwned>(payloads: &[(&str, &str)]) -> Result<Argument<C>, String> {
+        let payloads: Vec<_> = payloads
+            .iter()
+            .map(|(encoding, data)| SignalPayload {
+                encoding: encoding.as_bytes(),
+                message_type: b"",
+                data: data.as_bytes(),
+            })
+            .collect();
+        Argument::read(&payloads).map_err(|invalid| invalid.to_string())
+    }
+
+    #[test]
+    fn an_argument_that_cannot_be_read_is_refused_with_what_is_needed() {
+        let needs = "send one JSON object as json/plain, its fields are by, why, until";
+        for (payloads, says) in [
+            (&[][..], "argument: is missing; send one"),
+            (&[("binary/null", "")], "argument: encoding is binary/null: the argument is null"),
+            (&[("binary/encrypted", "x")], "argument: encoding is binary/encrypted: a payload codec"),
+            (&[("json/plain", "{}"), ("json/plain", "{}")], "argument: is one of 2"),
+            (&[("json/plain", "{")], "argument: is not JSON"),
+            (&[("json/plain", "null")], "argument: is null"),
+            (&[("json/plain", "[1]")], "argument: is a list"),
+        ] {
+            let error = read::<Hold>(payloads).unwrap_err();
+            assert!(error.starts_with(says) && error.contains(needs), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_refused_by_its_name() {
+        let hold = |field: &str| read::<Hold>(&[("json/plain", &format!(r#"{{"by":"ann","why":"x",{field}}}"#))]);
+        for (field, says) in [
+            (
+                r#""until":1795860000123"#,
+                "until: is outside the years 1 to 9999 as seconds since 1970; is it in milliseconds?",
+            ),
+            (r#""until":"2026-11-28T10:00:00""#, "until: has no offset from UTC"),
+            (r#""until":"tomorrow""#, "until: is not a time as in RFC 3339"),
+            (r#""until":{}"#, "until: is an object"),
+        ] {
+            assert!(hold(field).unwrap_err().starts_with(says), "{field}: {:?}", hold(field));
+        }
+        for (until, expected) in
+            [(r#""2026-11-28T10:00:00.5Z""#, Some(500)), ("1795860000.5", Some(500)), ("null", None)]
+        {
+            let until = hold(&format!(r#""until":{until}"#)).unwrap().command.until;
+            assert_eq!(until.map(Timestamp::as_millisecond), expected.map(|ms| 1_795_860_000_000 + ms));
+        }
+        let reopen = |json: &str| read::<Reopen>(&[("json/plain", json)]).unwrap_err();
+        assert_eq!(reopen(r#"{"by":"ann","why":"x"}"#), "digest_id: is required");
+        assert_eq!(read::<Hold>(&[("json/plain", r#"{"why":"x"}"#)]).unwrap_err(), "by: is required");
+        assert_eq!(reopen(r#"{"by":7,"why":"x","digest_id":"a"}"#), "by: is a number, not a text");
+        assert_eq!(
+            reopen(r#"{"by":"ann","why":"x","digest_id":"a@b"}"#),
+            "digest_id: is a text that this field does not take"
+        );
+        assert_eq!(
+            reopen(r#"{"by":"ann","why":"x","digest_id":"00000000-0000-0000-0000-000000000000","may_duplicate":1}"#),
+            "may_duplicate: is a number that this field does not take"
+        );
     }
 }

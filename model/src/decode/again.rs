@@ -9,7 +9,7 @@ use super::{
     decoder::{Decoder, Sink},
     signal::SignalPayload,
 };
-use crate::{Event, Key, Retract, records::KeptLetter};
+use crate::{Event, Key, Retract, limits::Invalid, records::KeptLetter, wire::Edition};
 
 /// Events and retracts, each with its whole key.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,7 +35,7 @@ pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
     let Some(message_type) = &record.message_type else { return Err(UNTYPED.to_owned()) };
     let workflow = record.key();
     let addressed = Addressed { workflow: workflow.as_ref(), again: Again::default() };
-    let mut decoder = Decoder::new(addressed, 0);
+    let mut decoder = Decoder::new(Edition::Today, addressed, 0);
     let (encoding, message_type) = (record.encoding.as_bytes(), message_type.as_bytes());
     decoder.payload(&SignalPayload { encoding, message_type, data: head });
     let (Addressed { again, .. }, refused) = decoder.finish();
@@ -56,19 +56,19 @@ struct Addressed<'a> {
 }
 
 impl Addressed<'_> {
-    fn check(&self, key: &Key) -> Result<(), String> {
+    fn check(&self, key: &Key) -> Result<(), Invalid> {
         match self.workflow {
-            Some(workflow) if workflow.tenant != key.tenant => Err(FOREIGN.to_owned()),
+            Some(workflow) if workflow.tenant != key.tenant => Err(Invalid::new("tenant", FOREIGN)),
             _ => Ok(()),
         }
     }
 }
 
-const FOREIGN: &str = "tenant: is not the one that the workflow id names; its producer must emit it again";
+const FOREIGN: &str = "is not the one that the workflow id names; its producer must emit it again";
 
 impl Sink for Addressed<'_> {
-    fn event(&mut self, wire: v1::Event) -> Result<(), String> {
-        let (key, _) = Event::from_wire(wire.clone(), self.workflow).map_err(|error| error.to_string())?;
+    fn event(&mut self, wire: v1::Event) -> Result<(), Invalid> {
+        let (key, _) = Event::from_wire(wire.clone(), self.workflow)?;
         self.check(&key)?;
         let Key { tenant, digest_type: digest, user } = key.clone();
         self.again.events.push(v1::Event { tenant, digest, user, ..wire });
@@ -76,8 +76,8 @@ impl Sink for Addressed<'_> {
         Ok(())
     }
 
-    fn retract(&mut self, wire: v1::Retract) -> Result<(), String> {
-        let (key, _) = Retract::from_wire(wire.clone(), self.workflow).map_err(|error| error.to_string())?;
+    fn retract(&mut self, wire: v1::Retract) -> Result<(), Invalid> {
+        let (key, _) = Retract::from_wire(wire.clone(), self.workflow)?;
         self.check(&key)?;
         let Key { tenant, digest_type: digest, user } = key.clone();
         self.again.retracts.push(v1::Retract { tenant, digest, user, ..wire });
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn one_malformed_event_keeps_the_others_of_its_letter() {
         let letter = json_letter("order 7", &json!([event("bo"), {}]));
-        assert_eq!(decode_again(&letter), Err("tenant: is required".to_owned()));
+        assert_eq!(decode_again(&letter), Err("tenant: is required (events[1])".to_owned()));
     }
 
     #[test]

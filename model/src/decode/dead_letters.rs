@@ -48,6 +48,10 @@ impl DeadLetters {
         self.letter(reason, payload, data.len() as u64, Sha256::digest(data).into(), head);
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
     pub(super) fn into_vec(mut self) -> Vec<DeadLetter> {
         let Rest { count, size, hash } = std::mem::take(&mut self.rest);
         if count > 0 {

@@ -2,33 +2,42 @@
 //! itself, and the rest of its batch is taken.
 
 use prost::Message;
-use serde::{Deserialize, de::value::MapDeserializer};
-use serde_json::{Map, Value};
 use tidings_proto::v1;
 
 use super::{
     dead_letters::DeadLetters,
-    signal::{EVENT_BATCH, SignalPayload},
+    signal::{EVENT_BATCH, SignalPayload, wrong_encoding},
 };
-use crate::step::DeadLetter;
+use crate::{
+    limits::Invalid,
+    step::DeadLetter,
+    wire::{Edition, Items, Reader, items},
+};
 
 pub(super) const EVENT: &str = "tidings.v1.Event";
 pub(super) const RETRACT: &str = "tidings.v1.Retract";
 
 /// Takes the messages of a payload, or refuses one with the reason.
 pub(super) trait Sink {
-    fn event(&mut self, wire: v1::Event) -> Result<(), String>;
-    fn retract(&mut self, wire: v1::Retract) -> Result<(), String>;
+    fn event(&mut self, wire: v1::Event) -> Result<(), Invalid>;
+    fn retract(&mut self, wire: v1::Retract) -> Result<(), Invalid>;
 }
 
 pub(super) struct Decoder<S> {
     sink: S,
+    edition: Edition,
+    reader: Reader,
     dead_letters: DeadLetters,
 }
 
 impl<S: Sink> Decoder<S> {
-    pub(super) fn new(sink: S, next_seq: u64) -> Self {
-        Self { sink, dead_letters: DeadLetters::new(next_seq) }
+    pub(super) fn new(edition: Edition, sink: S, next_seq: u64) -> Self {
+        Self { sink, edition, reader: Reader::new(edition), dead_letters: DeadLetters::new(next_seq) }
+    }
+
+    /// Reports if another edition may have judged otherwise. What it refused may be good by the other one.
+    pub(super) fn may_differ(&self) -> bool {
+        self.reader.may_differ || !self.dead_letters.is_empty()
     }
 
     /// Returns the taken messages and the refused ones.
@@ -45,7 +54,7 @@ impl<S: Sink> Decoder<S> {
         let message = payload.message_type();
         let done = match (encoding.as_str(), message.as_str()) {
             ("json/plain", _) | ("json/protobuf", "" | EVENT | EVENT_BATCH | RETRACT) => {
-                self.json(payload.encoding, &message, payload.data)
+                self.json(payload.encoding, &message, payload.data).map_err(in_words)
             }
             ("binary/protobuf", EVENT) => self.binary_event(payload.data),
             ("binary/protobuf", RETRACT) => self.binary_retract(payload.data),
@@ -54,28 +63,33 @@ impl<S: Sink> Decoder<S> {
             ("json/protobuf" | "binary/protobuf", other) => {
                 Err(format!("messageType is {other}; it must be {EVENT}, {RETRACT} or {EVENT_BATCH}"))
             }
-            _ => Err("encoding is not json/plain, json/protobuf or binary/protobuf".to_owned()),
+            _ => Err(format!("{}; send json/plain, json/protobuf or binary/protobuf", wrong_encoding(&encoding))),
         };
         if let Err(reason) = done {
             self.refuse(&reason, payload);
         }
     }
 
-    /// One event, a list of them, or an `EventBatch`: the shape tells. Only the message type tells a retract from an
-    /// event. `serde_json` refuses to nest deeper than 128.
-    fn json(&mut self, encoding: &[u8], message: &str, data: &[u8]) -> Result<(), String> {
-        let value = serde_json::from_slice(data).map_err(|error| format!("is not JSON: {error}"))?;
-        match (message, value) {
-            (RETRACT, value) => self.json_retract(&value)?,
-            (_, Value::Array(events)) => self.each(encoding, EVENT, &events, Self::json_event),
-            (message, Value::Object(object)) if message == EVENT_BATCH || is_batch(&object) => {
-                let [events, retracts] = lists(object)?;
-                self.each(encoding, EVENT, &events, Self::json_event);
-                self.each(encoding, RETRACT, &retracts, Self::json_retract);
-            }
-            (_, event @ Value::Object(_)) => self.json_event(&event)?,
-            _ => return Err("is neither an event nor a list of events".to_owned()),
+    /// One event, a list of them, or an `EventBatch`: the shape tells. Only the message type tells a retract from an event.
+    fn json(&mut self, encoding: &[u8], message: &str, data: &[u8]) -> Result<(), Invalid> {
+        if message == RETRACT {
+            return self.json_retract(data);
         }
+        let Items { events, retracts, broken } = items(data, message == EVENT_BATCH)?;
+        // The former edition refused a text as a whole that has a fault anywhere.
+        if self.edition == Edition::Former
+            && let Err(error) = serde_json::from_slice::<serde_json::Value>(data)
+        {
+            return Err(Invalid::new("", format!("is not JSON: {error}")));
+        }
+        self.reader.may_differ |= broken;
+        if let ([event], []) = (&events[..], &retracts[..])
+            && event.len() == data.len()
+        {
+            return self.json_event(event);
+        }
+        self.each(encoding, EVENT, "events", &events, Self::json_event);
+        self.each(encoding, RETRACT, "retracts", &retracts, Self::json_retract);
         Ok(())
     }
 
@@ -83,24 +97,27 @@ impl<S: Sink> Decoder<S> {
         &mut self,
         encoding: &[u8],
         message: &str,
-        values: &[Value],
-        take: fn(&mut Self, &Value) -> Result<(), String>,
+        list: &str,
+        items: &[&[u8]],
+        take: fn(&mut Self, &[u8]) -> Result<(), Invalid>,
     ) {
-        for value in values {
-            if let Err(reason) = take(self, value) {
-                let data = value.to_string();
+        for (index, data) in items.iter().enumerate() {
+            if let Err(invalid) = take(self, data) {
+                let place = if items.len() > 1 { format!(" ({list}[{index}])") } else { String::new() };
                 let message_type = message.as_bytes();
-                self.refuse(&reason, &SignalPayload { encoding, message_type, data: data.as_bytes() });
+                self.refuse(&format!("{}{place}", in_words(invalid)), &SignalPayload { encoding, message_type, data });
             }
         }
     }
 
-    fn json_event(&mut self, value: &Value) -> Result<(), String> {
-        self.sink.event(from_json(EVENT, value)?)
+    fn json_event(&mut self, data: &[u8]) -> Result<(), Invalid> {
+        let wire = self.reader.event(data)?;
+        self.sink.event(wire)
     }
 
-    fn json_retract(&mut self, value: &Value) -> Result<(), String> {
-        self.sink.retract(from_json(RETRACT, value)?)
+    fn json_retract(&mut self, data: &[u8]) -> Result<(), Invalid> {
+        let wire = self.reader.retract(data)?;
+        self.sink.retract(wire)
     }
 
     /// Without a `messageType`: every good event has an `event_id`, and no batch reads as an event that has one.
@@ -127,11 +144,11 @@ impl<S: Sink> Decoder<S> {
     }
 
     fn binary_event(&mut self, data: &[u8]) -> Result<(), String> {
-        self.sink.event(from_binary(EVENT, data)?)
+        self.sink.event(from_binary(EVENT, data)?).map_err(in_words)
     }
 
     fn binary_retract(&mut self, data: &[u8]) -> Result<(), String> {
-        self.sink.retract(from_binary(RETRACT, data)?)
+        self.sink.retract(from_binary(RETRACT, data)?).map_err(in_words)
     }
 }
 
@@ -148,37 +165,6 @@ fn from_binary<M: Message + Default>(name: &str, data: &[u8]) -> Result<M, Strin
     M::decode(data).map_err(|error| format!("is not a {name}: {error}"))
 }
 
-fn is_batch(object: &Map<String, Value>) -> bool {
-    ["events", "retracts"].iter().any(|name| object.contains_key(*name))
-}
-
-fn lists(mut object: Map<String, Value>) -> Result<[Vec<Value>; 2], String> {
-    let mut list = |name: &str| match object.remove(name) {
-        Some(Value::Array(values)) => Ok(values),
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(_) => Err(format!("{name}: is not a list")),
-    };
-    let lists = [list("events")?, list("retracts")?];
-    if object.is_empty() {
-        return Ok(lists);
-    }
-    Err(format!("a batch has `events`, `retracts` and nothing else, not {} more fields", object.len()))
-}
-
-/// proto3-JSON: `null` is the same as leaving a field out.
-fn from_json<'a, M: Deserialize<'a>>(name: &str, value: &'a Value) -> Result<M, String> {
-    let Value::Object(object) = value else { return Err("is not a JSON object".to_owned()) };
-    let fields = object.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.as_str(), value));
-    M::deserialize(MapDeserializer::new(fields))
-        .map_err(|error: serde_json::Error| format!("is not a {name}: {}", without_values(&error.to_string())))
-}
-
-/// serde quotes the value it did not expect; a reason is for logs and dashboards and must not.
-fn without_values(error: &str) -> String {
-    let (found, expected) = error.rsplit_once(", expected ").unwrap_or((error, ""));
-    match (found.find('"'), expected) {
-        (Some(quote), _) => format!("{}, expected {expected}", found[..quote].trim_end()),
-        (None, "") => found.to_owned(),
-        (None, _) => format!("{found}, expected {expected}"),
-    }
+fn in_words(invalid: Invalid) -> String {
+    if invalid.field.is_empty() { invalid.problem } else { invalid.to_string() }
 }

@@ -5,20 +5,17 @@
 
 use std::borrow::Cow;
 
-use pbjson_types::{Struct, value::Kind};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error as _, Unexpected},
 };
 use serde_json::{
-    Map, Number, Value,
+    Map, Value,
     value::{RawValue, to_raw_value},
 };
+use tidings_proto::number_of;
 
 use crate::limits::{self, Invalid};
-
-/// The largest integer up to which every integer is an `f64` (2^53).
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The values of an event for templates, as the text of a JSON object. Payloads with equal fields are equal.
 #[derive(Clone, Debug, Serialize)]
@@ -27,8 +24,15 @@ pub struct Payload(Box<RawValue>);
 
 impl Payload {
     /// Checks the limits of a payload on the wire.
-    pub(super) fn from_wire(payload: Option<Struct>) -> Result<Self, Invalid> {
-        let payload = Self::from(object(payload.unwrap_or_default(), limits::PAYLOAD_DEPTH)?);
+    pub(super) fn from_wire(payload: Option<tidings_proto::Payload>) -> Result<Self, Invalid> {
+        let mut payload = payload.unwrap_or_default();
+        if !payload.is_finite() {
+            return Err(Invalid::new("payload", "has a number that is not finite"));
+        }
+        for value in payload.fields.values_mut() {
+            normalize(value, limits::PAYLOAD_DEPTH)?;
+        }
+        let payload = Self::from(payload.fields);
         limits::bytes("payload", payload.text().len(), limits::PAYLOAD_BYTES)?;
         Ok(payload)
     }
@@ -98,43 +102,35 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-fn object(fields: Struct, levels_left: usize) -> Result<Map<String, Value>, Invalid> {
-    let mut fields: Vec<_> = fields.fields.into_iter().collect();
-    // A map's order on the wire is chance, and replay must see the same bytes.
-    fields.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-    fields.into_iter().map(|(name, field)| Ok((name, value(field.kind, levels_left)?))).collect()
-}
-
-fn value(kind: Option<Kind>, levels_left: usize) -> Result<Value, Invalid> {
+/// Checks the depth, and writes a double without a fraction as an integer: an email should say "3 comments", not "3.0 comments".
+fn normalize(value: &mut Value, levels_left: usize) -> Result<(), Invalid> {
     let below = || {
         levels_left
             .checked_sub(1)
             .ok_or_else(|| Invalid::new("payload", format!("nests deeper than {} levels", limits::PAYLOAD_DEPTH)))
     };
-    Ok(match kind {
-        None | Some(Kind::NullValue(_)) => Value::Null,
-        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
-        Some(Kind::StringValue(text)) => Value::String(text),
-        Some(Kind::NumberValue(number)) => Value::Number(json_number(number)?),
-        Some(Kind::StructValue(fields)) => Value::Object(object(fields, below()?)?),
-        Some(Kind::ListValue(list)) => {
-            let below = below()?;
-            Value::Array(list.values.into_iter().map(|item| value(item.kind, below)).collect::<Result<_, _>>()?)
+    match value {
+        Value::Number(number) => {
+            if let Some(double) = number.as_f64().filter(|_| number.is_f64()) {
+                *value = number_of(double).map_or(Value::Null, Value::Number);
+            }
         }
-    })
-}
-
-/// Struct knows only floating point; a mail must say "3 comments", not "3.0 comments".
-#[expect(clippy::cast_possible_truncation, reason = "whole numbers up to 2^53 are exact in both")]
-fn json_number(number: f64) -> Result<Number, Invalid> {
-    if number.fract() == 0.0 && number.abs() <= EXACT {
-        return Ok(Number::from(number as i64));
+        Value::Array(items) => {
+            let below = below()?;
+            items.iter_mut().try_for_each(|item| normalize(item, below))?;
+        }
+        Value::Object(fields) => {
+            let below = below()?;
+            fields.values_mut().try_for_each(|field| normalize(field, below))?;
+        }
+        _ => {}
     }
-    Number::from_f64(number).ok_or_else(|| Invalid::new("payload", "has a number that is not finite"))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
     use serde_json::json;
 
     use super::*;
@@ -151,8 +147,24 @@ mod tests {
     }
 
     #[test]
+    fn an_integer_keeps_its_digits_and_a_whole_double_becomes_one() {
+        let text = |json: &str| {
+            let payload = Payload::from_wire(Some(serde_json::from_str(json).unwrap())).unwrap();
+            payload.text().to_owned()
+        };
+        for whole in ["9007199254740992", "1234567890123456789", "-9007199254740993", "18446744073709551615"] {
+            let json = format!(r#"{{"rows":[{{"id":{whole}}}]}}"#);
+            assert_eq!(text(&json), json);
+        }
+        assert_eq!(text(r#"{"n":2.0,"m":1E+2,"z":-0.0}"#), r#"{"m":100,"n":2,"z":0}"#);
+        assert_eq!(text(r#"{"n":123456789012345678901234567890}"#), r#"{"n":1.2345678901234568e+29}"#);
+    }
+
+    #[test]
     fn a_number_that_is_not_finite_is_refused() {
-        let nan = Struct { fields: [("x".to_owned(), f64::NAN.into())].into() };
+        // A Struct with the number NaN under the name x.
+        let nan = [&[0x0a, 0x0e, 0x0a, 1, b'x', 0x12, 9, 0x11][..], &f64::NAN.to_le_bytes()].concat();
+        let nan = tidings_proto::Payload::decode(nan.as_slice()).unwrap();
         assert!(Payload::from_wire(Some(nan)).unwrap_err().to_string().contains("not finite"));
     }
 

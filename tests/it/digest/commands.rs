@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use temporalio_client::{WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::enums::v1::EventType;
 use tidings_harness::{
@@ -217,6 +217,17 @@ async fn a_command_refuses_unknown_fields() -> Result<()> {
         let error = format!("{:?}", refused.err().context("was accepted")?);
         let field = fields.as_object().and_then(|fields| fields.keys().next_back()).context("no field")?;
         assert!(error.contains(&format!("{field}: is not a field of this command")), "{update}: {error}");
+    }
+    for (input, says) in [
+        (
+            Value::Null,
+            "argument: encoding is binary/null: the argument is null, nil, None or undefined; send one JSON object",
+        ),
+        (json!({"by": "ann"}), "why: is required"),
+        (json!({"by": "ann", "why": "x", "until": 1_795_860_000_123_i64}), "until: is outside the years 1 to 9999"),
+    ] {
+        let error = format!("{:?}", env.update_json(&key, "hold", input).await.err().context("was accepted")?);
+        assert!(error.contains(says), "{error}");
     }
     let held = env.update_json(&key, "hold", json!({"by": "ann", "why": "ticket 812", "until": null})).await?;
     assert_eq!(held, json!({"events": 1, "delivering": null}));

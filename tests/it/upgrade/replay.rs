@@ -78,7 +78,7 @@ async fn every_recorded_history_replays_with_the_current_workflow() -> Result<()
         replay(recorded(&path)?, today()?).await.with_context(|| path.display().to_string())?;
         shapes += 1;
     }
-    ensure!(shapes >= 29, "{shapes} histories in {}", folder().display());
+    ensure!(shapes >= 33, "{shapes} histories in {}", folder().display());
     Ok(())
 }
 

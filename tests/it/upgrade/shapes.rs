@@ -12,7 +12,7 @@ use tidings_harness::{
     env::{Env, event, key, order, settings},
     notice_receiver::{NoticeReceiver, deliver_to},
     server::run_handle,
-    signals::{malformed, signal},
+    signals::{json_events, malformed, signal},
     wait::eventually,
     worker::Running,
 };
@@ -28,10 +28,10 @@ use tidings_model::{
 };
 use tidings_proto::v1;
 use tidings_store::prelude::*;
-use tidings_workflows::{Digest, PAGE_EVENTS, Stage};
+use tidings_workflows::{Digest, PAGE_EVENTS, Stage, Status};
 
 /// A run for each shape, most of the digest type `alerts`, whose windows are open for an hour.
-pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 8]> {
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 9]> {
     let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed_and_counted"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
@@ -44,7 +44,8 @@ pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'sta
     stash(env, &stashed.1).await?;
     let released = ("released", released(env).await?);
     let repeated = ("repeated", repeated(env).await?);
-    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated])
+    let exact = ("exact", exact(env).await?);
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated, exact])
 }
 
 /// A digest that its throttle defers for some seconds.
@@ -192,6 +193,24 @@ async fn malform(env: &Env, key: &Key) -> Result<()> {
     signal(&env.temporal, key, malformed()).await?;
     env.status_when(key, "a dead letter is counted", |status| status.malformed == 1).await?;
     flushed(env, key).await
+}
+
+/// A window with an event that counts since the patch `json`, next to one that is not JSON.
+async fn exact(env: &Env) -> Result<Key> {
+    let key = key("alerts", "exact");
+    collects(env, &key).await?;
+    let event = |id: &str, score: &str| {
+        format!(
+            r#"{{"event_id":"{id}","category":"comment","occurred_at":1795860000.123,"payload":{{"id":1234567890123456789,"score":{score}}}}}"#
+        )
+    };
+    let events = [event("e2", "1"), event("e3", "NaN")];
+    signal(&env.temporal, &key, json_events(events.iter().map(String::as_str))).await?;
+    let read = |status: &Status| (status.pending + status.uncompared, status.malformed) == (2, 1);
+    env.status_when(&key, "one event is read and one is a dead letter", read).await?;
+    ensure!(patches(env, &key).await? == 1);
+    flushed(env, &key).await?;
+    Ok(key)
 }
 
 async fn stash(env: &Env, key: &Key) -> Result<()> {

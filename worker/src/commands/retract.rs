@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::{Key, Retract};
+use tidings_model::{Key, Retract, when};
 use tidings_proto::v1;
 
 use crate::{Config, client, error::Usage};
@@ -37,15 +37,11 @@ pub struct Options {
     #[arg(long, value_name = "ID", requires = "category")]
     entity_id: Option<String>,
     /// Only events that occurred until then [default: now]
-    #[arg(long, value_name = "TIME", requires = "category", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "category", value_parser = when::time)]
     until: Option<Timestamp>,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
-}
-
-fn time(text: &str) -> Result<Timestamp, &'static str> {
-    text.parse().map_err(|_| "is not a time; write for example 2026-01-31T08:00:00Z")
 }
 
 /// Hands the retract over. `true`: Temporal has recorded it.

@@ -9,7 +9,7 @@ use temporalio_workflow::{
 };
 use tidings_model::{
     MessageKey,
-    command::{Argument, Order},
+    command::Order,
     message::{
         command::{Cancelled, Retry},
         contract::Retried,
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     carried::{CarriedState, UnreadableState},
+    command_argument::CommandArgument,
     driver::{
         CallMode::{self, Delivery, Remote},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
@@ -109,9 +110,9 @@ impl Message {
 
     /// Sends a message again that failed, or that waits for its next attempt.
     #[update(name = "retry")]
-    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: Argument<Retry>) -> Retried {
+    pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: CommandArgument<Retry>) -> Retried {
         let refused = ctx.state_mut(|w| match &mut w.state {
-            Some(state) => state.retry(retry.command),
+            Some(state) => state.retry(retry.command()),
             None => Some(Retried::Refused { why: NO_KEY.to_owned() }),
         });
         if let Some(refused) = refused {
@@ -125,10 +126,10 @@ impl Message {
 
     /// Sends nothing more. Answers when the message has ended.
     #[update(name = "cancel")]
-    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: Argument<Order>) -> Cancelled {
+    pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: CommandArgument<Order>) -> Cancelled {
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {
-                state.cancel(order.command);
+                state.cancel(order.command());
             }
         });
         wait_until(ctx, |w| w.state.as_ref().is_none_or(|state| state.closed.is_some())).await;
@@ -136,13 +137,13 @@ impl Message {
     }
 
     #[update_validator(retry)]
-    fn check_retry(&self, _: &WorkflowContextView, argument: &Argument<Retry>) -> Checked {
-        Ok(argument.check(Timestamp::MIN)?)
+    fn check_retry(&self, _: &WorkflowContextView, argument: &CommandArgument<Retry>) -> Checked {
+        argument.check(Timestamp::MIN)
     }
 
     #[update_validator(cancel)]
-    fn check_cancel(&self, _: &WorkflowContextView, argument: &Argument<Order>) -> Checked {
-        Ok(argument.check(Timestamp::MIN)?)
+    fn check_cancel(&self, _: &WorkflowContextView, argument: &CommandArgument<Order>) -> Checked {
+        argument.check(Timestamp::MIN)
     }
 }
 

@@ -1,13 +1,16 @@
 //! From the bytes of a request to items of the inbox. A wrong item spoils no other.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use tidings_model::inbox::Item;
-use tidings_proto::v1;
+use tidings_model::{
+    inbox::Item,
+    wire::{self, Items},
+};
 
 use super::body::Kind;
 use crate::{
-    api::{body::parsed, caller::Caller, refusal::Fault},
+    api::{
+        caller::Caller,
+        refusal::{Fault, Refusal},
+    },
     problem::Problem,
 };
 
@@ -22,52 +25,31 @@ pub(super) struct Read {
     pub result: Result<Item, Fault>,
 }
 
-/// An object with lists. Each item keeps its bytes, so that a wrong one is refused alone.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Lists<'a> {
-    #[serde(borrow, default)]
-    events: Vec<&'a RawValue>,
-    #[serde(borrow, default)]
-    retracts: Vec<&'a RawValue>,
-}
-
 /// Reads the items of a body: the events, and then the retracts. `key` is the id of a single event.
-pub(super) fn items(kind: Kind, bytes: &[u8], caller: &Caller, key: Option<&str>) -> Result<Vec<Read>, Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?;
+pub(super) fn items(kind: Kind, bytes: &[u8], caller: &Caller, key: Option<&str>) -> Result<Vec<Read>, Refusal> {
+    let unreadable = |fault: Fault| Refusal::of(Problem::Unreadable, &fault.field, fault.problem);
+    let text = str::from_utf8(bytes)
+        .map_err(|error| unreadable(Fault::new("", format!("is not UTF-8 at byte {}", error.valid_up_to() + 1))))?;
     let lists = match kind {
-        Kind::Lines => Lists { events: Vec::new(), retracts: Vec::new() },
-        Kind::Json => lists(text)?,
+        Kind::Lines => Items::default(),
+        Kind::Json => wire::items(bytes, false).map_err(|invalid| unreadable(invalid.into()))?,
     };
     let lines = if kind == Kind::Lines { text } else { "" };
     let lines: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).take(ITEMS + 1).collect();
     let count = lists.events.len() + lists.retracts.len() + lines.len();
     if count > ITEMS {
-        return Err(Problem::TooManyItems);
+        return Err(Problem::TooManyItems.into());
     }
     let key = key.filter(|_| count == 1);
-    let events = lists.events.into_iter().map(RawValue::get).chain(lines);
-    let retracts = lists.retracts.into_iter().map(RawValue::get);
+    let events = lists.events.into_iter().chain(lines.into_iter().map(str::as_bytes));
+    let retracts = lists.retracts.into_iter();
     Ok(events.map(|json| event(json, caller, key)).chain(retracts.map(|json| retract(json, caller))).collect())
 }
 
-/// The lists of a JSON body in any of its three shapes.
-fn lists(text: &str) -> Result<Lists<'_>, Problem> {
-    let wrong = |_| Problem::Unreadable;
-    if text.trim_start().starts_with('[') {
-        return Ok(Lists { events: serde_json::from_str(text).map_err(wrong)?, retracts: Vec::new() });
-    }
-    let fields: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(text).map_err(wrong)?;
-    if fields.contains_key("events") || fields.contains_key("retracts") {
-        return serde_json::from_str(text).map_err(wrong);
-    }
-    Ok(Lists { events: vec![serde_json::from_str(text).map_err(wrong)?], retracts: Vec::new() })
-}
-
-fn event(json: &str, caller: &Caller, key: Option<&str>) -> Read {
-    let mut wire: v1::Event = match parsed(json) {
+fn event(json: &[u8], caller: &Caller, key: Option<&str>) -> Read {
+    let mut wire = match wire::event(json) {
         Ok(wire) => wire,
-        Err(refused) => return Read { event_id: String::new(), result: Err(refused) },
+        Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
     };
     if let (Some(key), true) = (key, wire.event_id.is_empty()) {
         key.clone_into(&mut wire.event_id);
@@ -80,10 +62,10 @@ fn event(json: &str, caller: &Caller, key: Option<&str>) -> Read {
     Read { event_id, result }
 }
 
-fn retract(json: &str, caller: &Caller) -> Read {
-    let mut wire: v1::Retract = match parsed(json) {
+fn retract(json: &[u8], caller: &Caller) -> Read {
+    let mut wire = match wire::retract(json) {
         Ok(wire) => wire,
-        Err(refused) => return Read { event_id: String::new(), result: Err(refused) },
+        Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
     };
     let event_id = wire.event_id.clone();
     let result = within(&mut wire.tenant, caller).and_then(|()| Ok(Item::retract(wire)?));
@@ -148,7 +130,8 @@ mod tests {
             (wrong("category", "kategory"), "kategory", "unknown field"),
             (wrong("\"e1\"", "\"\""), "event_id", "is required"),
             (wrong("{", "{\"tenant\":\"other\","), "tenant", "is not the token's tenant"),
-            ("7".to_owned(), "", "invalid type"),
+            ("7".to_owned(), "", "is a number"),
+            (wrong("}", ",\"payload\":{\"score\":NaN}}"), "payload.score", "json.dumps"),
         ] {
             let read = read(Kind::Json, &format!("[{item},{EVENT}]"));
             let refused = read[0].result.as_ref().unwrap_err();
@@ -157,6 +140,47 @@ mod tests {
         }
         let read = read(Kind::Lines, &format!("{EVENT}\nnot json\n{EVENT}"));
         assert_eq!(read.iter().map(|read| read.result.is_ok()).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    /// The table of the model, sent to this door: what is not an event by itself would spoil no other one.
+    #[test]
+    fn each_refusal_names_its_field_in_our_words() {
+        #[derive(serde::Deserialize)]
+        struct Refused {
+            event: String,
+            field: String,
+            says: String,
+        }
+        for line in include_str!("../../../../tests/data/refused.ndjson").lines() {
+            let Refused { event, field, says } = serde_json::from_str(line).unwrap();
+            for (kind, text) in [(Kind::Json, format!("[{event},{EVENT}]")), (Kind::Lines, format!("{event}\n{EVENT}"))]
+            {
+                let read = read(kind, &text);
+                let refused = read[0].result.as_ref().expect_err(&event);
+                assert!(refused.field == field && refused.problem.contains(&says), "{event}: {refused:?}");
+                for phrase in
+                    ["untagged", "google.protobuf", "invalid digit", "out of range integral", "invalid type", "line 1"]
+                {
+                    assert!(!refused.problem.contains(phrase), "{event}: {refused:?}");
+                }
+                assert!(read[1].result.is_ok(), "{event}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_numbers_and_fractions_of_seconds_are_exact() {
+        let body = EVENT
+            .replace("\"2026-01-31T08:00:00Z\"", "1795860000.123")
+            .replace('}', r#","counts":{"n":2.0},"payload":{"id":1234567890123456789,"max":18446744073709551615}}"#);
+        let json = read(Kind::Json, &body).remove(0).result.unwrap().json;
+        for part in [
+            r#""payload":{"id":1234567890123456789,"max":18446744073709551615}"#,
+            r#""occurred_at":"2026-11-28T10:00:00.123Z""#,
+            r#""counts":{"n":2}"#,
+        ] {
+            assert!(json.contains(part), "{json}");
+        }
     }
 
     #[test]
@@ -184,11 +208,13 @@ mod tests {
     fn a_body_of_another_shape_or_with_too_many_items_is_refused() {
         let refused = |kind, text: &str| items(kind, text.as_bytes(), &caller(None), None).unwrap_err();
         for text in ["", "7", "{\"events\":7}", "{\"events\":[],\"more\":1}", "[1,", "\"x\""] {
-            assert_eq!(refused(Kind::Json, text), Problem::Unreadable, "{text}");
+            assert_eq!(refused(Kind::Json, text).problem(), Problem::Unreadable, "{text}");
         }
+        assert_eq!(refused(Kind::Json, "{\"events\":7}").fields(), ["events"]);
         let many = format!("[{}]", vec!["1"; ITEMS + 1].join(","));
-        assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems);
-        assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems);
-        assert_eq!(items(Kind::Json, b"[\"\xff\"]", &caller(None), None).unwrap_err(), Problem::Unreadable);
+        assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems.into());
+        assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems.into());
+        let latin = items(Kind::Json, b"[\"\xff\"]", &caller(None), None).unwrap_err();
+        assert_eq!(latin, Refusal::of(Problem::Unreadable, "", "is not UTF-8 at byte 3"));
     }
 }

@@ -1,6 +1,6 @@
 //! One event from its fields on the command line.
 
-use pbjson_types::{Struct, Value, value::Kind};
+use serde_json::Value;
 use tidings_proto::v1;
 use uuid::Uuid;
 
@@ -28,14 +28,12 @@ impl Fields {
     /// The event, if one is described.
     pub fn to_event(&self, key: &Key) -> Option<v1::Event> {
         let shown = [("title", &self.title), ("url", &self.url)];
-        let field = |(name, value): (&str, &Option<String>)| {
-            Some((name.to_owned(), Value { kind: Some(Kind::StringValue(value.clone()?)) }))
-        };
+        let field = |(name, value): (&str, &Option<String>)| Some((name.to_owned(), Value::String(value.clone()?)));
         let mut event = v1::Event {
             event_id: self.event_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string()),
             category: self.category.clone()?,
             occurred_at: Some(jiff::Timestamp::now().into()),
-            payload: Some(Struct { fields: shown.into_iter().filter_map(field).collect() }),
+            payload: Some(shown.into_iter().filter_map(field).collect()),
             ..v1::Event::default()
         };
         key.complete(&mut event);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use tidings_activities::choices::{self, Chosen, Error};
-use tidings_model::{Key, command::Order, records::Preferences};
+use tidings_model::{Key, command::Order, records::Preferences, when};
 
 use super::changes::quiet;
 use crate::{
@@ -64,8 +64,7 @@ fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, S
     let list =
         |column| value(column).split(';').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
     let paused_until = text("paused_until").map(|written| {
-        let problem = format!("{written:?} is not a time; write for example 2026-12-01T08:00:00Z");
-        written.parse().map_err(|_| ("paused_until".to_owned(), problem))
+        when::time(&written).map_err(|problem| ("paused_until".to_owned(), format!("{written:?} {problem}")))
     });
     let preferences = Preferences {
         cadence: text("cadence"),

@@ -1,0 +1,102 @@
+//! The events and retracts of one JSON text, each by itself: one event, a list of events, or an object with lists.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{broken::not_json, kind, split};
+use crate::limits::Invalid;
+
+/// The bytes of each item. An item need not be JSON.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Items<'a> {
+    pub events: Vec<&'a [u8]>,
+    pub retracts: Vec<&'a [u8]>,
+    /// The text as a whole is not JSON.
+    pub(crate) broken: bool,
+}
+
+/// An object with lists, in the form that batches have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lists<'a> {
+    #[serde(borrow, default)]
+    events: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default)]
+    retracts: Option<Vec<&'a RawValue>>,
+}
+
+/// Splits a text into its items. An object is a batch if it has `events` or `retracts`, or if `is_batch` says so, and else an event.
+///
+/// # Errors
+/// The text is neither an event nor a list, or it is so broken that its items cannot be told apart.
+pub fn items(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
+    let first = data.trim_ascii_start().first();
+    // A struct is also read from a list of its fields.
+    if first == Some(&b'{')
+        && let Ok(Lists { events, retracts }) = serde_json::from_slice(data)
+        && (is_batch || events.is_some() || retracts.is_some())
+    {
+        let [events, retracts] = [events, retracts].map(|list| list.into_iter().flatten().map(bytes_of).collect());
+        return Ok(Items { events, retracts, broken: false });
+    }
+    match first {
+        Some(b'[') => {
+            let (events, broken) = list("", data)?;
+            Ok(Items { events, retracts: Vec::new(), broken })
+        }
+        Some(b'{') => object(data, is_batch),
+        _ => Err(match serde_json::from_slice::<Value>(data) {
+            Ok(Value::String(_)) => {
+                Invalid::new("", "is a text, neither an event nor a list of events; was it turned into JSON twice?")
+            }
+            Ok(value) => Invalid::new("", format!("is {}, neither an event nor a list of events", kind(&value))),
+            Err(error) => Invalid::new("", not_json(data, &error)),
+        }),
+    }
+}
+
+fn object(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
+    let (members, mut broken) = match serde_json::from_slice::<BTreeMap<String, &RawValue>>(data) {
+        Ok(members) => (members.into_iter().map(|(name, value)| (name, bytes_of(value))).collect(), false),
+        Err(error) => {
+            let members = split::members(data).ok_or_else(|| Invalid::new("", not_json(data, &error)))?;
+            (members.into_iter().collect::<BTreeMap<_, _>>(), true)
+        }
+    };
+    let is_list = |name: &str| matches!(name, "events" | "retracts");
+    if !is_batch && !members.keys().any(|name| is_list(name)) {
+        return Ok(Items { events: vec![data], retracts: Vec::new(), broken });
+    }
+    let others = members.keys().filter(|name| !is_list(name)).count();
+    let mut of = |name: &str| match members.get(name).copied() {
+        None | Some(b"null") => Ok(Vec::new()),
+        Some(value) => list(name, value).map(|(items, is_broken)| {
+            broken |= is_broken;
+            items
+        }),
+    };
+    let (events, retracts) = (of("events")?, of("retracts")?);
+    if others > 0 {
+        let problem = format!("a batch has `events`, `retracts` and nothing else, not {others} more fields");
+        return Err(Invalid::new("", problem));
+    }
+    Ok(Items { events, retracts, broken })
+}
+
+/// The items of a list, and if the list is not JSON.
+fn list<'a>(name: &str, data: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool), Invalid> {
+    match serde_json::from_slice::<Vec<&RawValue>>(data) {
+        Ok(items) => Ok((items.into_iter().map(bytes_of).collect(), false)),
+        Err(_) if data.trim_ascii_start().first() != Some(&b'[') => Err(Invalid::new(name, "is not a list")),
+        Err(error) => {
+            let items = split::parts(data).ok_or_else(|| Invalid::new(name, not_json(data, &error)))?;
+            Ok((items, true))
+        }
+    }
+}
+
+fn bytes_of(value: &RawValue) -> &[u8] {
+    value.get().as_bytes()
+}

@@ -1,0 +1,287 @@
+//! From the JSON of one event or retract to its message on the wire.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use serde_json::{Map, Value};
+use tidings_proto::v1;
+
+use super::{
+    Edition,
+    broken::{fault, not_json, paired},
+    kind, shown, split,
+};
+use crate::{
+    limits::{self, Invalid},
+    nearest, when,
+};
+
+/// A field of an event, in both spellings.
+struct Field {
+    name: &'static str,
+    camel: &'static str,
+    in_retracts: bool,
+    /// Nothing is found by it, so U+FFFD may stand for half of a character.
+    is_shown_only: bool,
+}
+
+const fn field(name: &'static str, camel: &'static str) -> Field {
+    Field { name, camel, in_retracts: true, is_shown_only: false }
+}
+
+const FIELDS: [Field; 12] = [
+    field("tenant", "tenant"),
+    field("user", "user"),
+    field("digest", "digest"),
+    field("event_id", "eventId"),
+    field("category", "category"),
+    field("entity_type", "entityType"),
+    field("entity_id", "entityId"),
+    Field { in_retracts: false, is_shown_only: true, ..field("actor", "actor") },
+    field("occurred_at", "occurredAt"),
+    Field { in_retracts: false, ..field("counts", "counts") },
+    Field { in_retracts: false, ..field("urgent", "urgent") },
+    Field { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
+];
+
+/// What is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Event,
+    Retract,
+}
+
+impl What {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Event => "an event",
+            Self::Retract => "a retract",
+        }
+    }
+
+    fn fields(self) -> impl Iterator<Item = &'static Field> {
+        FIELDS.iter().filter(move |field| self == Self::Event || field.in_retracts)
+    }
+}
+
+/// Reads by the rules of an edition.
+pub(crate) struct Reader {
+    edition: Edition,
+    /// Set by what the former edition refuses or reads otherwise.
+    pub(crate) may_differ: bool,
+}
+
+impl Reader {
+    pub(crate) const fn new(edition: Edition) -> Self {
+        Self { edition, may_differ: false }
+    }
+
+    pub(crate) fn event(&mut self, json: &[u8]) -> Result<v1::Event, Invalid> {
+        let fields = self.object(What::Event, json)?;
+        self.message(What::Event, fields)
+    }
+
+    pub(crate) fn retract(&mut self, json: &[u8]) -> Result<v1::Retract, Invalid> {
+        let fields = self.object(What::Retract, json)?;
+        let event = self.message(What::Retract, fields)?;
+        let v1::Event { tenant, user, digest, event_id, category, entity_type, entity_id, occurred_at, .. } = event;
+        Ok(v1::Retract { tenant, user, digest, event_id, category, entity_type, entity_id, occurred_at })
+    }
+
+    fn object(&mut self, what: What, json: &[u8]) -> Result<Map<String, Value>, Invalid> {
+        match serde_json::from_slice(json) {
+            Ok(Value::Object(fields)) => Ok(fields),
+            Ok(value) => Err(Invalid::new(
+                "",
+                format!("is {}, not a JSON object with the fields of {}", kind(&value), what.name()),
+            )),
+            Err(error) if self.edition == Edition::Former => Err(Invalid::new("", not_json(json, &error))),
+            Err(error) => self.mended(json, &error),
+        }
+    }
+
+    /// The fields of an object that is not JSON as a whole, or names the field that is not. Half of a surrogate pair becomes U+FFFD in
+    /// what is only shown: a title that was cut within an emoji is no reason to lose an email.
+    fn mended(&mut self, json: &[u8], error: &serde_json::Error) -> Result<Map<String, Value>, Invalid> {
+        self.may_differ = true;
+        let members = split::members(json).ok_or_else(|| Invalid::new("", not_json(json, error)))?;
+        let read = |(name, value): (String, &[u8])| {
+            let is_shown_only = FIELDS.iter().any(|field| field.is_shown_only && field.name == name);
+            let whole = paired(value).filter(|_| is_shown_only).unwrap_or(Cow::Borrowed(value));
+            match serde_json::from_slice(&whole) {
+                Ok(value) => Ok((name, value)),
+                Err(_) => Err(fault(&shown(&name), &whole)),
+            }
+        };
+        members.into_iter().map(read).collect()
+    }
+
+    /// proto3-JSON: `null` is the same as leaving a field out.
+    fn message(&mut self, what: What, fields: Map<String, Value>) -> Result<v1::Event, Invalid> {
+        let mut event = v1::Event::default();
+        let mut given = [false; FIELDS.len()];
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
+            let mut known = FIELDS.iter().zip(&mut given).filter(|(field, _)| what == What::Event || field.in_retracts);
+            let known = known.find(|(field, _)| field.name == name || field.camel == name);
+            let Some((Field { name: field, camel, .. }, given)) = known else { return Err(unknown(what, &name)) };
+            if std::mem::replace(given, true) {
+                return Err(Invalid::new(field, format!("is given twice, as {field} and {camel}")));
+            }
+            match *field {
+                "tenant" => event.tenant = text(field, value)?,
+                "user" => event.user = text(field, value)?,
+                "digest" => event.digest = text(field, value)?,
+                "event_id" => event.event_id = text(field, value)?,
+                "category" => event.category = text(field, value)?,
+                "entity_type" => event.entity_type = text(field, value)?,
+                "entity_id" => event.entity_id = text(field, value)?,
+                "actor" => event.actor = text(field, value)?,
+                "occurred_at" => event.occurred_at = Some(self.time(field, &value)?),
+                "counts" => event.counts = self.counts(value)?,
+                "urgent" => event.urgent = flag(field, &value)?,
+                _ => event.payload = Some(self.payload(value)?),
+            }
+        }
+        Ok(event)
+    }
+
+    /// Reads a time. That it lies in the years of the contract is checked with the limits.
+    fn time(&mut self, field: &str, value: &Value) -> Result<tidings_proto::Timestamp, Invalid> {
+        let former = former_time(value);
+        match former {
+            // Each edition reads these alike: RFC 3339, and whole seconds.
+            Some(at) if !value.is_f64() => return Ok(at),
+            Some(at) if self.edition == Edition::Former => return Ok(at),
+            _ => self.may_differ = true,
+        }
+        match self.edition {
+            Edition::Former => Err(Invalid::new(field, "is not a time that this run knows")),
+            Edition::Today => Ok(when::from_json(value).map_err(|problem| Invalid::new(field, problem))?.into()),
+        }
+    }
+
+    fn counts(&mut self, value: Value) -> Result<BTreeMap<String, i64>, Invalid> {
+        let Value::Object(counts) = value else {
+            return Err(Invalid::new(
+                "counts",
+                format!("is {}, not an object of names and whole numbers", kind(&value)),
+            ));
+        };
+        let mut read = BTreeMap::new();
+        for (name, value) in counts {
+            let count =
+                self.count(&value).map_err(|problem| Invalid::new(&format!("counts.{}", shown(&name)), problem))?;
+            if let Some(count) = count {
+                read.insert(name, count);
+            }
+        }
+        Ok(read)
+    }
+
+    /// A count as proto3-JSON has it: `2`, `"2"`, and also `2.0` and `1E+2`, which Python and Java write. `None` for `null`, which
+    /// TypeScript writes for NaN.
+    fn count(&mut self, value: &Value) -> Result<Option<i64>, String> {
+        let known = match value {
+            Value::Number(number) => number.as_i64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        if known.is_some() {
+            return Ok(known);
+        }
+        self.may_differ = true;
+        let double = match value {
+            _ if self.edition == Edition::Former => None,
+            Value::Null => return Ok(None),
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) if text.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c)) => {
+                text.parse().ok()
+            }
+            _ => None,
+        };
+        match double {
+            Some(double) => match tidings_proto::number_of(double).and_then(|number| number.as_i64()) {
+                None if double.is_finite() && double.fract() != 0.0 => {
+                    Err("has a fraction; counts are whole numbers".to_owned())
+                }
+                None => Err(limits::over_count()),
+                whole => Ok(whole),
+            },
+            None if value.is_number() => Err("is not a whole number that this run knows".to_owned()),
+            None => Err(format!("is {}, not a whole number", kind(value))),
+        }
+    }
+
+    fn payload(&mut self, value: Value) -> Result<tidings_proto::Payload, Invalid> {
+        let Value::Object(fields) = value else {
+            return Err(Invalid::new("payload", format!("is {}, not an object", kind(&value))));
+        };
+        if fields.values().any(is_large) {
+            self.may_differ = true;
+            if self.edition == Edition::Former {
+                return Err(Invalid::new(
+                    "payload",
+                    "has a whole number of 2^53 or more, which this run does not know",
+                ));
+            }
+        }
+        Ok(fields.into())
+    }
+}
+
+/// The time as the former edition read it. `None`: the former edition refused it.
+#[expect(clippy::cast_possible_truncation, reason = "the former edition cut, and a replay must")]
+fn former_time(value: &Value) -> Option<tidings_proto::Timestamp> {
+    match value {
+        Value::String(text) => text.parse::<jiff::Timestamp>().ok().map(Into::into),
+        Value::Number(number) => match number.as_i64() {
+            Some(seconds) => Some(tidings_proto::Timestamp { seconds, nanos: 0 }),
+            None => {
+                let seconds = number.as_f64().filter(|_| number.is_f64())?;
+                let nanos = (seconds.fract() * 1e9) as i32;
+                let at = tidings_proto::Timestamp { seconds: seconds.trunc() as i64, nanos };
+                (0.0..=253_402_300_799.0).contains(&seconds).then_some(at)
+            }
+        },
+        _ => None,
+    }
+}
+
+fn text(field: &str, value: Value) -> Result<String, Invalid> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Number(_) => Err(Invalid::new(field, "is a number, not a text; write it in quotes")),
+        value => Err(Invalid::new(field, format!("is {}, not a text", kind(&value)))),
+    }
+}
+
+fn flag(field: &str, value: &Value) -> Result<bool, Invalid> {
+    value.as_bool().ok_or_else(|| Invalid::new(field, format!("is {}, neither true nor false", kind(value))))
+}
+
+/// Reports an integer that a `google.protobuf.Struct` may not hold exactly, at any depth.
+fn is_large(value: &Value) -> bool {
+    match value {
+        Value::Number(number) if number.is_f64() => false,
+        Value::Number(number) => {
+            let size = number.as_i64().map_or_else(|| number.as_u64().unwrap_or_default(), i64::unsigned_abs);
+            size >= limits::COUNT.unsigned_abs()
+        }
+        Value::Array(items) => items.iter().any(is_large),
+        Value::Object(fields) => fields.values().any(is_large),
+        _ => false,
+    }
+}
+
+fn unknown(what: What, name: &str) -> Invalid {
+    let bare = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let is_unknown = format!("is an unknown field of {}", what.name());
+    let names = || what.fields().map(|field| field.name);
+    let problem = if let Some(known) = names().find(|known| bare(known) == bare(name)) {
+        format!("{is_unknown}; write {known} (a Go struct needs the tag `json:\"{known}\"`)")
+    } else if let Some(known) = nearest(name, names()) {
+        format!("{is_unknown}; did you mean {known}?")
+    } else {
+        format!("{is_unknown}; its fields are {}", names().collect::<Vec<_>>().join(", "))
+    };
+    Invalid::new(&shown(name), problem)
+}

@@ -1,0 +1,172 @@
+//! `google.protobuf.Struct` as the contract reads it from JSON.
+
+use std::fmt;
+
+use pbjson_types::{ListValue, Struct, value::Kind};
+use prost::{
+    DecodeError, Message,
+    bytes::{Buf, BufMut},
+    encoding::{DecodeContext, WireType},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+/// The largest integer up to which every integer is an `f64` (2^53).
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The values of an event for templates, wire-compatible with `google.protobuf.Struct`.
+///
+/// JSON keeps whole numbers exact to 64 bits, e.g. ids. In binary protobuf each number is a double: this is how `Struct` is
+/// defined, so a whole number over 2^53 is rounded there.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Payload {
+    /// The fields of the JSON object.
+    pub fields: Map<String, Value>,
+    /// Binary protobuf had NaN or an infinity, which JSON does not have.
+    #[serde(skip)]
+    not_finite: bool,
+}
+
+impl Payload {
+    /// Reports that each number of a payload from binary protobuf is one in JSON, too. The others are `null` in `fields`.
+    #[must_use]
+    pub const fn is_finite(&self) -> bool {
+        !self.not_finite
+    }
+
+    fn value(&mut self, kind: Option<Kind>) -> Value {
+        match kind {
+            None | Some(Kind::NullValue(_)) => Value::Null,
+            Some(Kind::BoolValue(flag)) => Value::Bool(flag),
+            Some(Kind::StringValue(text)) => Value::String(text),
+            Some(Kind::NumberValue(number)) => number_of(number).map_or_else(
+                || {
+                    self.not_finite = true;
+                    Value::Null
+                },
+                Value::Number,
+            ),
+            Some(Kind::StructValue(Struct { fields })) => {
+                Value::Object(fields.into_iter().map(|(name, value)| (name, self.value(value.kind))).collect())
+            }
+            Some(Kind::ListValue(ListValue { values })) => {
+                Value::Array(values.into_iter().map(|value| self.value(value.kind)).collect())
+            }
+        }
+    }
+
+    fn to_struct(&self) -> Struct {
+        let fields = self.fields.iter().map(|(name, value)| (name.clone(), wire(value)));
+        Struct { fields: fields.collect() }
+    }
+}
+
+impl From<Map<String, Value>> for Payload {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self { fields, not_finite: false }
+    }
+}
+
+impl FromIterator<(String, Value)> for Payload {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(fields: I) -> Self {
+        Map::from_iter(fields).into()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fields.fmt(f)
+    }
+}
+
+/// Binary protobuf is rare here, so it takes the way over `Struct`.
+impl Message for Payload {
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        self.to_struct().encode_raw(buf);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        let mut merged = Struct::default();
+        merged.merge_field(tag, wire_type, buf, ctx)?;
+        for (name, value) in merged.fields {
+            let value = self.value(value.kind);
+            self.fields.insert(name, value);
+        }
+        Ok(())
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.to_struct().encoded_len()
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// A double as a number of JSON: an email should say "3 comments", not "3.0 comments". `None` for NaN and the infinities.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "whole numbers up to 2^53 are exact in both")]
+pub fn number_of(double: f64) -> Option<Number> {
+    if double.fract() == 0.0 && double.abs() <= EXACT {
+        return Some(Number::from(double as i64));
+    }
+    Number::from_f64(double)
+}
+
+fn wire(value: &Value) -> pbjson_types::Value {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(*flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        Value::String(text) => Kind::StringValue(text.clone()),
+        Value::Array(values) => Kind::ListValue(ListValue { values: values.iter().map(wire).collect() }),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), wire(value)));
+            Kind::StructValue(Struct { fields: fields.collect() })
+        }
+    };
+    pbjson_types::Value { kind: Some(kind) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn payload(json: Value) -> Payload {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn json_keeps_whole_numbers_to_64_bits_and_binary_protobuf_to_53() {
+        let json = json!({"max": u64::MAX, "id": 1_234_567_890_123_456_789_i64, "n": 3, "half": 0.5, "text": "3",
+                          "rows": [{"id": -9_007_199_254_740_993_i64}, null, true]});
+        let exact = payload(json.clone());
+        assert_eq!(serde_json::to_value(&exact).unwrap(), json);
+        let binary = Payload::decode(exact.encode_to_vec().as_slice()).unwrap();
+        let doubles = json!({"max": 1.844_674_407_370_955_2e19, "id": 1.234_567_890_123_456_8e18, "n": 3, "half": 0.5,
+                             "text": "3", "rows": [{"id": -9_007_199_254_740_992_i64}, null, true]});
+        assert_eq!(serde_json::to_value(&binary).unwrap(), doubles);
+        assert!(exact.is_finite() && binary.is_finite());
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_a_struct() {
+        let json = json!({"list": [1, {"x": null}], "n": 2});
+        let theirs: Struct = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(Payload::decode(theirs.encode_to_vec().as_slice()).unwrap(), payload(json.clone()));
+        let ours = Struct::decode(payload(json.clone()).encode_to_vec().as_slice()).unwrap();
+        assert_eq!(serde_json::to_value(&ours).unwrap(), serde_json::to_value(&theirs).unwrap());
+        let not_a_number = Struct { fields: [("x".to_owned(), f64::NAN.into())].into() };
+        assert!(!Payload::decode(not_a_number.encode_to_vec().as_slice()).unwrap().is_finite());
+    }
+}
