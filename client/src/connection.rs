@@ -90,6 +90,9 @@ pub enum ConnectFailure {
     /// No address answers.
     #[error("does not answer ({0})")]
     NoAnswer(String),
+    /// The server, or a proxy, ends the connection without a word.
+    #[error("closes the connection ({0})")]
+    Closed(String),
     /// TLS could not be agreed on.
     #[error("has no TLS in common with this client ({0})")]
     Tls(String),
@@ -110,6 +113,9 @@ impl ConnectFailure {
     pub const fn remedy(&self) -> &'static str {
         match self {
             Self::NoAnswer(_) => "check TEMPORAL_ADDRESS, and whether a frontend of Temporal runs there",
+            Self::Closed(_) => {
+                "it may be starting; else check the client's certificate, and whether the port of TEMPORAL_ADDRESS wants TEMPORAL_TLS=true"
+            }
             Self::Tls(_) => {
                 "check TEMPORAL_TLS, TEMPORAL_TLS_SERVER_CA_CERT_PATH, TEMPORAL_TLS_SERVER_NAME and the client's certificate"
             }
@@ -125,7 +131,7 @@ impl ConnectFailure {
 
     /// Trying again could help.
     pub(crate) const fn is_passing(&self) -> bool {
-        matches!(self, Self::NoAnswer(_))
+        matches!(self, Self::NoAnswer(_) | Self::Closed(_))
     }
 
     /// The same for a call.
@@ -146,6 +152,8 @@ impl ConnectFailure {
             Self::Tls(reason)
         } else if reason.contains("http2 error") || reason.contains("frame with invalid size") {
             Self::NotTemporal(reason)
+        } else if ["connection closed", "broken pipe", "reset by peer"].iter().any(|words| reason.contains(words)) {
+            Self::Closed(reason)
         } else {
             Self::NoAnswer(reason)
         }
@@ -202,7 +210,12 @@ mod tests {
     fn a_failure_says_what_is_wrong_and_what_to_check() {
         let certificate = || rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-        let transport: [(Box<dyn Error>, &str, &str); 4] = [
+        let transport: [(Box<dyn Error>, &str, &str); 5] = [
+            (
+                io::Error::other("stream closed because of a broken pipe").into(),
+                "closes the connection",
+                "TEMPORAL_TLS=true",
+            ),
             (Box::new(refused()), "does not answer (connection refused)", "TEMPORAL_ADDRESS"),
             (Box::new(certificate()), "no TLS in common", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
             (Box::new(io::Error::new(io::ErrorKind::InvalidData, certificate())), "UnknownIssuer", "SERVER_NAME"),

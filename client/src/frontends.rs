@@ -1,4 +1,4 @@
-//! Temporal's frontends: the addresses of its name, of which one serves all calls of a connection.
+//! Temporal's frontends: one of the addresses of its name serves all calls of a connection.
 //!
 //! temporalio-client 1.1.1 balances calls over all addresses of a name, those of dead and of frozen hosts included, and notices a
 //! frozen one after 45 s, to connect to it again. Here the first address that answers a call is used. As soon as it leaves calls
@@ -40,10 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(250);
 /// The next address gets its turn while the one before is being asked.
 const STAGGER: Duration = Duration::from_millis(200);
-/// The longest TCP and TLS handshake, and the longest answer to the smallest call.
-const ANSWER: Duration = Duration::from_secs(3);
-/// The calls of a frontend wait this long without a sign of life before it is asked for one.
-const SILENCE: Duration = Duration::from_secs(2);
+/// The longest TCP and TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// The longest answer to the smallest call.
+const ANSWER: Duration = Duration::from_secs(2);
+/// The calls of a frontend wait this long without a sign of life before it is asked for one. A digest is late by this, by the
+/// answer that does not come, and by Temporal's time limit for a workflow task, 10 s: together they stay below 15 s.
+const SILENCE: Duration = Duration::from_millis(1_500);
 /// Between two looks at the frontends in use.
 const LOOK: Duration = Duration::from_millis(500);
 /// Files with credentials are read again after this time.
@@ -154,7 +157,7 @@ impl Frontends {
                 addresses,
                 origin: options.override_origin.clone(),
                 keep_alive: options.keep_alive.as_ref().map(|of| (of.interval, of.timeout)),
-                connect_timeout: options.connect_timeout.map_or(ANSWER, |limit| limit.min(ANSWER)),
+                connect_timeout: options.connect_timeout.map_or(HANDSHAKE, |limit| limit.min(HANDSHAKE)),
                 headers: headers.collect(),
             },
             credentials,
@@ -349,7 +352,7 @@ impl Frontends {
 async fn look_up(target: &Url) -> Result<Vec<SocketAddr>, ConnectFailure> {
     let port = target.port_or_known_default().unwrap_or(7233);
     let host = target.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    match timeout(ANSWER, tokio::net::lookup_host((host, port))).await {
+    match timeout(HANDSHAKE, tokio::net::lookup_host((host, port))).await {
         Ok(Ok(addresses)) => Ok(addresses.collect()),
         Ok(Err(error)) => Err(ConnectFailure::NoAnswer(format!("{host}: {error}"))),
         Err(_) => Err(ConnectFailure::NoAnswer(format!("the name {host} is not resolved in time"))),
@@ -364,7 +367,7 @@ fn files(tls: Option<&TlsOptions>) -> Option<(Option<&[u8]>, Option<(&[u8], &[u8
     Some((tls.server_root_ca_cert.as_deref(), client))
 }
 
-/// Looks at the frontends until nobody uses them.
+/// Looks at the frontends until their connection is dropped.
 async fn watch(frontends: Weak<Frontends>) {
     loop {
         sleep(LOOK).await;
@@ -581,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_answers_has_a_code() {
+    fn an_answer_of_a_proxy_has_a_code() {
         for (http, expected) in [
             (401, Code::Unauthenticated),
             (403, Code::PermissionDenied),

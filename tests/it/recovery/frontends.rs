@@ -1,4 +1,4 @@
-//! Two frontends of Temporal behind one name, of which one is down or stands still: commands succeed, and digests are hardly late.
+//! Two frontends of Temporal behind one name, and one is down or stands still: commands succeed, and digests are hardly late.
 
 use std::{
     net::SocketAddr,
