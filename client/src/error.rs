@@ -40,7 +40,10 @@ pub enum Rejection {
     )]
     SearchAttributes(String),
     /// The namespace does not exist.
-    #[error("{}; check TEMPORAL_NAMESPACE", .0.trim_end_matches('.'))]
+    #[error(
+        "{}; check TEMPORAL_NAMESPACE, or make it: `temporal operator namespace create -n NAME --retention 72h`",
+        .0.trim_end_matches('.')
+    )]
     Namespace(String),
     /// The credentials do not suffice.
     #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*, and their role: `write` of the namespace is enough")]

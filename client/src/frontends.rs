@@ -94,6 +94,8 @@ struct State {
     current: Option<Arc<Frontend>>,
     /// Those before it that still have calls.
     draining: Vec<Arc<Frontend>>,
+    /// The last try to replace it. One that fails is not repeated at each look.
+    replaced_at: Option<Instant>,
 }
 
 /// A connection to one address.
@@ -302,28 +304,37 @@ impl Frontends {
         let mut headers = self.settings.headers.clone();
         self.authorize(&mut headers);
         for frontend in draining {
-            if frontend.is_silent() && frontend.ask(headers.clone()).await.is_err() {
+            if frontend.is_dead(headers.clone()).await {
                 frontend.abandoned.cancel();
             }
         }
         let Some(current) = current else { return };
-        if current.is_silent() && current.ask(headers).await.is_err() {
+        if current.is_dead(headers).await {
             if let Ok(other) = self.choose().await {
                 let (from, to) = (current.address, other.address);
                 tracing::warn!(%from, %to, "a frontend of Temporal leaves calls without an answer; they move to another connection");
                 self.move_to(&other);
                 current.abandoned.cancel();
             }
-        } else if changed || current.connected_at.elapsed() >= REPLACE {
+        } else if changed || self.is_replacement_due(&current) {
             match self.choose().await {
                 Ok(other) => self.move_to(&other),
                 Err(failure) if changed => {
                     tracing::warn!(%failure, "Temporal does not take the new credentials; the old connection stays");
                 }
-                // The next look tries again; meanwhile this one serves.
                 Err(_) => {}
             }
         }
+    }
+
+    fn is_replacement_due(&self, current: &Frontend) -> bool {
+        let mut state = locked(&self.state);
+        let last = state.replaced_at.map_or(current.connected_at, |at| at.max(current.connected_at));
+        let due = last.elapsed() >= REPLACE;
+        if due {
+            state.replaced_at = Some(Instant::now());
+        }
+        due
     }
 
     /// Reads the files with credentials again. `true`: a connection needs others than it has.
@@ -396,6 +407,11 @@ impl Frontend {
 
     fn is_silent(&self) -> bool {
         locked(&self.calls).is_silent(Instant::now())
+    }
+
+    /// Its calls have no answer, and none comes while it is asked for a sign of life.
+    async fn is_dead(&self, headers: HeaderMap) -> bool {
+        self.is_silent() && self.ask(headers).await.is_err() && self.is_silent()
     }
 
     /// Asks for a sign of life.

@@ -18,7 +18,7 @@ pub mod recycle;
 pub mod registration;
 pub mod retention_schedule;
 pub mod sdk;
-mod server_version;
+mod server_check;
 
 use metrics::Poller;
 pub(crate) use metrics::{Background, listen as listen_for_metrics};
@@ -52,7 +52,7 @@ pub async fn run(
         None => None,
     };
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
-    server_version::check(&client).await;
+    server_check::check(&client).await?;
     let store = storage::open(&config.database_url).await?;
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());

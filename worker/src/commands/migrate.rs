@@ -19,7 +19,7 @@ use temporalio_common::protos::temporal::api::{
 use tidings_model::names;
 use tokio::time::sleep;
 
-use crate::{Config, storage};
+use crate::{Config, config::no_namespace, storage};
 
 /// The search attributes of workflows. Both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
@@ -181,14 +181,6 @@ fn by_hand(namespace: &str, reason: &str) -> String {
     )
 }
 
-fn no_namespace(namespace: &str) -> String {
-    format!(
-        "Temporal has no namespace {namespace}; make it with `temporal operator namespace create -n {namespace} --retention 72h`, or \
-         name another in TEMPORAL_NAMESPACE. Temporal keeps what closed for the retention, and `tidings recover` reads it: 72 hours \
-         outlast a weekend"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,7 +202,6 @@ mod tests {
 
     #[test]
     fn the_advice_has_the_command_to_type() {
-        assert!(no_namespace("acme").contains("`temporal operator namespace create -n acme --retention 72h`"));
         let told = by_hand("acme", "Request unauthorized.");
         assert!(told.contains("--name TidingsTenant --type Keyword --name TidingsDigestType --type Keyword"), "{told}");
     }

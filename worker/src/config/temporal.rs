@@ -80,6 +80,15 @@ fn remedy(failure: &ConnectFailure, options: &ConnectionOptions) -> &'static str
     }
 }
 
+/// The advice about a namespace that does not exist.
+pub(crate) fn no_namespace(namespace: &str) -> String {
+    format!(
+        "Temporal has no namespace {namespace}; make it with `temporal operator namespace create -n {namespace} --retention 72h`, or \
+         name another in TEMPORAL_NAMESPACE. Temporal keeps what closed for the retention, and `tidings recover` reads it: 72 hours \
+         outlast a weekend"
+    )
+}
+
 impl fmt::Debug for Temporal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Temporal({}, {})", self.address(), self.namespace())
@@ -89,6 +98,11 @@ impl fmt::Debug for Temporal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_advice_about_a_namespace_has_the_command_that_makes_it() {
+        assert!(no_namespace("acme").contains("`temporal operator namespace create -n acme --retention 72h`"));
+    }
 
     #[test]
     fn only_the_address_by_default_is_answered_with_the_dev_server() {

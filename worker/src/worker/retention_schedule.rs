@@ -19,6 +19,8 @@ use tidings_workflows::RetentionRun;
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 
+use crate::error::in_words;
+
 /// The longest delay of a purge that Temporal missed. After that, the next night purges.
 const CATCH_UP: Duration = Duration::from_hours(12);
 
@@ -43,7 +45,7 @@ impl RetentionSchedule<'_> {
     /// Creates or updates the schedule, and tries again until it has. A failure is logged, and does not stop the worker.
     pub async fn ensure_at_last(&self, client: &Client) {
         while let Err(error) = self.ensure(client).await {
-            let error = format!("{error:#}");
+            let error = in_words(&error);
             tracing::error!(
                 alert = %Alert::UpkeepUnscheduled,
                 %error,

@@ -1,15 +1,31 @@
-//! The version of Temporal's server. Tidings is tested with some, and misses something on older ones.
+//! Checks of Temporal's server before a worker starts: its namespace and its version.
 
-use temporalio_client::{Client, grpc::WorkflowService, tonic::IntoRequest as _};
-use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
+use anyhow::bail;
+use temporalio_client::{
+    Client, NamespacedClient as _,
+    grpc::WorkflowService,
+    tonic::{Code, IntoRequest as _},
+};
+use temporalio_common::protos::temporal::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
+
+use crate::config::no_namespace;
 
 /// The first version, as major and minor number, that reports the backlog of task queues.
 const OLDEST: (u32, u32) = (1, 28);
 
-/// Warns about a server that is older than Tidings is made for. Says nothing about one that does not tell its version.
-pub async fn check(client: &Client) {
+/// Warns about a server that is older than Tidings is made for, unless the server does not tell its version.
+///
+/// # Errors
+/// The namespace does not exist. The SDK's error has no remedy.
+pub async fn check(client: &Client) -> anyhow::Result<()> {
+    let namespace = client.namespace();
+    let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..Default::default() }.into_request();
+    let described = WorkflowService::describe_namespace(&mut client.clone(), request).await;
+    if described.is_err_and(|status| status.code() == Code::NotFound) {
+        bail!(no_namespace(&namespace));
+    }
     let request = GetSystemInfoRequest::default().into_request();
-    let Ok(info) = WorkflowService::get_system_info(&mut client.clone(), request).await else { return };
+    let Ok(info) = WorkflowService::get_system_info(&mut client.clone(), request).await else { return Ok(()) };
     let version = info.into_inner().server_version;
     if is_old(&version) {
         tracing::warn!(
@@ -18,6 +34,7 @@ pub async fn check(client: &Client) {
              gauges do not see windows that wait for a worker"
         );
     }
+    Ok(())
 }
 
 fn is_old(version: &str) -> bool {
