@@ -136,8 +136,10 @@ pub struct Queue {
     pub name: String,
     pub kind: TaskKind,
     /// The approximate number of tasks that wait. `None`: the server does not report it; version 1.28 is the first that does.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub backlog: Option<u64>,
     /// The approximate age of the oldest one. `None` as above.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub backlog_seconds: Option<f64>,
     /// The workers that polled the queue in the last minutes.
     pub pollers: u64,
