@@ -421,7 +421,7 @@ impl Frontend {
         let failure = match timeout(ANSWER, self.send(&request)).await {
             Err(_) => ConnectFailure::NoAnswer(format!("{} takes a connection and answers no call", self.address)),
             Ok(Err(CallFailure::Broken { failure, .. })) => failure,
-            // Temporal counts the wait of a call in the frontend, so that this, too, is no answer of one that serves.
+            // A frontend that starts or stops says so, and does not serve.
             Ok(Err(CallFailure::Refused(status))) if status.code() == Code::Unavailable => {
                 ConnectFailure::NoAnswer(status.message().to_owned())
             }
