@@ -1,15 +1,12 @@
 //! Settings of the client. Temporal's own environment variables and `temporal.toml` configure the connection.
 
-use std::{env::VarError, time::Duration};
+use std::time::Duration;
 
-use temporalio_client::{
-    ClientOptions, GrpcCompression,
-    envconfig::{ConfigError, LoadClientConfigProfileOptions},
-    errors::ClientConnectError,
-};
+use temporalio_client::errors::ClientNewError;
 use tidings_model::names;
+use tokio::time::timeout;
 
-use crate::{Http, connection};
+use crate::{ConnectFailure, Credentials, Http, connection};
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,12 +39,12 @@ pub enum ConnectError {
     #[error("TEMPORAL_* environment or temporal.toml: {0}")]
     Config(String),
     /// The server did not answer, or refused the connection.
-    #[error("no connection to Temporal at {target}: {source}; is TEMPORAL_ADDRESS right?")]
+    #[error("Temporal at {target} {source}; {}", .source.remedy())]
     Connect {
         /// The server's URL.
         target: String,
-        /// The error of the SDK.
-        source: Box<ClientConnectError>,
+        /// The reason.
+        source: ConnectFailure,
     },
     /// The gateway did not answer.
     #[error("no connection to the gateway at {target}: {source}; is the URL right?")]
@@ -61,49 +58,14 @@ pub enum ConnectError {
 
 /// Connects as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, `TEMPORAL_PROFILE` and
 /// `temporal.toml` say (<https://docs.temporal.io/develop/environment-configuration>).
-pub(crate) async fn connect(timeout: Duration) -> Result<temporalio_client::Client, ConnectError> {
-    let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
-        .map_err(|error| ConnectError::Config(unquoted(&error)))?;
-    connection.grpc_compression = GrpcCompression::None;
-    connection.identity = format!("tidings-client@{}", std::process::id());
-    connection.connect_timeout = Some(timeout);
+pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client, ConnectError> {
+    let (connection, client) =
+        connection::load(format!("tidings-client@{}", std::process::id())).map_err(ConnectError::Config)?;
     let target = connection.target.to_string();
-    let failed = |source| ConnectError::Connect { target: target.clone(), source: Box::new(source) };
-    let connection = connection::connect(connection).await.map_err(failed)?;
-    temporalio_client::Client::new(connection, client).map_err(|error| failed(error.into()))
-}
-
-/// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
-/// line of the file that temporalio-client 1.1.1 shows below the first line of its error. Its errors can be shown as they are
-/// when the test below passes with `error.to_string()`.
-#[must_use]
-pub fn unquoted(error: &ConfigError) -> String {
-    match error {
-        ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is not UTF-8".to_owned(),
-        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use temporalio_client::envconfig::DataSource;
-
-    use super::*;
-
-    #[test]
-    fn an_error_in_temporal_toml_names_the_place_and_hides_the_line() {
-        for (text, said) in [
-            ("[profile.default]\napi_key = \"hunter2", "line 2, column 19"),
-            ("[profile.default]\napi_key = hunter2", "line 2, column 11"),
-            ("[profile.default]\napi_key = [\"hunter2\"]", "line 2, column 11"),
-            ("profile.default = \"hunter2\"", "line 1, column 19"),
-        ] {
-            let data = DataSource::Data(text.into());
-            let options = LoadClientConfigProfileOptions::builder().config_source(data).build();
-            let error = unquoted(&ClientOptions::load_from_config(options).err().unwrap());
-            assert!(error.contains(said) && !error.contains("hunter2"), "{text:?} says {error}");
-        }
-        let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
-        assert_eq!(error, "a variable is not UTF-8");
-    }
+    let failed = |source| ConnectError::Connect { target: target.clone(), source };
+    let connecting = timeout(limit, connection::connect(connection, Credentials::Reread)).await;
+    let late = |_| failed(ConnectFailure::NoAnswer(format!("within {limit:?}")));
+    let connection = connecting.map_err(late)?.map_err(failed)?;
+    let refused = |error: ClientNewError| failed(ConnectFailure::Options(error.to_string()));
+    temporalio_client::Client::new(connection, client).map_err(refused)
 }

@@ -1,16 +1,240 @@
-//! The connection to Temporal.
+//! The connection to Temporal of the worker, the gateway, the commands and producers.
 
-use std::pin::Pin;
+use std::{env::VarError, error::Error, io, iter, net::SocketAddr, pin::Pin, sync::Arc};
 
-use temporalio_client::{Connection, ConnectionOptions, errors::ClientConnectError};
+use temporalio_client::{
+    ClientOptions, Connection, ConnectionOptions, GrpcCompression,
+    callback_based::CallbackBasedGrpcService,
+    envconfig::{ConfigError, LoadClientConfigProfileOptions},
+    errors::ClientConnectError,
+    tonic::{Code, Status},
+};
 
-/// Connects to Temporal. The compiler generates the 216 calls of the SDK's services where its async function is awaited. The box
-/// keeps that here; each crate that connects would repeat it.
+use crate::frontends::Frontends;
+
+/// The source of a connection's API key and certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// The options have them.
+    Fixed,
+    /// `TEMPORAL_*` and `temporal.toml` have them, and the connection looks again every half a minute: files may change.
+    Reread,
+}
+
+/// Loads address, namespace, TLS and API key from `TEMPORAL_*` and `temporal.toml`.
 ///
 /// # Errors
-/// The server does not answer, or is not Temporal.
-pub fn connect(
-    options: ConnectionOptions,
-) -> Pin<Box<dyn Future<Output = Result<Connection, ClientConnectError>> + Send>> {
-    Box::pin(Connection::connect(options))
+/// These make no sense, for this reason.
+pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), String> {
+    let (mut connection, client) =
+        ClientOptions::load_from_config(LoadClientConfigProfileOptions::default()).map_err(|error| unquoted(&error))?;
+    // Requests are small: to compress them costs a digest more CPU than it saves.
+    connection.grpc_compression = GrpcCompression::None;
+    connection.identity = identity;
+    Ok((connection, client))
+}
+
+/// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
+/// line of the file that temporalio-client 1.1.1 shows below the first line of its error. Its errors can be shown as they are
+/// when the test below passes with `error.to_string()`.
+fn unquoted(error: &ConfigError) -> String {
+    match error {
+        ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is not UTF-8".to_owned(),
+        _ => error.to_string().lines().next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Connects to one of the addresses of Temporal that answer, and moves to another one when it stops to answer. Tries for some seconds.
+///
+/// Options with an HTTP proxy or a service of their own are left to the SDK.
+///
+/// # Errors
+/// No address answers, or what answers is not Temporal.
+pub fn connect(options: ConnectionOptions, credentials: Credentials) -> Connecting {
+    connect_among(options, credentials, None)
+}
+
+/// [`connect`] for those who know the addresses of the frontends from elsewhere than from the name in the options.
+///
+/// # Errors
+/// As for [`connect`].
+pub fn connect_among(
+    mut options: ConnectionOptions,
+    credentials: Credentials,
+    addresses: Option<Vec<SocketAddr>>,
+) -> Connecting {
+    // The compiler generates the 216 calls of the SDK's services where its async function is awaited. The box keeps that here; each
+    // crate that connects would repeat it.
+    Box::pin(async move {
+        if options.http_connect_proxy.is_some() || options.service_override.is_some() {
+            return Connection::connect(options).await.map_err(|error| ConnectFailure::from(&error));
+        }
+        let frontends = Frontends::new(&options, credentials, addresses);
+        // The SDK's own first call would hide the reason of a failure behind a status.
+        frontends.first().await?;
+        let service = Arc::clone(&frontends);
+        options.service_override = Some(CallbackBasedGrpcService {
+            callback: Arc::new(move |request| Box::pin(Arc::clone(&service).call(request))),
+        });
+        (options.dns_load_balancing, options.api_key) = (None, None);
+        Connection::connect(options).await.map_err(|error| ConnectFailure::from(&error))
+    })
+}
+
+/// A connection that is being made.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Connection, ConnectFailure>> + Send>>;
+
+/// The reason why there is no connection to Temporal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectFailure {
+    /// No address answers.
+    #[error("does not answer ({0})")]
+    NoAnswer(String),
+    /// The server, or a proxy, ends the connection without a word.
+    #[error("closes the connection ({0})")]
+    Closed(String),
+    /// TLS could not be agreed on.
+    #[error("has no TLS in common with this client ({0})")]
+    Tls(String),
+    /// Temporal, or a proxy before it, refuses the API key or the certificate.
+    #[error("refuses the credentials ({0})")]
+    Credentials(String),
+    /// Something else answers.
+    #[error("does not answer as Temporal does ({0})")]
+    NotTemporal(String),
+    /// The options contradict each other.
+    #[error("cannot be connected to ({0})")]
+    Options(String),
+}
+
+impl ConnectFailure {
+    /// The advice for whoever operates this machine.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::NoAnswer(_) => "check TEMPORAL_ADDRESS, and whether a frontend of Temporal runs there",
+            Self::Closed(_) => {
+                "it may be starting; else check the client's certificate, and whether the port of TEMPORAL_ADDRESS wants TEMPORAL_TLS=true"
+            }
+            Self::Tls(_) => {
+                "check TEMPORAL_TLS, TEMPORAL_TLS_SERVER_CA_CERT_PATH, TEMPORAL_TLS_SERVER_NAME and the client's certificate"
+            }
+            Self::Credentials(_) => {
+                "check that TEMPORAL_API_KEY or the client's certificate is this namespace's, and has not expired"
+            }
+            Self::NotTemporal(_) => {
+                "check the port of TEMPORAL_ADDRESS, and whether it wants TEMPORAL_TLS=true or a client's certificate"
+            }
+            Self::Options(_) => "check the variables TEMPORAL_*",
+        }
+    }
+
+    /// Trying again could help.
+    pub(crate) const fn is_passing(&self) -> bool {
+        matches!(self, Self::NoAnswer(_) | Self::Closed(_))
+    }
+
+    /// The same for a call.
+    pub(crate) fn status(&self) -> Status {
+        // All of these end without a change of the caller: a certificate or a key is renewed. So the caller should try again.
+        Status::unavailable(format!("Temporal {self}"))
+    }
+
+    /// The meaning of an error of the transport.
+    pub(crate) fn of_transport(error: &(dyn Error + 'static)) -> Self {
+        let causes: Vec<_> = iter::successors(Some(error), |&cause| cause.source()).collect();
+        let reason = causes.last().map(ToString::to_string).unwrap_or_default();
+        let tls = |cause: &&(dyn Error + 'static)| {
+            let inside = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            cause.is::<rustls::Error>() || inside.is_some_and(|inside| inside.is::<rustls::Error>())
+        };
+        if causes.iter().any(tls) || reason.contains("without TLS enabled") {
+            Self::Tls(reason)
+        } else if reason.contains("http2 error") || reason.contains("frame with invalid size") {
+            Self::NotTemporal(reason)
+        } else if ["connection closed", "broken pipe", "reset by peer"].iter().any(|words| reason.contains(words)) {
+            Self::Closed(reason)
+        } else {
+            Self::NoAnswer(reason)
+        }
+    }
+
+    /// The meaning of a status that ends the attempt to connect.
+    fn of_status(status: &Status) -> Self {
+        let said = status.message().to_owned();
+        match status.code() {
+            Code::Unauthenticated | Code::PermissionDenied => Self::Credentials(said),
+            Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded | Code::ResourceExhausted => {
+                Self::NoAnswer(said)
+            }
+            _ => Self::NotTemporal(said),
+        }
+    }
+}
+
+impl From<&ClientConnectError> for ConnectFailure {
+    fn from(error: &ClientConnectError) -> Self {
+        match error {
+            ClientConnectError::SystemInfoCallError(status) => Self::of_status(status),
+            ClientConnectError::TonicTransportError(error) => Self::of_transport(error),
+            ClientConnectError::DnsResolutionError { .. } => Self::NoAnswer(error.to_string()),
+            error => Self::Options(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_client::envconfig::DataSource;
+
+    use super::*;
+
+    #[test]
+    fn an_error_in_temporal_toml_names_the_place_and_hides_the_line() {
+        for (text, said) in [
+            ("[profile.default]\napi_key = \"hunter2", "line 2, column 19"),
+            ("[profile.default]\napi_key = hunter2", "line 2, column 11"),
+            ("[profile.default]\napi_key = [\"hunter2\"]", "line 2, column 11"),
+            ("profile.default = \"hunter2\"", "line 1, column 19"),
+        ] {
+            let data = DataSource::Data(text.into());
+            let options = LoadClientConfigProfileOptions::builder().config_source(data).build();
+            let error = unquoted(&ClientOptions::load_from_config(options).err().unwrap());
+            assert!(error.contains(said) && !error.contains("hunter2"), "{text:?} says {error}");
+        }
+        let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
+        assert_eq!(error, "a variable is not UTF-8");
+    }
+
+    #[test]
+    fn a_failure_says_what_is_wrong_and_what_to_check() {
+        let certificate = || rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let transport: [(Box<dyn Error>, &str, &str); 5] = [
+            (
+                io::Error::other("stream closed because of a broken pipe").into(),
+                "closes the connection",
+                "TEMPORAL_TLS=true",
+            ),
+            (Box::new(refused()), "does not answer (connection refused)", "TEMPORAL_ADDRESS"),
+            (Box::new(certificate()), "no TLS in common", "TEMPORAL_TLS_SERVER_CA_CERT_PATH"),
+            (Box::new(io::Error::new(io::ErrorKind::InvalidData, certificate())), "UnknownIssuer", "SERVER_NAME"),
+            (io::Error::other("http2 error").into(), "as Temporal does", "TEMPORAL_TLS=true"),
+        ];
+        for (error, said, remedy) in transport {
+            let failure = ConnectFailure::of_transport(&*error);
+            assert!(failure.to_string().contains(said), "{failure}");
+            assert!(failure.remedy().contains(remedy), "{failure}");
+        }
+        for (code, passing, said) in [
+            (Code::Unauthenticated, false, "refuses the credentials (401 Unauthorized)"),
+            (Code::PermissionDenied, false, "refuses the credentials (401 Unauthorized)"),
+            (Code::Unavailable, true, "does not answer"),
+            (Code::Unimplemented, false, "as Temporal does"),
+        ] {
+            let failure = ConnectFailure::of_status(&Status::new(code, "401 Unauthorized"));
+            assert_eq!(failure.is_passing(), passing, "{failure}");
+            assert!(failure.to_string().contains(said), "{failure}");
+        }
+    }
 }

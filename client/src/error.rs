@@ -10,7 +10,7 @@ pub enum Error {
     #[error("invalid: {0}")]
     Invalid(#[from] Invalid),
     /// The batch that it was in was refused.
-    #[error("the batch was refused: {0}")]
+    #[error("refused: {0}")]
     Rejected(Rejection),
     /// No answer within the deadline. It may have arrived; sending it again is safe.
     #[error("not acknowledged in time ({0}); send it again")]
@@ -40,10 +40,13 @@ pub enum Rejection {
     )]
     SearchAttributes(String),
     /// The namespace does not exist.
-    #[error("{}; check TEMPORAL_NAMESPACE", .0.trim_end_matches('.'))]
+    #[error(
+        "{}; check TEMPORAL_NAMESPACE, or make it: `temporal operator namespace create -n NAME --retention 72h`",
+        .0.trim_end_matches('.')
+    )]
     Namespace(String),
     /// The credentials do not suffice.
-    #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*")]
+    #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*, and their role: `write` of the namespace is enough")]
     Denied(String),
     /// The gateway does not accept the token for these events.
     #[error(
@@ -53,6 +56,11 @@ pub enum Rejection {
     /// The gateway refuses the request as a whole, or the server is not a gateway.
     #[error("{0}; check the URL of the gateway's api, and its version")]
     Gateway(String),
+    /// The server is too old for the call, or its operator has switched it off.
+    #[error(
+        "{0}; Temporal 1.28 and later have what Tidings calls, unless a dynamic setting of the cluster switches it off"
+    )]
+    SwitchedOff(String),
     /// Any other refusal. A retry would fail, too.
     #[error("{0}")]
     Other(String),
@@ -91,8 +99,10 @@ impl From<&Status> for Error {
                 Self::Rejected(Rejection::TooLarge(said))
             }
             Code::NotFound => Self::Rejected(Rejection::Namespace(said)),
+            Code::PermissionDenied if has(&["api is disabled"]) => Self::Rejected(Rejection::SwitchedOff(said)),
             Code::PermissionDenied | Code::Unauthenticated => Self::Rejected(Rejection::Denied(said)),
-            Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists | Code::Unimplemented => {
+            Code::Unimplemented => Self::Rejected(Rejection::SwitchedOff(said)),
+            Code::InvalidArgument | Code::FailedPrecondition | Code::AlreadyExists => {
                 Self::Rejected(Rejection::Other(said))
             }
             code => Self::Unavailable(format!("{code:?}: {said}")),
@@ -124,6 +134,13 @@ mod tests {
             ),
             (Code::NotFound, "Namespace acme is not found.", false, "TEMPORAL_NAMESPACE"),
             (Code::PermissionDenied, "Request unauthorized.", false, "TEMPORAL_API_KEY"),
+            (
+                Code::PermissionDenied,
+                "ExecuteMultiOperation API is disabled on this namespace.",
+                false,
+                "dynamic setting",
+            ),
+            (Code::Unimplemented, "unknown method PollWorkflowExecutionUpdate", false, "1.28"),
             (Code::InvalidArgument, "TaskQueue is not set", false, "TaskQueue"),
         ] {
             let error = Error::from(&Status::new(code, message));

@@ -5,6 +5,7 @@ mod choices;
 mod crash_points;
 mod emit_http;
 mod fencing;
+mod frontends;
 pub(crate) mod gateway;
 mod gateway_crashes;
 mod lost_task;

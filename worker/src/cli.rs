@@ -13,7 +13,7 @@ use crate::{
     },
     config::Config,
     dev,
-    error::exit_code,
+    error::{exit_code, in_words},
     log,
 };
 
@@ -66,7 +66,7 @@ pub async fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    anstream::eprintln!("{RED}error:{RED:#} {error:#}");
+    anstream::eprintln!("{RED}error:{RED:#} {}", in_words(error));
     exit_code(error)
 }
 

@@ -62,6 +62,7 @@ pub use relay::Relay;
 pub use retention::{Retention, age_text};
 pub use secret::SecretUrl;
 pub use stream::{Stream, Streams};
+pub(crate) use temporal::no_namespace;
 pub use temporal::{Temporal, Unreachable};
 pub use tenant::Tenant;
 

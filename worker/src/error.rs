@@ -17,9 +17,23 @@ pub struct Overdue {
     pub accepted: String,
 }
 
+/// The error with its causes, without those that the text has already: the SDK's errors repeat their causes.
+#[must_use]
+pub fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
 /// A failure after which a mail server keeps the message and tries again: exit code 75, `EX_TEMPFAIL` of sysexits.h.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:#}")]
+#[error("{}", in_words(.0))]
 pub struct TryLater(pub anyhow::Error);
 
 /// The exit code for the error: 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
@@ -38,4 +52,26 @@ pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     } else {
         1
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        for (error, expected) in [
+            (anyhow!("gone"), "gone"),
+            (anyhow!("gone").context("cannot count"), "cannot count: gone"),
+            (
+                anyhow!("gone").context("server error: gone").context("cannot count: server error: gone"),
+                "cannot count: server error: gone",
+            ),
+            (anyhow!("refused").context("server error").context("cannot count"), "cannot count: server error: refused"),
+        ] {
+            assert_eq!(in_words(&error), expected);
+        }
+    }
 }

@@ -19,6 +19,7 @@ pub mod recycle;
 pub mod registration;
 pub mod retention_schedule;
 pub mod sdk;
+mod server_check;
 
 use metrics::Poller;
 pub(crate) use metrics::{Background, listen as listen_for_metrics};
@@ -52,6 +53,7 @@ pub async fn run(
         None => None,
     };
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
+    server_check::check(&client).await?;
     let store = storage::open(&config.database_url).await?;
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
@@ -94,7 +96,7 @@ pub async fn run(
     let workers =
         workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
     let scheduled = async {
-        schedule.ensure_or_log(&client).await;
+        let _ = shutdown.run_until_cancelled(schedule.ensure_at_last(&client)).await;
         Ok(())
     };
     let mut running = pin!(try_join(try_join_all(workers), scheduled));

@@ -178,11 +178,17 @@ impl Fleet {
         self.open.set(count(digests));
     }
 
-    /// Sets the backlog of a task queue.
+    /// Sets the backlog of a task queue. A server that reports none has no gauge of it, as 0 would be an answer.
     pub fn task_queue(&self, queue: &stats::Queue) {
         let of = Queue { task_queue: queue.name.clone(), kind: queue.kind.name() };
-        self.backlog.get_or_create(&of).set(count(queue.backlog));
-        self.backlog_age.get_or_create(&of).set(queue.backlog_seconds);
+        match queue.backlog {
+            Some(backlog) => drop(self.backlog.get_or_create(&of).set(count(backlog))),
+            None => drop(self.backlog.remove(&of)),
+        }
+        match queue.backlog_seconds {
+            Some(seconds) => drop(self.backlog_age.get_or_create(&of).set(seconds)),
+            None => drop(self.backlog_age.remove(&of)),
+        }
         self.pollers.get_or_create(&of).set(count(queue.pollers));
     }
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use temporalio_client::{Client as Temporal, NamespacedClient as _, tonic::IntoRequest as _};
+use temporalio_client::{Client as Temporal, NamespacedClient as _, grpc::WorkflowService, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeNamespaceRequest;
 use tidings_client::{CommandError, Commands};
 use tidings_model::{
@@ -232,8 +232,8 @@ async fn idle(commands: &Commands, key: &Key) -> Result<(), Error> {
 /// Temporal deletes a run's history when the namespace's retention has passed since its end.
 async fn histories_until(temporal: &Temporal, linger: Duration) -> Option<Timestamp> {
     let request = DescribeNamespaceRequest { namespace: temporal.namespace(), ..DescribeNamespaceRequest::default() };
-    let mut service = temporal.connection().workflow_service();
-    let answer = service.describe_namespace(request.into_request()).await.ok()?.into_inner();
+    let answer = WorkflowService::describe_namespace(&mut temporal.clone(), request.into_request()).await;
+    let answer = answer.ok()?.into_inner();
     let kept = answer.config?.workflow_execution_retention_ttl?;
     let kept = Duration::from_secs(u64::try_from(kept.seconds).ok()?);
     Timestamp::now().checked_add(linger.checked_add(kept)?).ok()

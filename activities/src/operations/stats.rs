@@ -12,10 +12,13 @@ use serde::Serialize;
 use temporalio_client::{
     Client, NamespacedClient as _, WorkflowCountOptions, WorkflowListOptions,
     errors::ClientError,
+    grpc::WorkflowService,
     tonic::{IntoRequest as _, Status},
 };
 use temporalio_common::protos::temporal::api::{
-    enums::v1::TaskQueueType, taskqueue::v1::TaskQueue, workflowservice::v1::DescribeTaskQueueRequest,
+    enums::v1::TaskQueueType,
+    taskqueue::v1::{TaskQueue, TaskQueueStats},
+    workflowservice::v1::{DescribeTaskQueueRequest, DescribeTaskQueueResponse},
 };
 use tidings_model::{
     Key, Provider,
@@ -132,10 +135,12 @@ pub struct Open {
 pub struct Queue {
     pub name: String,
     pub kind: TaskKind,
-    /// The approximate number of tasks that wait.
-    pub backlog: u64,
-    /// The approximate age of the oldest one.
-    pub backlog_seconds: f64,
+    /// The approximate number of tasks that wait. `None`: the server does not report it; version 1.28 is the first that does.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog: Option<u64>,
+    /// The approximate age of the oldest one. `None` as above.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog_seconds: Option<f64>,
     /// The workers that polled the queue in the last minutes.
     pub pollers: u64,
 }
@@ -223,10 +228,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
 /// The age in seconds of the oldest thing that should have happened to a digest.
 fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, now: Timestamp) -> u64 {
     let planning = queues.iter().find(|queue| queue.name == digests && queue.kind == TaskKind::Workflow);
-    let waits = planning.map_or(SignedDuration::ZERO, |queue| {
-        SignedDuration::try_from_secs_f64(queue.backlog_seconds).unwrap_or(SignedDuration::ZERO)
-    });
-    let oldest = ledger.oldest_overdue(now).unwrap_or(SignedDuration::ZERO).max(waits);
+    let waits = planning.and_then(|queue| SignedDuration::try_from_secs_f64(queue.backlog_seconds?).ok());
+    let oldest = ledger.oldest_overdue(now).max(waits).unwrap_or(SignedDuration::ZERO);
     oldest.as_secs().unsigned_abs()
 }
 
@@ -286,19 +289,25 @@ async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Que
         ..Default::default()
     };
     let span = debug_span!("temporal", call = "describe_task_queue", task_queue = name);
-    let mut service = temporal.connection().workflow_service();
-    let described = service.describe_task_queue(request.into_request()).instrument(span).await;
-    let described = described.map_err(Box::new)?.into_inner();
-    let stats = described.stats.unwrap_or_default();
-    let age = stats.approximate_backlog_age.unwrap_or_default();
-    Ok(Queue {
+    // The client retries, as `connection().workflow_service()` does not.
+    let mut client = temporal.clone();
+    let described = WorkflowService::describe_task_queue(&mut client, request.into_request()).instrument(span).await;
+    Ok(queue(name, kind, described.map_err(Box::new)?.into_inner()))
+}
+
+fn queue(name: String, kind: TaskKind, described: DescribeTaskQueueResponse) -> Queue {
+    let seconds = |stats: &TaskQueueStats| {
+        let age = stats.approximate_backlog_age.unwrap_or_default();
+        Duration::new(age.seconds.max(0).unsigned_abs(), age.nanos.max(0).unsigned_abs()).as_secs_f64()
+    };
+    let stats = described.stats.as_ref();
+    Queue {
         name,
         kind,
-        backlog: stats.approximate_backlog_count.max(0).unsigned_abs(),
-        backlog_seconds: Duration::new(age.seconds.max(0).unsigned_abs(), age.nanos.max(0).unsigned_abs())
-            .as_secs_f64(),
+        backlog: stats.map(|stats| stats.approximate_backlog_count.max(0).unsigned_abs()),
+        backlog_seconds: stats.map(seconds),
         pollers: described.pollers.len() as u64,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -307,20 +316,31 @@ mod tests {
 
     use super::*;
 
-    fn queue(name: &str, kind: TaskKind, backlog_seconds: f64) -> Queue {
-        Queue { name: name.into(), kind, backlog: 1, backlog_seconds, pollers: 0 }
+    fn waiting(name: &str, kind: TaskKind, backlog_seconds: f64) -> Queue {
+        Queue { name: name.into(), kind, backlog: Some(1), backlog_seconds: Some(backlog_seconds), pollers: 0 }
+    }
+
+    #[test]
+    fn a_server_without_figures_is_not_a_server_without_a_backlog() {
+        let of = |stats| {
+            let described = DescribeTaskQueueResponse { stats, ..Default::default() };
+            let queue = queue("tidings".into(), TaskKind::Workflow, described);
+            (queue.backlog, queue.backlog_seconds)
+        };
+        assert_eq!(of(None), (None, None));
+        assert_eq!(of(Some(TaskQueueStats::default())), (Some(0), Some(0.0)));
     }
 
     #[test]
     fn the_oldest_overdue_is_a_digest_or_a_waiting_key() {
         let now = Timestamp::from_second(1_000).unwrap();
         for (due, queue, oldest) in [
-            (None, queue("tidings", TaskKind::Workflow, 0.0), 0),
-            (Some(900), queue("tidings", TaskKind::Workflow, 30.5), 100),
-            (Some(900), queue("tidings", TaskKind::Workflow, 130.5), 130),
-            (Some(2_000), queue("tidings", TaskKind::Workflow, 2.9), 2),
-            (None, queue("tidings", TaskKind::Activity, 50.0), 0),
-            (None, queue("tidings-bulk", TaskKind::Workflow, 50.0), 0),
+            (None, waiting("tidings", TaskKind::Workflow, 0.0), 0),
+            (Some(900), waiting("tidings", TaskKind::Workflow, 30.5), 100),
+            (Some(900), waiting("tidings", TaskKind::Workflow, 130.5), 130),
+            (Some(2_000), waiting("tidings", TaskKind::Workflow, 2.9), 2),
+            (None, waiting("tidings", TaskKind::Activity, 50.0), 0),
+            (None, waiting("tidings-bulk", TaskKind::Workflow, 50.0), 0),
         ] {
             let undelivered = due.map(|due| Undelivered {
                 tenant: "acme".into(),

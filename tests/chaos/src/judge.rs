@@ -14,6 +14,9 @@ const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
 /// workflow task fails, and the next one goes well. If a run does not recover, the checker finds its overdue window. The fault is
 /// gone when hours with workers that get SIGSTOP log no such line.
 const STRAY_RESULT: &str = "Missing associated machine for LocalActivity";
+/// The words after a workflow task whose answer Temporal did not take. A history host that was frozen hands out tasks of runs that
+/// another host has completed meanwhile, and their history may be in disagreement with what the worker decides.
+const NOT_TAKEN: &str = "Task not found when completing";
 /// The most lines of one log that are shown.
 const SHOWN: usize = 5;
 
@@ -24,6 +27,8 @@ pub struct Logs {
     pub bugs: Vec<String>,
     /// Lines about a result that came to a run after the worker had dropped the run.
     pub stray_results: usize,
+    /// Lines about a changed decision in a workflow task that was over.
+    pub stale_tasks: usize,
 }
 
 /// Runs the checker on emails, ledger and acknowledged ids.
@@ -81,18 +86,65 @@ pub fn logs(folder: &Path) -> Result<Logs> {
                 continue;
             }
             let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
-            let lines = text.lines().filter(|line| NEVER.iter().any(|word| line.contains(word)));
-            let (stray, bugs): (Vec<_>, Vec<_>) = lines.partition(|line| line.contains(STRAY_RESULT));
-            found.stray_results += stray.len();
-            found.bugs.extend(bugs.into_iter().take(SHOWN).map(|line| format!("{}: {line}", path.display())));
+            let lines: Vec<_> = text.lines().collect();
+            let mut bugs = vec![];
+            for (number, line) in lines.iter().enumerate() {
+                if !NEVER.iter().any(|word| line.contains(word)) {
+                    continue;
+                } else if line.contains(STRAY_RESULT) {
+                    found.stray_results += 1;
+                } else if was_stale(line, &lines[number + 1..]) {
+                    found.stale_tasks += 1;
+                } else {
+                    bugs.push(format!("{}: {line}", path.display()));
+                }
+            }
+            found.bugs.extend(bugs.into_iter().take(SHOWN));
         }
     }
     Ok(found)
 }
 
+/// The task of this line was over: the next report about its run says that Temporal did not take the answer.
+fn was_stale(line: &str, later: &[&str]) -> bool {
+    let Some(run) = run_id(line).filter(|_| !line.contains("panicked at")) else { return false };
+    let reports = |line: &&&str| line.contains("workflow task") || line.contains(NOT_TAKEN);
+    let next = later.iter().filter(reports).find(|line| run_id(line) == Some(run));
+    next.is_some_and(|line| line.contains(NOT_TAKEN))
+}
+
+fn run_id(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("run_id=")?;
+    rest.trim_start_matches('"').split([' ', '"', '}', ',']).next().filter(|run| !run.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_changed_decision_in_a_task_that_was_over_is_no_bug() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("acknowledged")).unwrap();
+        let failing =
+            |run: &str| format!("WARN core: Failing workflow task run_id={run} failure=Nondeterminism error: marker\n");
+        let not_taken = |run: &str| {
+            format!(
+                "WARN core: Task not found when completing error=workflow execution already completed run_id=\"{run}\"\n"
+            )
+        };
+        for (log, stale, bugs) in [
+            (failing("a") + &not_taken("a"), 1, 0),
+            (failing("a") + "INFO other\n" + &not_taken("b") + &not_taken("a"), 1, 0),
+            (failing("a") + &not_taken("b"), 0, 1),
+            (failing("a") + &failing("a") + &not_taken("a"), 1, 1),
+            (not_taken("a") + &failing("a"), 0, 1),
+        ] {
+            fs::write(folder.path().join("worker-0.log"), &log).unwrap();
+            let found = logs(folder.path()).unwrap();
+            assert_eq!((found.stale_tasks, found.bugs.len()), (stale, bugs), "{log}");
+        }
+    }
 
     #[test]
     fn only_panics_and_changed_decisions_in_a_log_are_bugs() {
@@ -106,7 +158,7 @@ mod tests {
         write("worker-1.log", "Nondeterminism error: Timer machine does not handle this event\n");
         write("acknowledged/producer.log", "thread 'main' panicked at main.rs:1\n");
         write("acts.txt", "panicked at\n");
-        let Logs { bugs, stray_results } = logs(folder.path()).unwrap();
+        let Logs { bugs, stray_results, .. } = logs(folder.path()).unwrap();
         assert_eq!(stray_results, 1);
         assert_eq!(bugs.len(), 2, "{bugs:?}");
         assert!(bugs[0].contains("worker-1.log: Nondeterminism"), "{bugs:?}");

@@ -195,6 +195,7 @@ impl Run {
             open: open as u64,
             verdict,
             stray_results: logs.stray_results,
+            stale_tasks: logs.stale_tasks,
             troubles: self.troubles,
         })
     }

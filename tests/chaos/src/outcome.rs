@@ -24,6 +24,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// Lines about results of local activities that came too late to a run (the SDK hands them to the next replay).
     pub stray_results: usize,
+    /// Lines about a changed decision in a workflow task whose answer Temporal did not take.
+    pub stale_tasks: usize,
     /// Problems other than violations, for example processes that ended by themselves or did not end.
     pub troubles: Vec<String>,
 }
@@ -67,6 +69,7 @@ impl fmt::Display for Outcome {
         )?;
         writeln!(f, "open         {} windows when the dust had settled, all with a reason or below", self.open)?;
         writeln!(f, "stray        {} lines about a result that came after its run was dropped", self.stray_results)?;
+        writeln!(f, "stale        {} lines about a changed decision in a task that was over", self.stale_tasks)?;
         for violation in &verdict.violations {
             writeln!(f, "VIOLATION {}: {}", violation.rule, violation.detail)?;
         }

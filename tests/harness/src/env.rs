@@ -209,7 +209,8 @@ impl<S: Store> Env<S> {
     pub async fn worker_behind_a_proxy(&self) -> Result<(Proxy, Running)> {
         let proxy = Proxy::start(&Url::parse(&format!("http://{}", self.server.target()))?).await?;
         let server = proxy.url(Url::parse("http://localhost")?)?;
-        let connection = tidings_client::connect(ConnectionOptions::new(server).build()).await?;
+        let connection =
+            tidings_client::connect(ConnectionOptions::new(server).build(), tidings_client::Credentials::Fixed).await?;
         let client = Client::new(connection, ClientOptions::new("default").build())?;
         let activities = self.activities()?;
         let worker = Running::start(client, registration::digests(names::TASK_QUEUE, activities)?)?;

@@ -68,6 +68,12 @@ impl Proxy {
         self.address.to_string()
     }
 
+    /// The address and port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Changes the network, for open and new connections.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);

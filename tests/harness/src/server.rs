@@ -15,6 +15,7 @@ use temporalio_client::{
     Client, ClientOptions, ConnectionOptions, GrpcCompression, NamespacedClient, UntypedWorkflowHandle, Url,
     WorkflowCountOptions, WorkflowExecutionInfo,
 };
+use tidings_client::Credentials;
 use tidings_model::names;
 
 use crate::{port::Port, process::signal};
@@ -189,8 +190,11 @@ impl Drop for DevServer {
 /// When the server does not answer.
 pub async fn connect(target: &str) -> Result<Client> {
     let url = Url::parse(&format!("http://{target}"))?;
-    let connection =
-        tidings_client::connect(ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build()).await?;
+    let connection = tidings_client::connect(
+        ConnectionOptions::new(url).grpc_compression(GrpcCompression::None).build(),
+        Credentials::Fixed,
+    )
+    .await?;
     Ok(Client::new(connection, ClientOptions::new("default").build())?)
 }
 

@@ -17,6 +17,7 @@ use temporalio_common::protos::temporal::api::testservice::v1::{
     LockTimeSkippingRequest, SleepRequest, UnlockTimeSkippingRequest,
 };
 use tidings::registration;
+use tidings_client::Credentials;
 use tidings_model::{Key, names, settings::Settings};
 use tidings_store::{Sqlite, Store};
 use tidings_workflows::{Digest, Status, Summary};
@@ -49,7 +50,7 @@ impl TimeSkippingServer {
         let process = Command::new(&binary).arg(port.number.to_string()).spawn().context("set TEMPORAL_TEST_SERVER")?;
         let client = eventually("the test server is ready", Duration::from_mins(1), async || {
             let url = Url::parse(&format!("http://127.0.0.1:{}", port.number))?;
-            let connection = tidings_client::connect(ConnectionOptions::new(url).build()).await;
+            let connection = tidings_client::connect(ConnectionOptions::new(url).build(), Credentials::Fixed).await;
             Ok(connection.ok().map(|connection| Client::new(connection, ClientOptions::new("default").build())))
         })
         .await??;

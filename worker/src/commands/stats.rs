@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
 use tidings_activities::operations::stats::{Question, Stats, stats};
@@ -28,6 +29,8 @@ Examples:
 A key counts as open while its workflow runs, also while it lingers. Keys whose producer set no search attributes count, too,
 because the workflow id has their tenant and type. A window that is due while no worker runs shows as backlog of the task queue.
 Digests whose events retention has deleted are not counted.
+
+Temporal before 1.28 does not report that backlog: with --overdue-after the command fails there, unless a digest is known to be late.
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 overdue by more than --overdue-after.";
 
@@ -72,7 +75,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         let answer = ask(&options, config, &*store, &temporal).await?;
         print(&answer, &options)?;
         if !options.watch {
-            return check(&answer, options.overdue_after).map(|()| true).map_err(Into::into);
+            return check(&answer, options.overdue_after).map(|()| true);
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -104,13 +107,18 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a digest is overdue by more than `after`.
-fn check(answer: &Stats, after: Option<SignedDuration>) -> Result<(), Overdue> {
+/// Fails if a digest is overdue by more than `after`, or could be without being seen.
+fn check(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
+    let Some(after) = after else { return Ok(()) };
     let age = view::seconds(answer.oldest_overdue_seconds);
-    match after {
-        Some(after) if age > after => Err(Overdue { age: view::written(age), accepted: view::written(after) }),
-        _ => Ok(()),
+    if age > after {
+        return Err(Overdue { age: view::written(age), accepted: view::written(after) }.into());
     }
+    ensure!(
+        answer.task_queues.iter().all(|queue| queue.backlog_seconds.is_some()),
+        "--overdue-after cannot see windows that wait for a worker: Temporal before 1.28 does not report the backlog of task queues"
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -133,5 +141,15 @@ mod tests {
             let checked = check(&view::tests::sample(), after.map(SignedDuration::from_secs));
             assert_eq!(checked.is_err(), late, "{after:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_does_not_report_the_backlog_is_never_in_time() {
+        let mut answer = view::tests::sample();
+        answer.task_queues[0].backlog_seconds = None;
+        let checked = |after| check(&answer, after).map_err(|error| error.is::<Overdue>());
+        assert_eq!(checked(None), Ok(()));
+        assert_eq!(checked(Some(SignedDuration::from_secs(4_200))), Err(false));
+        assert_eq!(checked(Some(SignedDuration::from_secs(4_199))), Err(true), "late is late");
     }
 }

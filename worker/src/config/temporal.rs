@@ -1,12 +1,10 @@
 //! The connection to Temporal. As for every other Temporal program, Temporal's own environment variables
 //! (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, ...) and `temporal.toml` describe it.
 
-use std::{error::Error, fmt};
+use std::fmt;
 
-use temporalio_client::{
-    Client, ClientOptions, ConnectionOptions, GrpcCompression, envconfig::LoadClientConfigProfileOptions,
-    errors::ClientConnectError,
-};
+use temporalio_client::{Client, ClientOptions, ConnectionOptions};
+use tidings_client::{ConnectFailure, Credentials};
 
 use super::problem::Problem;
 
@@ -15,46 +13,32 @@ use super::problem::Problem;
 pub struct Temporal {
     /// Address, TLS and API key.
     pub connection: ConnectionOptions,
+    /// The source of the key and the certificates.
+    pub credentials: Credentials,
     /// The namespace.
     pub client: ClientOptions,
 }
 
-/// Temporal does not answer.
+/// There is no connection to Temporal.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "Temporal at {address} does not answer ({reason}); start one with `tidings dev`, or name another in TEMPORAL_ADDRESS"
-)]
+#[error("Temporal at {address} {failure}; {remedy}")]
 pub struct Unreachable {
     address: String,
-    reason: String,
-}
-
-/// Returns the innermost cause. The outer ones only repeat it.
-fn reason(error: &ClientConnectError) -> String {
-    if let ClientConnectError::SystemInfoCallError(status) = error {
-        return status.message().to_owned();
-    }
-    let mut cause: &dyn Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    failure: ConnectFailure,
+    remedy: &'static str,
 }
 
 impl Temporal {
     /// Loads the options from the environment and from Temporal's file.
     pub(super) fn load() -> Result<Self, Problem> {
-        let (mut connection, client) = ClientOptions::load_from_config(LoadClientConfigProfileOptions::default())
-            .map_err(|error| Problem {
-                place: "environment".to_owned(),
-                key: "TEMPORAL_*".to_owned(),
-                value: String::new(),
-                problem: tidings_client::unquoted(&error),
-            })?;
-        // Requests are small: to compress them costs a digest more CPU than it saves.
-        connection.grpc_compression = GrpcCompression::None;
-        connection.identity = format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id());
-        Ok(Self { connection, client })
+        let identity = format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id());
+        let (connection, client) = tidings_client::load(identity).map_err(|error| Problem {
+            place: "environment".to_owned(),
+            key: "TEMPORAL_*".to_owned(),
+            value: String::new(),
+            problem: error,
+        })?;
+        Ok(Self { connection, credentials: Credentials::Reread, client })
     }
 
     /// Returns the server's URL.
@@ -69,19 +53,69 @@ impl Temporal {
         &self.client.namespace
     }
 
-    /// Connects to the server.
+    /// Connects to the server. Tries for some seconds.
     ///
     /// # Errors
     /// The server does not answer, or is not Temporal.
     pub async fn connect(&self) -> Result<Client, Unreachable> {
-        let unreachable = |error: ClientConnectError| Unreachable { address: self.address(), reason: reason(&error) };
-        let connection = tidings_client::connect(self.connection.clone()).await.map_err(unreachable)?;
-        Client::new(connection, self.client.clone()).map_err(|error| unreachable(error.into()))
+        let unreachable = |failure: ConnectFailure| Unreachable {
+            address: self.address(),
+            remedy: remedy(&failure, &self.connection),
+            failure,
+        };
+        let connection = tidings_client::connect(self.connection.clone(), self.credentials).await;
+        Client::new(connection.map_err(unreachable)?, self.client.clone())
+            .map_err(|error| unreachable(ConnectFailure::Options(error.to_string())))
     }
+}
+
+/// Only where no other address is configured a dev server could be meant.
+fn remedy(failure: &ConnectFailure, options: &ConnectionOptions) -> &'static str {
+    let by_default = options.target.as_str() == "http://localhost:7233/";
+    match failure {
+        ConnectFailure::NoAnswer(_) if by_default => {
+            "start one with `tidings dev`, or name another in TEMPORAL_ADDRESS"
+        }
+        failure => failure.remedy(),
+    }
+}
+
+/// The advice about a namespace that does not exist.
+pub(crate) fn no_namespace(namespace: &str) -> String {
+    format!(
+        "Temporal has no namespace {namespace}; make it with `temporal operator namespace create -n {namespace} --retention 72h`, or \
+         name another in TEMPORAL_NAMESPACE. Temporal keeps what closed for the retention, and `tidings recover` reads it: 72 hours \
+         outlast a weekend"
+    )
 }
 
 impl fmt::Debug for Temporal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Temporal({}, {})", self.address(), self.namespace())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_about_a_namespace_has_the_command_that_makes_it() {
+        assert!(no_namespace("acme").contains("`temporal operator namespace create -n acme --retention 72h`"));
+    }
+
+    #[test]
+    fn only_the_address_by_default_is_answered_with_the_dev_server() {
+        let away = ConnectFailure::NoAnswer("connection refused".to_owned());
+        let expired = ConnectFailure::Tls("certificate expired".to_owned());
+        for (address, failure, dev) in [
+            ("http://localhost:7233", &away, true),
+            ("http://localhost:7233", &expired, false),
+            ("http://127.0.0.1:7234", &away, false),
+            ("http://temporal.internal:7233", &away, false),
+        ] {
+            let options = ConnectionOptions::new(address.parse::<url::Url>().unwrap()).build();
+            assert_eq!(remedy(failure, &options).contains("tidings dev"), dev, "{address} {failure}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use tidings_client::Credentials;
 use tidings_model::{link_keys::LinkKeys, settings::DigestSettings};
 use url::Url;
 
@@ -58,6 +59,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     let connection = &mut config.temporal.connection;
     connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
     (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
+    config.temporal.credentials = Credentials::Fixed;
     "default".clone_into(&mut config.temporal.client.namespace);
     let [gateway, api] = [args.gateway_port, args.api_port].map(|port| (Ipv4Addr::LOCALHOST, port).into());
     config.gateway.listen_on_this_machine(gateway, api, args.gateway_url());

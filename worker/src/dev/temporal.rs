@@ -52,6 +52,8 @@ pub(super) enum Error {
     Start { cli: PathBuf, source: io::Error },
     #[error("the Temporal dev server ended with {status}; the last lines of {}:\n{tail}", .log.display())]
     Ended { status: ExitStatus, log: PathBuf, tail: String },
+    #[error("{} is older than the Temporal CLI 1.5.0, with which `tidings dev` works: it has no {option}", .cli.display())]
+    Old { cli: PathBuf, option: &'static str },
     #[error("the Temporal dev server was not ready after {} s; see {}", START.as_secs(), .log.display())]
     NotReady { log: PathBuf },
 }
@@ -69,8 +71,9 @@ impl Server {
     pub async fn start(folder: &Path, port: u16, ui_port: u16) -> Result<Self, Error> {
         let cli = find_cli().ok_or(Error::NoCli)?;
         let log = folder.join("temporal.log");
-        let started =
-            spawn(&cli, folder, &log, port, ui_port).map_err(|source| Error::Start { cli: cli.clone(), source });
+        let optional = options(&help(&cli).await).map_err(|option| Error::Old { cli: cli.clone(), option })?;
+        let started = spawn(&cli, folder, &log, (port, ui_port), optional)
+            .map_err(|source| Error::Start { cli: cli.clone(), source });
         let mut keeper = started?;
         let pipe = keeper.stdin.take();
         let mut server = Self { keeper, pipe, log };
@@ -116,12 +119,39 @@ impl Server {
     }
 }
 
-fn spawn(cli: &Path, folder: &Path, log: &Path, port: u16, ui_port: u16) -> io::Result<Child> {
+/// Options without which the server would not do.
+const NEEDED: [&str; 4] = ["--ui-port", "--db-filename", "--sqlite-pragma", "--search-attribute"];
+/// Without it the pages of the UI fetch news. CLI 1.8.0 is the first that knows it.
+const NO_NEWS: &str = "--ui-disable-news-fetch";
+
+/// The CLI's own list of its options. Empty, if it does not run: its start then says why.
+async fn help(cli: &Path) -> String {
+    let help = Command::new(cli).args(["server", "start-dev", "--help"]).stdin(Stdio::null()).output().await;
+    help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+/// The options that this CLI knows, of those that not each knows. Fails with an option that it needs and lacks.
+fn options(help: &str) -> Result<Option<&'static str>, &'static str> {
+    let known = |option: &str| help.split_whitespace().any(|word| word.trim_end_matches(',') == option);
+    match NEEDED.into_iter().find(|option| !known(option)) {
+        Some(missing) if !help.is_empty() => Err(missing),
+        _ => Ok(Some(NO_NEWS).filter(|option| known(option))),
+    }
+}
+
+fn spawn(
+    cli: &Path,
+    folder: &Path,
+    log: &Path,
+    (port, ui_port): (u16, u16),
+    optional: Option<&'static str>,
+) -> io::Result<Child> {
     let output = File::create(log)?;
     Command::new("sh")
         .args(["-c", KEEPER, "tidings-temporal"])
         .arg(cli)
-        .args(["server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn", "--ui-disable-news-fetch"])
+        .args(["server", "start-dev", "--ip", "127.0.0.1", "--log-level", "warn"])
+        .args(optional)
         .args(["--port", &port.to_string(), "--ui-port", &ui_port.to_string()])
         .arg("--db-filename")
         .arg(folder.join("temporal.db"))
@@ -163,6 +193,18 @@ fn find_cli() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_cli_gets_only_options_that_it_knows() {
+        let help = |options: &[&str]| {
+            format!("Flags:\n  -h, --help\n      {} string   text\n", options.join(" value\n      "))
+        };
+        let of_1_8 = help(&[&NEEDED[..], &[NO_NEWS]].concat());
+        assert_eq!(options(&of_1_8), Ok(Some(NO_NEWS)));
+        assert_eq!(options(&help(&NEEDED)), Ok(None));
+        assert_eq!(options(&help(&NEEDED[1..])), Err("--ui-port"));
+        assert_eq!(options(""), Ok(None), "its start says why it does not run");
+    }
 
     /// A stand-in server that says its process id and then waits.
     async fn keeper(script: &str) -> (Child, u32) {

@@ -16,10 +16,16 @@ use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, sc
 use tidings_client::check_namespace;
 use tidings_model::{Alert, names};
 use tidings_workflows::RetentionRun;
+use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
+
+use crate::error::in_words;
 
 /// The longest delay of a purge that Temporal missed. After that, the next night purges.
 const CATCH_UP: Duration = Duration::from_hours(12);
+
+/// The pause before the schedule is tried again.
+const RETRY: Duration = Duration::from_mins(1);
 
 /// A triggered schedule starts its workflow well within this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,11 +42,17 @@ pub struct RetentionSchedule<'a> {
 }
 
 impl RetentionSchedule<'_> {
-    /// Creates or updates the schedule. A failure is logged, and does not stop the worker.
-    pub async fn ensure_or_log(&self, client: &Client) {
-        if let Err(error) = self.ensure(client).await {
-            let error = format!("{error:#}");
-            tracing::error!(alert = %Alert::UpkeepUnscheduled, %error, "nothing that is too old is deleted at night");
+    /// Creates or updates the schedule, and tries again until it has. A failure is logged, and does not stop the worker.
+    pub async fn ensure_at_last(&self, client: &Client) {
+        while let Err(error) = self.ensure(client).await {
+            let error = in_words(&error);
+            tracing::error!(
+                alert = %Alert::UpkeepUnscheduled,
+                %error,
+                "nothing that is too old is deleted at night; the worker tries again in {} s",
+                RETRY.as_secs()
+            );
+            sleep(RETRY).await;
         }
     }
 
@@ -160,7 +172,7 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
         if let Some(started) = latest.filter(|latest| Some(latest) != last.as_ref()) {
             return Ok(started.workflow_id);
         }
-        tokio::time::sleep(LOOK).await;
+        sleep(LOOK).await;
     }
     bail!("schedule {id} has started nothing within {} s; the Temporal UI says why", PATIENCE.as_secs())
 }

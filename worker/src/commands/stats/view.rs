@@ -16,10 +16,15 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     lines.extend(suppressed.map(|of| format!("  {:<14} {}", of.reason.name(), of.addresses)));
     lines.push("task queues:".to_owned());
     lines.extend(stats.task_queues.iter().map(|queue| {
-        let age = SignedDuration::try_from_secs_f64(queue.backlog_seconds).map(written).unwrap_or_default();
-        let (name, kind) = (&queue.name, queue.kind.name());
-        let (backlog, pollers) = (queue.backlog, counted(queue.pollers, "poller"));
-        format!("  {name:<24} {kind:<8} {backlog} waiting, the oldest for {age}; {pollers}")
+        let (name, kind, pollers) = (&queue.name, queue.kind.name(), counted(queue.pollers, "poller"));
+        let backlog = match (queue.backlog, queue.backlog_seconds) {
+            (Some(backlog), Some(age)) => {
+                let age = SignedDuration::try_from_secs_f64(age).map(written).unwrap_or_default();
+                format!("{backlog} waiting, the oldest for {age}")
+            }
+            _ => "waiting: unknown, as Temporal before 1.28 does not report it".to_owned(),
+        };
+        format!("  {name:<24} {kind:<8} {backlog}; {pollers}")
     }));
     if stats.inbox.events > 0 {
         let (events, age) =
@@ -139,8 +144,8 @@ pub(super) mod tests {
             task_queues: vec![Queue {
                 name: "tidings".into(),
                 kind: TaskKind::Workflow,
-                backlog: 5,
-                backlog_seconds: 61.5,
+                backlog: Some(5),
+                backlog_seconds: Some(61.5),
                 pollers: 0,
             }],
             breakers: vec![OpenBreaker {
@@ -183,6 +188,20 @@ inbox: 30 events on the way to Temporal, the oldest for 1m 40s
 notices to crm: 4 waiting, the oldest for 1h, 1 dead letter; its receiver answered 410
 relay ses is left alone: outage: connection refused";
         assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
+    }
+
+    #[test]
+    fn a_backlog_that_the_server_does_not_report_is_unknown() {
+        let mut stats = sample();
+        (stats.task_queues[0].backlog, stats.task_queues[0].backlog_seconds) = (None, None);
+        let words = in_words(&stats, SignedDuration::from_hours(24));
+        assert!(
+            words.contains("workflow waiting: unknown, as Temporal before 1.28 does not report it; 0 pollers"),
+            "{words}"
+        );
+        let json = serde_json::to_value(stats).unwrap();
+        assert_eq!(json["taskQueues"][0]["backlog"], serde_json::Value::Null);
+        assert_eq!(json["taskQueues"][0]["backlogSeconds"], serde_json::Value::Null);
     }
 
     #[test]

@@ -1,0 +1,614 @@
+//! Temporal's frontends: one of the addresses of its name serves all calls of a connection.
+//!
+//! temporalio-client 1.1.1 balances calls over all addresses of a name, those of dead and of frozen hosts included, and notices a
+//! frozen one after 45 s, to connect to it again. Here the first address that answers a call is used. As soon as it leaves calls
+//! without an answer, while another one, or a new connection to the same one, answers, the calls move there.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use http_body_util::{BodyExt as _, Full};
+use temporalio_client::{
+    ConnectionOptions, TlsOptions, Url,
+    callback_based::{GrpcRequest, GrpcSuccessResponse},
+    tonic::{
+        self, Code, Status, TimeoutExpired,
+        body::Body,
+        client::GrpcService as _,
+        codegen::{
+            Bytes,
+            http::{HeaderMap, HeaderName, HeaderValue, Request, Uri},
+        },
+        transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+    },
+};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{self, ConnectFailure, Credentials};
+
+/// The longest search for an address that answers, if nothing but time is missing.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two searches.
+const PAUSE: Duration = Duration::from_millis(250);
+/// The next address gets its turn while the one before is being asked.
+const STAGGER: Duration = Duration::from_millis(200);
+/// The longest TCP and TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// The longest answer to the smallest call.
+const ANSWER: Duration = Duration::from_secs(2);
+/// The calls of a frontend wait this long without a sign of life before it is asked for one. A digest is late by this, by the
+/// answer that does not come, and by Temporal's time limit for a workflow task, 10 s: together they stay below 15 s.
+const SILENCE: Duration = Duration::from_millis(1_500);
+/// Between two looks at the frontends in use.
+const LOOK: Duration = Duration::from_millis(500);
+/// Files with credentials are read again after this time.
+const REREAD: Duration = Duration::from_secs(30);
+/// A connection is replaced after this time, so that calls spread over hosts that came later. Temporal's own limit is the same.
+const REPLACE: Duration = Duration::from_mins(5);
+/// Sends a call that changes nothing this often, if connections break under it.
+const TRIES: u32 = 3;
+
+const SYSTEM_INFO: (&str, &str) = ("temporal.api.workflowservice.v1.WorkflowService", "GetSystemInfo");
+
+/// The frontends of one connection.
+pub(crate) struct Frontends {
+    settings: Settings,
+    credentials: Credentials,
+    secrets: Mutex<Secrets>,
+    state: Mutex<State>,
+    /// The failure of the last search, for those who waited for it. One searches at a time.
+    search: tokio::sync::Mutex<Option<(Instant, ConnectFailure)>>,
+}
+
+/// The options that never change.
+#[derive(Clone)]
+struct Settings {
+    target: Url,
+    /// Instead of those that the target's name has.
+    addresses: Option<Vec<SocketAddr>>,
+    origin: Option<Uri>,
+    keep_alive: Option<(Duration, Duration)>,
+    connect_timeout: Duration,
+    headers: HeaderMap,
+}
+
+/// The options that files may change.
+#[derive(Clone)]
+struct Secrets {
+    api_key: Option<String>,
+    tls: Option<TlsOptions>,
+    read_at: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    /// The frontend of the next call.
+    current: Option<Arc<Frontend>>,
+    /// Those before it that still have calls.
+    draining: Vec<Arc<Frontend>>,
+    /// The last try to replace it. One that fails is not repeated at each look.
+    replaced_at: Option<Instant>,
+}
+
+/// A connection to one address.
+struct Frontend {
+    address: SocketAddr,
+    channel: Channel,
+    connected_at: Instant,
+    calls: Mutex<Calls>,
+    /// It stopped to answer: its calls end.
+    abandoned: CancellationToken,
+}
+
+/// The calls that a frontend has.
+#[derive(Clone, Copy, Debug)]
+struct Calls {
+    waiting: usize,
+    /// The last answer, or the start of the first call after it.
+    heard_at: Instant,
+}
+
+impl Calls {
+    /// The frontend should be asked for a sign of life.
+    fn is_silent(&self, now: Instant) -> bool {
+        self.waiting > 0 && now.saturating_duration_since(self.heard_at) >= SILENCE
+    }
+}
+
+/// A call that has no answer of Temporal.
+enum CallFailure {
+    /// Temporal's own status.
+    Refused(Status),
+    /// The time for the call is over.
+    Late(Status),
+    /// The connection broke. `unsent`: before the call.
+    Broken { failure: ConnectFailure, unsent: bool },
+}
+
+/// The call changes nothing, so that it may be sent twice.
+fn only_reads(rpc: &str) -> bool {
+    ["Get", "Describe", "List", "Count", "Query"].iter().any(|verb| rpc.starts_with(verb))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that holds one of these locks leaves a half of a change behind.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Frontends {
+    pub(crate) fn new(
+        options: &ConnectionOptions,
+        credentials: Credentials,
+        addresses: Option<Vec<SocketAddr>>,
+    ) -> Arc<Self> {
+        let headers =
+            options.headers.iter().flatten().filter_map(|(name, value)| {
+                Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
+            });
+        let this = Arc::new(Self {
+            settings: Settings {
+                target: options.target.clone(),
+                addresses,
+                origin: options.override_origin.clone(),
+                keep_alive: options.keep_alive.as_ref().map(|of| (of.interval, of.timeout)),
+                connect_timeout: options.connect_timeout.map_or(HANDSHAKE, |limit| limit.min(HANDSHAKE)),
+                headers: headers.collect(),
+            },
+            credentials,
+            secrets: Mutex::new(Secrets {
+                api_key: options.api_key.clone(),
+                tls: options.tls_options.clone(),
+                read_at: Instant::now(),
+            }),
+            state: Mutex::default(),
+            search: tokio::sync::Mutex::default(),
+        });
+        tokio::spawn(watch(Arc::downgrade(&this)));
+        this
+    }
+
+    /// Waits for the first frontend.
+    pub(crate) async fn first(&self) -> Result<(), ConnectFailure> {
+        self.current().await.map(drop)
+    }
+
+    /// Carries out a call of the SDK.
+    pub(crate) async fn call(self: Arc<Self>, mut request: GrpcRequest) -> Result<GrpcSuccessResponse, Status> {
+        self.authorize(&mut request.headers);
+        let mut tries = 1;
+        loop {
+            let frontend = self.current().await.map_err(|failure| failure.status())?;
+            match frontend.call(&request).await {
+                Ok(response) => return Ok(response),
+                Err(CallFailure::Refused(status) | CallFailure::Late(status)) => return Err(status),
+                Err(CallFailure::Broken { failure, unsent }) => {
+                    self.leave(&frontend);
+                    if tries >= TRIES || !(unsent || only_reads(&request.rpc)) {
+                        return Err(failure.status());
+                    }
+                }
+            }
+            tries += 1;
+        }
+    }
+
+    fn authorize(&self, headers: &mut HeaderMap) {
+        let key = locked(&self.secrets).api_key.clone();
+        let value = key.and_then(|key| HeaderValue::try_from(format!("Bearer {key}")).ok());
+        if let Some(mut value) = value.filter(|_| !headers.contains_key("authorization")) {
+            value.set_sensitive(true);
+            headers.insert("authorization", value);
+        }
+    }
+
+    /// Returns the frontend in use, or searches for one.
+    async fn current(&self) -> Result<Arc<Frontend>, ConnectFailure> {
+        let in_use = || locked(&self.state).current.clone();
+        if let Some(frontend) = in_use() {
+            return Ok(frontend);
+        }
+        let asked_at = Instant::now();
+        let mut search = self.search.lock().await;
+        if let Some(frontend) = in_use() {
+            return Ok(frontend);
+        }
+        if let Some((_, failure)) = search.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {
+            return Err(failure.clone());
+        }
+        loop {
+            match self.choose().await {
+                Ok(frontend) => {
+                    self.move_to(&frontend);
+                    return Ok(frontend);
+                }
+                Err(failure) if failure.is_passing() && asked_at.elapsed() < PATIENCE => sleep(PAUSE).await,
+                Err(failure) => {
+                    *search = Some((Instant::now(), failure.clone()));
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// Connects to the addresses, one after the other in any order, and takes the first that answers.
+    async fn choose(&self) -> Result<Arc<Frontend>, ConnectFailure> {
+        let addresses = self.resolve().await?;
+        let secrets = locked(&self.secrets).clone();
+        let mut headers = self.settings.headers.clone();
+        self.authorize(&mut headers);
+        let mut attempts = JoinSet::new();
+        for (turn, address) in (0..).zip(addresses) {
+            let (settings, secrets, headers) = (self.settings.clone(), secrets.clone(), headers.clone());
+            attempts.spawn(async move {
+                sleep(STAGGER * turn).await;
+                let frontend = Frontend::connect(&settings, &secrets, address).await?;
+                frontend.ask(headers).await.map(|()| frontend)
+            });
+        }
+        let mut first = None;
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(frontend)) => return Ok(Arc::new(frontend)),
+                // A host that is away says less than one that refuses.
+                Ok(Err(failure)) if first.as_ref().is_none_or(ConnectFailure::is_passing) => first = Some(failure),
+                _ => {}
+            }
+        }
+        Err(first.unwrap_or_else(|| ConnectFailure::NoAnswer("its name has no address".to_owned())))
+    }
+
+    /// The addresses, in any order: clients would all use the first host otherwise.
+    async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectFailure> {
+        let mut addresses = match &self.settings.addresses {
+            Some(addresses) => addresses.clone(),
+            None => look_up(&self.settings.target).await?,
+        };
+        addresses.dedup();
+        if !addresses.is_empty() {
+            let turn = RandomState::new().hash_one(Instant::now()) as usize % addresses.len();
+            addresses.rotate_left(turn);
+        }
+        Ok(addresses)
+    }
+
+    fn move_to(&self, frontend: &Arc<Frontend>) {
+        let mut state = locked(&self.state);
+        let before = state.current.replace(Arc::clone(frontend));
+        state.draining.extend(before);
+    }
+
+    /// Sends no further calls to this frontend.
+    fn leave(&self, frontend: &Arc<Frontend>) {
+        let mut state = locked(&self.state);
+        if let Some(before) = state.current.take_if(|current| Arc::ptr_eq(current, frontend)) {
+            state.draining.push(before);
+        }
+    }
+
+    /// Looks at all frontends that have calls.
+    async fn look(&self) {
+        let changed = self.reread();
+        let (current, draining) = {
+            let mut state = locked(&self.state);
+            state.draining.retain(|frontend| locked(&frontend.calls).waiting > 0);
+            (state.current.clone(), state.draining.clone())
+        };
+        let mut headers = self.settings.headers.clone();
+        self.authorize(&mut headers);
+        for frontend in draining {
+            if frontend.is_dead(headers.clone()).await {
+                frontend.abandoned.cancel();
+            }
+        }
+        let Some(current) = current else { return };
+        if current.is_dead(headers).await {
+            if let Ok(other) = self.choose().await {
+                let (from, to) = (current.address, other.address);
+                tracing::warn!(%from, %to, "a frontend of Temporal leaves calls without an answer; they move to another connection");
+                self.move_to(&other);
+                current.abandoned.cancel();
+            }
+        } else if changed || self.is_replacement_due(&current) {
+            match self.choose().await {
+                Ok(other) => self.move_to(&other),
+                Err(failure) if changed => {
+                    tracing::warn!(%failure, "Temporal does not take the new credentials; the old connection stays");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn is_replacement_due(&self, current: &Frontend) -> bool {
+        let mut state = locked(&self.state);
+        let last = state.replaced_at.map_or(current.connected_at, |at| at.max(current.connected_at));
+        let due = last.elapsed() >= REPLACE;
+        if due {
+            state.replaced_at = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Reads the files with credentials again. `true`: a connection needs others than it has.
+    fn reread(&self) -> bool {
+        let due = self.credentials == Credentials::Reread && locked(&self.secrets).read_at.elapsed() >= REREAD;
+        if !due {
+            return false;
+        }
+        let loaded = connection::load(String::new());
+        let mut secrets = locked(&self.secrets);
+        secrets.read_at = Instant::now();
+        let (options, _) = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                tracing::warn!(error, "Temporal's credentials cannot be read again; those of before stay in use");
+                return false;
+            }
+        };
+        secrets.api_key = options.api_key;
+        let changed = files(secrets.tls.as_ref()) != files(options.tls_options.as_ref());
+        secrets.tls = options.tls_options;
+        changed
+    }
+}
+
+async fn look_up(target: &Url) -> Result<Vec<SocketAddr>, ConnectFailure> {
+    let port = target.port_or_known_default().unwrap_or(7233);
+    let host = target.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    match timeout(HANDSHAKE, tokio::net::lookup_host((host, port))).await {
+        Ok(Ok(addresses)) => Ok(addresses.collect()),
+        Ok(Err(error)) => Err(ConnectFailure::NoAnswer(format!("{host}: {error}"))),
+        Err(_) => Err(ConnectFailure::NoAnswer(format!("the name {host} is not resolved in time"))),
+    }
+}
+
+/// The contents of the files for TLS.
+fn files(tls: Option<&TlsOptions>) -> Option<(Option<&[u8]>, Option<(&[u8], &[u8])>)> {
+    let tls = tls?;
+    let client = tls.client_tls_options.as_ref();
+    let client = client.map(|client| (&*client.client_cert, &*client.client_private_key));
+    Some((tls.server_root_ca_cert.as_deref(), client))
+}
+
+/// Looks at the frontends until their connection is dropped.
+async fn watch(frontends: Weak<Frontends>) {
+    loop {
+        sleep(LOOK).await;
+        let Some(frontends) = frontends.upgrade() else { return };
+        frontends.look().await;
+    }
+}
+
+impl Frontend {
+    async fn connect(settings: &Settings, secrets: &Secrets, address: SocketAddr) -> Result<Self, ConnectFailure> {
+        let of = |error: tonic::transport::Error| ConnectFailure::of_transport(&error);
+        let endpoint = endpoint(settings, secrets.tls.as_ref(), address)?;
+        let channel = match timeout(settings.connect_timeout, endpoint.connect()).await {
+            Ok(connected) => connected.map_err(of)?,
+            Err(_) => return Err(ConnectFailure::NoAnswer(format!("{address} takes no connection"))),
+        };
+        let now = Instant::now();
+        Ok(Self {
+            address,
+            channel,
+            connected_at: now,
+            calls: Mutex::new(Calls { waiting: 0, heard_at: now }),
+            abandoned: CancellationToken::new(),
+        })
+    }
+
+    fn is_silent(&self) -> bool {
+        locked(&self.calls).is_silent(Instant::now())
+    }
+
+    /// Its calls have no answer, and none comes while it is asked for a sign of life.
+    async fn is_dead(&self, headers: HeaderMap) -> bool {
+        self.is_silent() && self.ask(headers).await.is_err() && self.is_silent()
+    }
+
+    /// Asks for a sign of life.
+    async fn ask(&self, headers: HeaderMap) -> Result<(), ConnectFailure> {
+        let (service, rpc) = (SYSTEM_INFO.0.to_owned(), SYSTEM_INFO.1.to_owned());
+        let request = GrpcRequest { service, rpc, headers, proto: Bytes::new() };
+        let failure = match timeout(ANSWER, self.send(&request)).await {
+            Err(_) => ConnectFailure::NoAnswer(format!("{} takes a connection and answers no call", self.address)),
+            Ok(Err(CallFailure::Broken { failure, .. })) => failure,
+            // A frontend that starts or stops says so, and does not serve.
+            Ok(Err(CallFailure::Refused(status))) if status.code() == Code::Unavailable => {
+                ConnectFailure::NoAnswer(status.message().to_owned())
+            }
+            Ok(_) => {
+                locked(&self.calls).heard_at = Instant::now();
+                return Ok(());
+            }
+        };
+        Err(failure)
+    }
+
+    /// Carries out a call, unless the frontend is abandoned meanwhile.
+    async fn call(&self, request: &GrpcRequest) -> Result<GrpcSuccessResponse, CallFailure> {
+        let _waiting = Waiting::new(self);
+        tokio::select! {
+            answer = self.send(request) => {
+                if !matches!(answer, Err(CallFailure::Late(_))) {
+                    locked(&self.calls).heard_at = Instant::now();
+                }
+                answer
+            }
+            () = self.abandoned.cancelled() => {
+                let failure = ConnectFailure::NoAnswer(format!("{} stopped to answer", self.address));
+                Err(CallFailure::Broken { failure, unsent: false })
+            }
+        }
+    }
+
+    async fn send(&self, request: &GrpcRequest) -> Result<GrpcSuccessResponse, CallFailure> {
+        let mut channel = self.channel.clone();
+        let ready = std::future::poll_fn(|context| channel.poll_ready(context)).await;
+        ready.map_err(|error| broken(&error))?;
+        let response = channel.call(framed(request)?).await.map_err(|error| broken(&error))?;
+        let (head, body) = response.into_parts();
+        if !head.status.is_success() {
+            return Err(CallFailure::Refused(Status::new(code(head.status.as_u16()), format!("HTTP {}", head.status))));
+        }
+        let refused = |headers: &HeaderMap| Status::from_header_map(headers).filter(|status| status.code() != Code::Ok);
+        if let Some(status) = refused(&head.headers) {
+            return Err(CallFailure::Refused(status));
+        }
+        let body = body.collect().await.map_err(|status| broken(&status))?;
+        if let Some(status) = body.trailers().and_then(refused) {
+            return Err(CallFailure::Refused(status));
+        }
+        match body.to_bytes().split_first_chunk::<5>() {
+            Some((&[0, ..], proto)) => Ok(GrpcSuccessResponse { headers: head.headers, proto: proto.to_vec() }),
+            _ => Err(CallFailure::Refused(Status::internal("the answer is not of gRPC"))),
+        }
+    }
+}
+
+/// Counts a call of a frontend while it lives.
+struct Waiting<'a>(&'a Frontend);
+
+impl<'a> Waiting<'a> {
+    fn new(frontend: &'a Frontend) -> Self {
+        let mut calls = locked(&frontend.calls);
+        if calls.waiting == 0 {
+            calls.heard_at = Instant::now();
+        }
+        calls.waiting += 1;
+        Self(frontend)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.calls).waiting -= 1;
+    }
+}
+
+/// The call as a request of gRPC, whose message has a flag for compression and its length before it.
+fn framed(request: &GrpcRequest) -> Result<Request<Body>, CallFailure> {
+    let mut message = Vec::with_capacity(5 + request.proto.len());
+    message.push(0);
+    message.extend_from_slice(&u32::try_from(request.proto.len()).unwrap_or(u32::MAX).to_be_bytes());
+    message.extend_from_slice(&request.proto);
+    let mut framed = Request::post(format!("/{}/{}", request.service, request.rpc))
+        .body(Body::new(Full::new(Bytes::from(message))))
+        .map_err(|error| CallFailure::Refused(Status::internal(error.to_string())))?;
+    *framed.headers_mut() = request.headers.clone();
+    framed.headers_mut().insert("te", HeaderValue::from_static("trailers"));
+    framed.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
+    Ok(framed)
+}
+
+fn broken(error: &(dyn std::error::Error + 'static)) -> CallFailure {
+    let mut cause = Some(error);
+    let mut unsent = false;
+    while let Some(inner) = cause {
+        if inner.is::<TimeoutExpired>() {
+            return CallFailure::Late(Status::cancelled(inner.to_string()));
+        }
+        unsent |= inner.is::<tonic::ConnectError>();
+        cause = inner.source();
+    }
+    CallFailure::Broken { failure: ConnectFailure::of_transport(error), unsent }
+}
+
+/// The code of gRPC for an answer of a proxy, as <https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html> has it.
+const fn code(http: u16) -> Code {
+    match http {
+        400 => Code::Internal,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::Unimplemented,
+        429 | 502..=504 => Code::Unavailable,
+        _ => Code::Unknown,
+    }
+}
+
+fn endpoint(settings: &Settings, tls: Option<&TlsOptions>, address: SocketAddr) -> Result<Endpoint, ConnectFailure> {
+    let wrong = |error: tonic::transport::Error| ConnectFailure::of_transport(&error);
+    let target = &settings.target;
+    let mut endpoint = Endpoint::from_shared(format!("{}://{address}", target.scheme())).map_err(wrong)?;
+    // A proxy may choose by the name.
+    let mut origin: Option<Uri> = target.as_str().parse().ok();
+    if let Some(tls) = tls {
+        let host = target.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let mut config = ClientTlsConfig::new().domain_name(tls.domain.as_deref().unwrap_or(host));
+        if let Some(client) = &tls.client_tls_options {
+            config = config.identity(Identity::from_pem(&client.client_cert, &client.client_private_key));
+        }
+        endpoint = match (&tls.server_cert_verifier, &tls.server_root_ca_cert) {
+            (Some(verifier), _) => endpoint.tls_config_with_verifier(config, Arc::clone(verifier)),
+            (None, Some(root)) => endpoint.tls_config(config.ca_certificate(Certificate::from_pem(root))),
+            (None, None) => endpoint.tls_config(config.with_native_roots()),
+        }
+        .map_err(|error| ConnectFailure::Tls(ConnectFailure::of_transport(&error).to_string()))?;
+        if let Some(domain) = &tls.domain {
+            origin = format!("https://{domain}").parse().ok();
+        }
+    }
+    if let Some(origin) = settings.origin.clone().or(origin) {
+        endpoint = endpoint.origin(origin);
+    }
+    if let Some((interval, timeout)) = settings.keep_alive {
+        endpoint = endpoint.keep_alive_while_idle(true).http2_keep_alive_interval(interval).keep_alive_timeout(timeout);
+    }
+    Ok(endpoint.connect_timeout(settings.connect_timeout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frontend_with_calls_that_says_nothing_is_silent() {
+        let heard_at = Instant::now();
+        for (waiting, after, silent) in [
+            (0, Duration::from_mins(5), false),
+            (1, SILENCE - Duration::from_millis(1), false),
+            (1, SILENCE, true),
+            (40, Duration::from_mins(1), true),
+        ] {
+            assert_eq!(Calls { waiting, heard_at }.is_silent(heard_at + after), silent, "{waiting} {after:?}");
+        }
+    }
+
+    #[test]
+    fn only_calls_that_change_nothing_are_sent_twice() {
+        for (rpc, twice) in [
+            ("GetSystemInfo", true),
+            ("DescribeTaskQueue", true),
+            ("ListSearchAttributes", true),
+            ("CountWorkflowExecutions", true),
+            ("QueryWorkflow", true),
+            ("StartWorkflowExecution", false),
+            ("SignalWithStartWorkflowExecution", false),
+            ("PollWorkflowTaskQueue", false),
+            ("AddSearchAttributes", false),
+        ] {
+            assert_eq!(only_reads(rpc), twice, "{rpc}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_a_proxy_has_a_code() {
+        for (http, expected) in [
+            (401, Code::Unauthenticated),
+            (403, Code::PermissionDenied),
+            (404, Code::Unimplemented),
+            (503, Code::Unavailable),
+            (418, Code::Unknown),
+        ] {
+            assert_eq!(code(http), expected, "{http}");
+        }
+    }
+}

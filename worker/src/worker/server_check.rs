@@ -1,0 +1,64 @@
+//! Checks of Temporal's server before a worker starts: its namespace and its version.
+
+use anyhow::bail;
+use temporalio_client::{
+    Client, NamespacedClient as _,
+    grpc::WorkflowService,
+    tonic::{Code, IntoRequest as _},
+};
+use temporalio_common::protos::temporal::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
+
+use crate::config::no_namespace;
+
+/// The first version, as major and minor number, that reports the backlog of task queues.
+const OLDEST: (u32, u32) = (1, 28);
+
+/// Warns about a server that is older than Tidings is made for, unless the server does not tell its version.
+///
+/// # Errors
+/// The namespace does not exist. The SDK's error has no remedy.
+pub async fn check(client: &Client) -> anyhow::Result<()> {
+    let namespace = client.namespace();
+    let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..Default::default() }.into_request();
+    let described = WorkflowService::describe_namespace(&mut client.clone(), request).await;
+    if described.is_err_and(|status| status.code() == Code::NotFound) {
+        bail!(no_namespace(&namespace));
+    }
+    let request = GetSystemInfoRequest::default().into_request();
+    let Ok(info) = WorkflowService::get_system_info(&mut client.clone(), request).await else { return Ok(()) };
+    let version = info.into_inner().server_version;
+    if is_old(&version) {
+        tracing::warn!(
+            version,
+            "Temporal's server is older than 1.28: it does not report what waits in task queues, so that `tidings stats` and the \
+             gauges do not see windows that wait for a worker"
+        );
+    }
+    Ok(())
+}
+
+fn is_old(version: &str) -> bool {
+    let mut parts = version.trim_start_matches('v').split('.').map_while(|part| part.parse().ok());
+    matches!((parts.next(), parts.next()), (Some(major), Some(minor)) if (major, minor) < OLDEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (version, old) in [
+            ("1.27.4", true),
+            ("v1.9.0", true),
+            ("1.28.0", false),
+            ("1.28.0-rc.1", false),
+            ("1.32.0", false),
+            ("2.0", false),
+            ("", false),
+            ("main", false),
+        ] {
+            assert_eq!(is_old(version), old, "{version}");
+        }
+    }
+}
