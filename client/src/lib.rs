@@ -34,6 +34,6 @@ pub use config::{Config, ConnectError, unquoted};
 pub use connection::connect;
 pub use error::{Error, Rejection, check_namespace};
 pub use http::{Http, WrongHttp};
-pub use signal::hand_over;
+pub use signal::{hand_over, start_later};
 pub use start::{message_search_attributes, message_task_queue, search_attributes};
 pub use tidings_proto::v1;
