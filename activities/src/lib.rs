@@ -21,6 +21,7 @@ pub mod subscriptions;
 pub mod team_directory;
 mod team_service;
 pub mod unsubscribe;
+mod visibility;
 
 pub use cancellable::Cancellable;
 pub use deps::Deps;
