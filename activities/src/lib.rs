@@ -18,6 +18,7 @@ pub mod operations;
 pub mod relays;
 pub mod retention;
 pub mod subscriptions;
+pub mod sweep;
 pub mod team_directory;
 mod team_service;
 pub mod unsubscribe;

@@ -29,7 +29,10 @@ A key counts as open while its workflow runs, also while it lingers. Keys whose 
 because the workflow id has their tenant and type. A window that is due while no worker runs shows as backlog of the task queue.
 Digests whose events retention has deleted are not counted.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 overdue by more than --overdue-after.";
+Runs in trouble ended without their code, or no worker can execute them; `tidings runs list` has the command for each.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 a digest is overdue, or a run in trouble, for longer than
+--overdue-after.";
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -43,7 +46,7 @@ pub struct Options {
     /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`
     #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span)]
     since: SignedDuration,
-    /// Exit with 3 if a digest is overdue by more than this, as in `15m`
+    /// Exit with 3 if a digest is overdue by more than this, or a run in trouble for longer, as in `15m`
     #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "watch")]
     overdue_after: Option<SignedDuration>,
     /// Answer in JSON
@@ -104,9 +107,9 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a digest is overdue by more than `after`.
+/// Fails if a digest is overdue by more than `after`, or a run in trouble for longer.
 fn check(answer: &Stats, after: Option<SignedDuration>) -> Result<(), Overdue> {
-    let age = view::seconds(answer.oldest_overdue_seconds);
+    let age = view::seconds(answer.oldest_overdue_seconds.max(answer.oldest_troubled_run_seconds));
     match after {
         Some(after) if age > after => Err(Overdue { age: view::written(age), accepted: view::written(after) }),
         _ => Ok(()),
