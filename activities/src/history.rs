@@ -1,12 +1,25 @@
-//! The events and retracts that an earlier run received, read from its history. A run that was terminated, or that could
-//! not reach the store, left them only there.
+//! What an earlier run received, read from its history: events, retracts and an operator's hold. A run that was terminated, or
+//! that could not reach the store, left them only there.
+
+use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt, stream};
+use jiff::Timestamp;
+use serde::{Deserialize, de::DeserializeOwned};
 use temporalio_client::{
-    Client, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions, errors::WorkflowInteractionError,
+    Client, HistoryEventFilterType, NamespacedClient, WorkflowExecutionInfo, WorkflowFetchHistoryOptions,
+    errors::WorkflowInteractionError,
 };
-use temporalio_common::protos::temporal::api::{common::v1::Payloads, history::v1::history_event::Attributes};
-use tidings_model::{Key, names::SIGNAL};
+use temporalio_common::protos::temporal::api::{
+    common::v1::Payloads,
+    history::v1::{WorkflowExecutionTerminatedEventAttributes as Terminated, history_event::Attributes},
+    update::v1::{Request, outcome::Value as Outcome},
+};
+use tidings_model::{
+    Key,
+    command::{Dropped, Held, Hold},
+    names::SIGNAL,
+};
 use tidings_workflows::{Inbound, RunInput, UnreadableState};
 use tracing::debug_span;
 
@@ -16,24 +29,137 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The history cannot be read, or was deleted.
-pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<RunInput, Error>> + Send {
-    let (key, run) = (key.clone(), run.to_owned());
-    let execution = WorkflowExecutionInfo::builder()
-        .namespace(client.namespace())
-        .workflow_id(key.workflow_id())
-        .run_id(&run)
-        .build();
-    let span = debug_span!("temporal", call = "fetch_history", %key, run);
-    let mut history = execution.bind_untyped(client).fetch_history(WorkflowFetchHistoryOptions::default());
-    let history = stream::poll_fn(move |context| span.in_scope(|| history.poll_next_unpin(context)));
-    history.map(move |event| {
-        let unreadable = |why: String| Error::History { run: run.clone(), why };
-        match event {
-            Ok(event) => input_of(event.attributes, &key).map_err(|error| unreadable(error.to_string())),
-            Err(WorkflowInteractionError::NotFound(_)) => Err(Error::HistoryGone { run: run.clone() }),
-            Err(error) => Err(unreadable(error.to_string())),
-        }
+pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<RunInput, Error>> + Send + use<> {
+    let key = key.clone();
+    let events = history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent);
+    let run = run.to_owned();
+    events.map(move |attributes| {
+        input_of(attributes?, &key).map_err(|error| Error::History { run: run.clone(), why: error.to_string() })
     })
+}
+
+/// The hold that the key's `run` had at its end, unless the hold is over at `now`.
+///
+/// # Errors
+/// As for [`run_inputs`].
+pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Result<Option<Hold>, Error> {
+    let mut events = Box::pin(history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent));
+    let mut commands = Commands::default();
+    while let Some(attributes) = events.next().await {
+        if let Some(attributes) = attributes? {
+            commands.read(attributes);
+        }
+    }
+    Ok(commands.hold.filter(|hold| hold.until.is_none_or(|until| until > now)))
+}
+
+/// Who terminated a run, and why. `None`: nobody did.
+///
+/// # Errors
+/// As for [`run_inputs`].
+pub async fn termination(client: Client, workflow_id: &str, run: &str) -> Result<Option<Terminated>, Error> {
+    let mut last = Box::pin(history(client, workflow_id.to_owned(), run, HistoryEventFilterType::CloseEvent));
+    while let Some(attributes) = last.next().await {
+        if let Some(Attributes::WorkflowExecutionTerminatedEventAttributes(terminated)) = attributes? {
+            return Ok(Some(terminated));
+        }
+    }
+    Ok(None)
+}
+
+fn history(
+    client: Client,
+    workflow_id: String,
+    run: &str,
+    filter: HistoryEventFilterType,
+) -> impl Stream<Item = Result<Option<Attributes>, Error>> + Send + use<> {
+    let span = debug_span!("temporal", call = "fetch_history", workflow = workflow_id, run);
+    let execution =
+        WorkflowExecutionInfo::builder().namespace(client.namespace()).workflow_id(workflow_id).run_id(run).build();
+    let run = run.to_owned();
+    let options = WorkflowFetchHistoryOptions::builder().event_filter_type(filter).build();
+    let mut history = execution.bind_untyped(client).fetch_history(options);
+    let history = stream::poll_fn(move |context| span.in_scope(|| history.poll_next_unpin(context)));
+    history.map(move |event| match event {
+        Ok(event) => Ok(event.attributes),
+        Err(WorkflowInteractionError::NotFound(_)) => Err(Error::HistoryGone { run: run.clone() }),
+        Err(error) => Err(Error::History { run: run.clone(), why: error.to_string() }),
+    })
+}
+
+/// The commands of operators in a history, and the hold that they left. A command counts once it has an answer.
+#[derive(Default)]
+struct Commands {
+    asked: BTreeMap<String, Request>,
+    hold: Option<Hold>,
+}
+
+/// The part of a continued run's start argument that is about a hold.
+#[derive(Deserialize)]
+struct CarriedHold {
+    hold: Option<Hold>,
+}
+
+impl Commands {
+    fn read(&mut self, attributes: Attributes) {
+        match attributes {
+            Attributes::WorkflowExecutionStartedEventAttributes(started) => {
+                // The argument of a first run is not ours.
+                let continued = !started.continued_execution_run_id.is_empty();
+                self.hold = first::<CarriedHold>(started.input.filter(|_| continued)).and_then(|carried| carried.hold);
+            }
+            Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(admitted) => self.ask(admitted.request, None),
+            Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(accepted) => {
+                self.ask(accepted.accepted_request, Some(accepted.protocol_instance_id));
+            }
+            Attributes::WorkflowExecutionUpdateCompletedEventAttributes(completed) => {
+                let id = completed.meta.map(|meta| meta.update_id).unwrap_or_default();
+                let answer = match completed.outcome.and_then(|outcome| outcome.value) {
+                    Some(Outcome::Success(answer)) => Some(answer),
+                    _ => None,
+                };
+                if let Some((request, answer)) = self.asked.remove(&id).zip(answer) {
+                    self.carry_out(request, answer);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// After a reset, a command is admitted with its request, and accepted without it.
+    fn ask(&mut self, request: Option<Request>, id: Option<String>) {
+        let Some(request) = request else { return };
+        let of_request = request.meta.as_ref().map(|meta| meta.update_id.clone()).filter(|id| !id.is_empty());
+        if let Some(id) = of_request.or(id) {
+            self.asked.insert(id, request);
+        }
+    }
+
+    fn carry_out(&mut self, request: Request, answer: Payloads) {
+        let Some(input) = request.input else { return };
+        let answer = Some(answer);
+        match input.name.as_str() {
+            // A key without events is neither held nor dropped.
+            "hold" => {
+                if first::<Held>(answer).is_some_and(|held| held != Held::default()) {
+                    self.hold = first(input.args);
+                }
+            }
+            "drop" => {
+                if first::<Dropped>(answer).is_some_and(|dropped| dropped != Dropped::default()) {
+                    self.hold = None;
+                }
+            }
+            "release" => self.hold = None,
+            _ => {}
+        }
+    }
+}
+
+/// The first payload, if it is such JSON.
+fn first<T: DeserializeOwned>(payloads: Option<Payloads>) -> Option<T> {
+    let payload = payloads?.payloads.into_iter().next()?;
+    serde_json::from_slice(&payload.data).ok()
 }
 
 fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<RunInput, UnreadableState> {
@@ -46,5 +172,98 @@ fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<RunInput, Unrea
             Ok(RunInput { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
         }
         _ => Ok(RunInput::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use temporalio_common::protos::temporal::api::{
+        common::v1::Payload,
+        history::v1::{
+            WorkflowExecutionStartedEventAttributes, WorkflowExecutionUpdateAcceptedEventAttributes,
+            WorkflowExecutionUpdateAdmittedEventAttributes, WorkflowExecutionUpdateCompletedEventAttributes,
+        },
+        update::v1::{Input, Meta, Outcome as UpdateOutcome},
+    };
+    use tidings_model::command::Order;
+
+    use super::*;
+
+    fn payloads(value: &Value) -> Option<Payloads> {
+        Some(Payloads { payloads: vec![Payload { data: value.to_string().into_bytes(), ..Payload::default() }] })
+    }
+
+    fn request(id: &str, name: &str, input: &Value) -> Option<Request> {
+        let meta = Some(Meta { update_id: id.to_owned(), ..Meta::default() });
+        let input = Some(Input { name: name.to_owned(), args: payloads(input), ..Input::default() });
+        Some(Request { meta, input, ..Request::default() })
+    }
+
+    fn accepted(id: &str, request: Option<Request>) -> Attributes {
+        Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(WorkflowExecutionUpdateAcceptedEventAttributes {
+            protocol_instance_id: id.to_owned(),
+            accepted_request: request,
+            ..Default::default()
+        })
+    }
+
+    fn completed(id: &str, answer: &Value) -> Attributes {
+        let value = payloads(answer).map(Outcome::Success);
+        Attributes::WorkflowExecutionUpdateCompletedEventAttributes(WorkflowExecutionUpdateCompletedEventAttributes {
+            meta: Some(Meta { update_id: id.to_owned(), ..Meta::default() }),
+            outcome: Some(UpdateOutcome { value }),
+            ..Default::default()
+        })
+    }
+
+    fn started(previous: &str, argument: &Value) -> Attributes {
+        Attributes::WorkflowExecutionStartedEventAttributes(WorkflowExecutionStartedEventAttributes {
+            continued_execution_run_id: previous.to_owned(),
+            input: payloads(argument),
+            ..Default::default()
+        })
+    }
+
+    /// Who holds the key after these events.
+    fn holder(history: impl IntoIterator<Item = Attributes>) -> Option<String> {
+        let mut commands = Commands::default();
+        history.into_iter().for_each(|attributes| commands.read(attributes));
+        commands.hold.map(|Hold { order: Order { by, .. }, .. }| by)
+    }
+
+    #[test]
+    fn the_hold_of_a_run_is_what_its_commands_left() {
+        let hold = |by: &str| json!({"by": by, "why": "wrong prices"});
+        let (some, nothing) = (json!({"events": 2, "delivering": null}), json!({"events": 0, "delivering": null}));
+        let asked = |id: &str, name: &str, input: &Value| accepted(id, request(id, name, input));
+        let held = || [started("", &json!(null)), asked("1", "hold", &hold("ann")), completed("1", &some)];
+        assert_eq!(holder(held()).as_deref(), Some("ann"));
+        for (then, expected) in [
+            (vec![asked("2", "hold", &hold("bo")), completed("2", &some)], Some("bo")),
+            (vec![asked("2", "hold", &hold("bo")), completed("2", &nothing)], Some("ann")),
+            (vec![asked("2", "hold", &hold("bo"))], Some("ann")),
+            (vec![asked("2", "release", &hold("bo")), completed("2", &json!({"held": true}))], None),
+            (vec![asked("2", "drop", &hold("bo")), completed("2", &some)], None),
+            (vec![asked("2", "drop", &hold("bo")), completed("2", &nothing)], Some("ann")),
+            (vec![asked("2", "flush", &hold("bo")), completed("2", &some)], Some("ann")),
+        ] {
+            assert_eq!(holder(held().into_iter().chain(then)).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_hold_is_carried_by_a_continued_run_and_admitted_again_after_a_reset() {
+        let carried = json!({"hold": {"by": "ann", "why": "wrong prices", "until": null}, "windows": 3});
+        assert_eq!(holder([started("r0", &carried)]).as_deref(), Some("ann"));
+        assert_eq!(holder([started("", &carried)]), None, "a producer wrote this one");
+        let admitted = Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(
+            WorkflowExecutionUpdateAdmittedEventAttributes {
+                request: request("1", "hold", &json!({"by": "bo", "why": "x"})),
+                ..Default::default()
+            },
+        );
+        let answer = json!({"events": 1, "delivering": null});
+        assert_eq!(holder([admitted, accepted("1", None), completed("1", &answer)]).as_deref(), Some("bo"));
     }
 }

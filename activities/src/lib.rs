@@ -18,9 +18,11 @@ pub mod operations;
 pub mod relays;
 pub mod retention;
 pub mod subscriptions;
+pub mod sweep;
 pub mod team_directory;
 mod team_service;
 pub mod unsubscribe;
+mod visibility;
 
 pub use cancellable::Cancellable;
 pub use deps::Deps;

@@ -14,13 +14,14 @@ use prometheus_client::{
 };
 use tidings_model::{
     attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome, subscription::DeliveryResult,
+    troubled_run::Trouble,
 };
 
 pub mod fleet;
 pub mod labels;
 
 use fleet::Fleet;
-use labels::{Answered, Asked, Attempt, Delivery, Ended, OfType, digest_type};
+use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -41,6 +42,7 @@ struct Metrics {
     digests_failed: Counter,
     messages_failed: Counter,
     start_options: Counter,
+    runs_recovered: Family<OfTrouble, Counter>,
     claim_lateness: Lateness,
     acceptance_lateness: Lateness,
     fleet: Fleet,
@@ -56,6 +58,7 @@ impl Metrics {
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
         let start_options = Counter::default();
+        let runs_recovered = Family::default();
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
         registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
         registry.register("digests", "Digests that ended", digests.clone());
@@ -72,6 +75,8 @@ impl Metrics {
         registry.register("messages_failed", help, messages_failed.clone());
         let help = "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
         registry.register("start_options", help, start_options.clone());
+        let help = "Runs that ended without their code and were recovered: alert=run_recovered";
+        registry.register("runs_recovered", help, runs_recovered.clone());
         let help = "Time from a window's due time to its claim";
         registry.register_with_unit("claim_lateness", help, Unit::Seconds, claim_lateness.clone());
         let help = "Time from a digest's due time to the relay's acceptance";
@@ -88,6 +93,7 @@ impl Metrics {
             digests_failed,
             messages_failed,
             start_options,
+            runs_recovered,
             claim_lateness,
             acceptance_lateness,
             fleet,
@@ -190,6 +196,11 @@ pub fn start_options() {
 /// A digest could not be delivered.
 pub(crate) fn digest_failed() {
     METRICS.digests_failed.inc();
+}
+
+/// A run that ended without its code was recovered.
+pub(crate) fn run_recovered(trouble: Trouble) {
+    METRICS.runs_recovered.get_or_create(&OfTrouble { trouble: trouble.name() }).inc();
 }
 
 /// A single message could not be delivered.

@@ -35,6 +35,6 @@ pub use config::{Config, ConnectError};
 pub use connection::{ConnectFailure, Connecting, Credentials, connect, connect_among, load};
 pub use error::{Error, Rejection, check_namespace};
 pub use http::{Http, WrongHttp};
-pub use signal::{hand_over, hand_over_payloads};
+pub use signal::{hand_over, hand_over_payloads, start_later};
 pub use start::{message_search_attributes, message_task_queue, search_attributes};
 pub use tidings_proto::v1;

@@ -2,10 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use temporalio_client::{UntypedSignal, WorkflowStartOptions, errors::WorkflowStartError};
-use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
+use temporalio_client::{
+    NamespacedClient as _, UntypedSignal, WorkflowStartOptions, errors::WorkflowStartError, tonic::IntoRequest as _,
+};
+use temporalio_common::{
+    UntypedWorkflow,
+    data_converters::RawValue,
+    protos::temporal::api::{
+        common::v1::{Payload, Payloads, WorkflowType},
+        enums::v1::{WorkflowIdConflictPolicy as ConflictPolicy, WorkflowIdReusePolicy as ReusePolicy},
+        taskqueue::v1::TaskQueue,
+        workflowservice::v1::SignalWithStartWorkflowExecutionRequest,
+    },
+};
 use tidings_model::{Key, decode::BatchPayload, inbox::Kind, names};
 use tracing::instrument;
+use uuid::Uuid;
 
 use crate::{
     Error, Rejection,
@@ -70,12 +82,52 @@ pub async fn hand_over_payloads(
     send(temporal, task_queue, key, RawValue::new(payloads), time_left).await
 }
 
+/// As [`hand_over`]. If the batch starts a run, the first workflow task of the run waits for `delay`, or until the next signal or
+/// update. So a command that follows at once is there before the run does anything. Calls with one `request` count once.
+///
+/// temporalio-client 1.1.1 has no such option of a start, so this is the call itself.
+///
+/// # Errors
+/// As for [`Client::emit`](crate::Client::emit).
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "signal_with_start", %key), err(level = "debug"))]
+pub async fn start_later<'a>(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    items: impl IntoIterator<Item = (Kind, &'a str)>,
+    delay: Duration,
+    request: Uuid,
+) -> Result<(), Error> {
+    let request = SignalWithStartWorkflowExecutionRequest {
+        namespace: temporal.namespace(),
+        workflow_id: key.workflow_id(),
+        workflow_type: Some(WorkflowType { name: names::WORKFLOW_TYPE.to_owned() }),
+        task_queue: Some(TaskQueue { name: task_queue.to_owned(), ..TaskQueue::default() }),
+        identity: temporal.identity(),
+        request_id: request.to_string(),
+        workflow_id_reuse_policy: ReusePolicy::AllowDuplicate.into(),
+        workflow_id_conflict_policy: ConflictPolicy::UseExisting.into(),
+        signal_name: names::SIGNAL.to_owned(),
+        signal_input: Some(Payloads { payloads: vec![payload(items)] }),
+        search_attributes: Some(search_attributes(key).into_proto()),
+        workflow_start_delay: delay.try_into().ok(),
+        ..SignalWithStartWorkflowExecutionRequest::default()
+    };
+    let mut service = temporal.connection().workflow_service();
+    let started = service.signal_with_start_workflow_execution(request.into_request()).await;
+    started.map(drop).map_err(|status| Error::from(&status))
+}
+
 /// The items as the one argument of a signal.
 pub(crate) fn batch<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> RawValue {
+    RawValue::new(vec![payload(items)])
+}
+
+fn payload<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> Payload {
     let (events, retracts): (Vec<_>, Vec<_>) = items.into_iter().partition(|(kind, _)| *kind == Kind::Event);
     let json = |items: Vec<(Kind, &'a str)>| items.into_iter().map(|(_, json)| json);
     let BatchPayload { metadata, data } = BatchPayload::new(json(events), json(retracts));
-    RawValue::new(vec![Payload { metadata: metadata.into(), data, ..Payload::default() }])
+    Payload { metadata: metadata.into(), data, ..Payload::default() }
 }
 
 impl From<WorkflowStartError> for Error {

@@ -37,6 +37,7 @@ pub mod statistics;
 pub mod step;
 pub mod subscription;
 mod tracked_link;
+pub mod troubled_run;
 pub mod webhook_secret;
 pub mod when;
 pub mod wire;

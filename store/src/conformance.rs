@@ -43,6 +43,7 @@ mod samples;
 mod size;
 mod statistics;
 mod tokens;
+mod troubled_runs;
 mod webhook_letters;
 mod webhook_requests;
 mod zombies;
@@ -320,6 +321,18 @@ conformance! {
         notices_go_with_the_person_whom_they_are_about,
         a_fact_that_is_committed_after_a_later_one_is_not_passed_over,
         without_a_subscription_nothing_is_written,
+    }
+    troubled_runs {
+        one_worker_looks_at_a_time_and_the_next_look_comes_later,
+        of_many_workers_at_once_one_has_the_sweep,
+        an_ended_run_is_handled_once_however_often_it_is_found,
+        of_many_workers_at_once_one_recovers_a_run,
+        a_run_of_an_operator_stays_in_the_list_until_it_is_resolved,
+        an_open_run_leaves_the_list_with_its_trouble_and_comes_back,
+        an_open_run_that_is_ended_is_due,
+        recoveries_of_a_workflow_id_are_counted,
+        an_erased_person_has_no_run_in_the_list_and_none_is_recovered,
+        resolved_runs_are_forgotten_by_age_and_listed_ones_are_not,
     }
     jobs {
         a_job_is_posted_once_under_its_id_and_audited,

@@ -24,6 +24,7 @@
 //! | [`Notices`] | notices to services that subscribed |
 //! | [`Inbox`] | accepted events that wait for the workflow of their key |
 //! | [`Jobs`] | operators' orders to many keys |
+//! | [`TroubledRuns`] | runs in Temporal that no code of ours brings to an end |
 //! | [`Health`] | the state of the database |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
@@ -69,6 +70,7 @@ mod statistics;
 mod storage;
 mod suppressions;
 mod tokens;
+mod troubled_runs;
 
 pub use self::{
     attempts::Attempts,
@@ -95,6 +97,7 @@ pub use self::{
     storage::Storage,
     suppressions::Suppressions,
     tokens::{StoredToken, Tokens},
+    troubled_runs::{ListedRun, TroubledRuns},
 };
 
 /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
@@ -102,7 +105,7 @@ pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
         Inbox as _, Jobs as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _, People as _,
-        Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
+        Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _, TroubledRuns as _,
     };
 }
 
@@ -128,6 +131,7 @@ pub trait Store:
     + Notices
     + Inbox
     + Jobs
+    + TroubledRuns
     + Health
 {
 }
@@ -153,6 +157,7 @@ impl<S> Store for S where
         + Notices
         + Inbox
         + Jobs
+        + TroubledRuns
         + Health
 {
 }

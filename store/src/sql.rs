@@ -60,6 +60,7 @@ pub(crate) mod statistics;
 mod suppressions;
 mod team_query;
 mod tokens;
+pub(crate) mod troubled_runs;
 mod webhook_requests;
 
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};

@@ -15,5 +15,6 @@ mod recycling;
 mod relay_outage;
 mod returned;
 mod seeded_bugs;
+mod sweep;
 mod terminated_run;
 mod worker_outage;

@@ -8,8 +8,8 @@ use tidings_model::Key;
 use crate::{
     commands::{
         audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, inbox, keys, messages,
-        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, send, stats, status,
-        subscriptions, suppressions, template, tokens, webhooks, worker,
+        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats,
+        status, subscriptions, suppressions, template, tokens, webhooks, worker,
     },
     config::Config,
     dev,
@@ -138,8 +138,11 @@ enum Command {
     /// Lists, shows, retries and cancels e-mails
     #[command(subcommand)]
     Messages(messages::Command),
-    /// Recovers the events of a terminated run
+    /// Recovers the events of runs that were terminated, timed out or failed
     Recover(recover::Options),
+    /// Lists runs in Temporal that wait for an operator, each with the command to run
+    #[command(subcommand, after_help = runs::EXAMPLES)]
+    Runs(runs::Command),
     /// Imports, lists, shows, exports and erases recipients
     #[command(subcommand)]
     Recipients(recipients::Command),
@@ -223,6 +226,7 @@ impl Arguments {
             Command::Send(options) => send::run(*options, &load()?.ready_to_send()?).await,
             Command::Messages(command) => messages::run(command, &load()?).await,
             Command::Recover(options) => recover::run(options, &load()?).await,
+            Command::Runs(command) => runs::run(command, &load()?).await,
             Command::Recipients(command) => recipients::run(command, &load()?).await,
             Command::Preferences(command) => preferences::run(command, &load()?).await,
             Command::Consent(command) => consent::run(command, &load()?).await,

@@ -11,7 +11,7 @@ use crate::{Config, config::Unreachable, error::Usage};
 const TOKEN: &str = "TIDINGS_TOKEN";
 
 /// The longest time for one event. One key may be slow while others, or other processes, are busy.
-const DEADLINE: Duration = Duration::from_mins(2);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Connects the client that emits events.
 ///

@@ -23,6 +23,7 @@ pub(crate) mod relays;
 pub(crate) mod report;
 pub(crate) mod retention;
 pub(crate) mod retract;
+pub(crate) mod runs;
 pub(crate) mod send;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -9,9 +9,11 @@ use crate::config;
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Digests are later than the caller of a check accepts.
+/// Digests are later, or runs in trouble for longer, than the caller of a check accepts.
 #[derive(Debug, thiserror::Error)]
-#[error("the oldest overdue digest is {age} late, more than the {accepted} of --overdue-after")]
+#[error(
+    "the oldest overdue digest, or run in trouble, has waited for {age}, more than the {accepted} of --overdue-after"
+)]
 pub struct Overdue {
     pub age: String,
     pub accepted: String,

@@ -5,12 +5,14 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use futures::future::{try_join, try_join_all};
 use jiff::Timestamp;
 use temporalio_client::Client;
-use tidings_activities::{Deps, RetentionActivities, SubscriptionActivities, relays::Relays, subscriptions::Watch};
+use tidings_activities::{
+    Deps, RetentionActivities, SubscriptionActivities, relays::Relays, subscriptions::Watch, sweep::Sweep,
+};
 use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, config::Temporal, storage};
+use crate::{Config, client, config::Temporal, storage};
 
 mod failures;
 mod metrics;
@@ -65,6 +67,16 @@ pub async fn run(
     let subscribed = !config.subscriptions.is_empty();
     let watch = || Watch::new(store.clone(), client.clone(), config.task_queue.clone());
     let _watching = subscribed.then(|| Background::new(&tokio::spawn(watch().run())));
+    let events = tidings_client::Client::new(
+        client.clone(),
+        tidings_client::Config {
+            task_queue: config.task_queue.clone(),
+            deadline: client::DEADLINE,
+            ..Default::default()
+        },
+    );
+    let sweep = Sweep::new(store.clone(), client.clone(), events, config.task_queue.clone());
+    let _sweeping = Background::new(&tokio::spawn(sweep.run()));
     let subscriptions = config.subscriptions.iter().map(|one| (one.name.clone(), one.clone())).collect();
     let subscriptions = SubscriptionActivities { store: store.clone(), subscriptions };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);

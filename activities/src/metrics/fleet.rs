@@ -18,10 +18,12 @@ use tidings_model::{
     settings::Settings,
     statistics::{ReportedByKind, Suppressed, Undelivered},
     subscription::SubscriptionState,
+    troubled_run::Trouble,
 };
 
 use super::labels::{
-    OTHER, OfReason, OfSubscription, OfTenant, Queue, Relay, Reported, Source, digest_types, reported, tenant, tenants,
+    OTHER, OfReason, OfSubscription, OfTenant, OfTrouble, Queue, Relay, Reported, Source, digest_types, reported,
+    tenant, tenants,
 };
 use crate::{metrics::labels, operations::stats};
 
@@ -34,6 +36,7 @@ pub struct Fleet {
     overdue: Family<OfTenant, Gauge>,
     oldest_overdue: Family<OfTenant, Seconds>,
     open: Gauge,
+    troubled_runs: Family<OfTrouble, Gauge>,
     suppressions: Family<OfReason, Gauge>,
     delivery_events: Family<Reported, Counter>,
     waiting_notices: Family<OfSubscription, Gauge>,
@@ -92,6 +95,8 @@ impl Fleet {
         let help = "Time since the oldest overdue digest was due";
         registry.register_with_unit("oldest_overdue", help, Unit::Seconds, fleet.oldest_overdue.clone());
         registry.register("open_digests", "Keys whose workflow runs", fleet.open.clone());
+        let help = "Runs in Temporal that wait for an operator: tidings runs list";
+        registry.register("troubled_runs", help, fleet.troubled_runs.clone());
         registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
         let help = "Delivery events that reached the store since this worker started";
         registry.register("delivery_events", help, fleet.delivery_events.clone());
@@ -114,6 +119,7 @@ impl Fleet {
     pub(super) fn prepare(&self, settings: &Settings) {
         self.waiting(settings, &BTreeMap::new());
         self.suppressions(&[]);
+        self.troubled_runs(&[]);
         self.notices(&BTreeSet::new(), &[], Timestamp::UNIX_EPOCH);
         for relay in settings.relays.keys().map(String::as_str).chain([OTHER]) {
             for kind in Kind::ALL {
@@ -158,6 +164,15 @@ impl Fleet {
             let found = suppressed.iter().find(|of| of.reason == reason);
             let of = OfReason { reason: reason.name() };
             self.suppressions.get_or_create(&of).set(count(found.map_or(0, |of| of.addresses)));
+        }
+    }
+
+    /// Sets the runs in the list of runs in trouble.
+    pub fn troubled_runs(&self, counted: &[(Trouble, u64, Timestamp)]) {
+        for trouble in Trouble::ALL {
+            let found = counted.iter().find(|(of, ..)| *of == trouble);
+            let of = OfTrouble { trouble: trouble.name() };
+            self.troubled_runs.get_or_create(&of).set(count(found.map_or(0, |(_, runs, _)| *runs)));
         }
     }
 

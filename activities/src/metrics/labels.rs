@@ -37,6 +37,8 @@ labels! {
     OfReason { reason: &'static str }
     /// Notices by subscription.
     OfSubscription { subscription: String }
+    /// Runs by their trouble.
+    OfTrouble { trouble: &'static str }
     /// Tasks that wait, by task queue and kind.
     Queue { task_queue: String, kind: &'static str }
     /// A relay.

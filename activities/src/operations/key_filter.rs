@@ -8,6 +8,8 @@ use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
 use tidings_model::{Key, names};
 use tracing::instrument;
 
+use crate::visibility;
+
 /// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFilter {
@@ -27,7 +29,7 @@ pub struct Invalid {
 }
 
 impl KeyFilter {
-    /// The running keys that it selects, as far as visibility knows them: that is a moment behind.
+    /// The open keys that it selects, also those that somebody paused in Temporal, as far as visibility knows them: that is a moment behind.
     ///
     /// # Errors
     /// Temporal does not answer, or knows no such query.
@@ -39,7 +41,7 @@ impl KeyFilter {
     /// The keys of [`KeyFilter::keys`], page by page. A key may come twice.
     pub fn found(&self, temporal: &Client) -> impl Stream<Item = Result<Key, ClientError>> + Send + use<> {
         let filter = self.clone();
-        let found = temporal.list_workflows(self.query(), WorkflowListOptions::default());
+        let found = visibility::list_open(temporal, &self.query(), WorkflowListOptions::default());
         let keys = found.try_filter_map(|found| ready(Ok(Key::from_workflow_id(found.id()).ok())));
         keys.try_filter(move |key| ready(filter.selects(key)))
     }
@@ -68,7 +70,7 @@ impl KeyFilter {
         } else {
             format!("WorkflowId STARTS_WITH '{}/'", id.trim_end_matches('/'))
         };
-        format!("WorkflowType = '{}' AND ExecutionStatus = 'Running' AND {id}", names::WORKFLOW_TYPE)
+        format!("WorkflowType = '{}' AND {id}", names::WORKFLOW_TYPE)
     }
 
     /// Reports that the key has all that is given.
@@ -179,7 +181,7 @@ mod tests {
 
     fn query(words: &str) -> String {
         let query = words.parse::<KeyFilter>().unwrap().query();
-        query.strip_prefix("WorkflowType = 'digest' AND ExecutionStatus = 'Running' AND ").unwrap().to_owned()
+        query.strip_prefix("WorkflowType = 'digest' AND ").unwrap().to_owned()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use futures::{TryStreamExt as _, future::try_join_all, try_join};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use temporalio_client::{
-    Client, NamespacedClient as _, WorkflowCountOptions, WorkflowListOptions,
+    Client, NamespacedClient as _, WorkflowListOptions,
     errors::ClientError,
     grpc::WorkflowService,
     tonic::{IntoRequest as _, Status},
@@ -27,12 +27,17 @@ use tidings_model::{
     names,
     statistics::{LedgerStatistics, Scope},
     subscription::{COUNTED, SubscriptionState},
+    troubled_run::{Owner, Trouble, TroubledRun, remedy},
 };
-use tidings_store::Store;
+use tidings_store::{ListedRun, Store};
 use tracing::{Instrument as _, debug_span};
+
+use crate::visibility;
 
 /// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.
 const LISTED: usize = 50_000;
+/// The most runs in trouble that an answer names.
+const TROUBLED: u32 = 100;
 
 /// A question about the fleet.
 pub struct Question<'a> {
@@ -94,6 +99,42 @@ pub struct Stats {
     /// Notices to each subscription, about all its tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub notices: Vec<Notices>,
+    /// Runs in Temporal that ended without their code, or that no worker can execute, and that wait for an operator.
+    pub troubled_run_count: u64,
+    /// The age of the oldest of them, since its end or its start; 0 without one.
+    pub oldest_troubled_run_seconds: u64,
+    /// The same by the trouble.
+    pub troubled: Vec<Troubled>,
+    /// The latest 100 of them, each with the command to run.
+    pub troubled_runs: Vec<TroubledRun>,
+}
+
+/// Runs with one trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TroubledRuns))]
+pub struct Troubled {
+    pub trouble: Trouble,
+    pub runs: u64,
+}
+
+/// The runs in the list, each with its remedy.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn troubled_runs(
+    store: &dyn Store,
+    task_queue: &str,
+    tenant: Option<&str>,
+    limit: u32,
+) -> tidings_store::Result<Vec<TroubledRun>> {
+    let listed = store.troubled_runs(tenant, limit).await?.into_iter();
+    let with_remedy = listed.map(|ListedRun { run, by, why }| {
+        let remedy = remedy(&Owner::of(&run.id.workflow_id, task_queue), &run.id, run.trouble);
+        let (workflow_id, run_id) = (run.id.workflow_id, run.id.run_id);
+        TroubledRun { workflow_id, run_id, trouble: run.trouble, since: run.since, by, why, remedy }
+    });
+    Ok(with_remedy.collect())
 }
 
 /// Notices to one subscription. Each count stops at 100,000.
@@ -190,7 +231,9 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let inbox = async { Ok(store.depth().await?) };
     let subscriptions = async { Ok(store.subscriptions(COUNTED).await?) };
     let queues = task_queues(temporal, task_queue);
-    let (open_digest_count, open, ledger, breakers, task_queues, inbox, subscriptions) = try_join!(
+    let troubled = async { Ok(store.count_troubled_runs(scope.tenant.as_deref()).await?) };
+    let runs = async { Ok(troubled_runs(*store, task_queue, scope.tenant.as_deref(), TROUBLED).await?) };
+    let (open_digest_count, open, ledger, breakers, task_queues, inbox, subscriptions, troubled, troubled_runs) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
         counted,
@@ -198,6 +241,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         queues,
         inbox,
         subscriptions,
+        troubled,
+        runs,
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
@@ -205,6 +250,7 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         let (relay, tenant) = (relay.to_owned(), tenant.map(str::to_owned));
         Some(OpenBreaker { relay, tenant, cause: open.cause.name(), why: open.why, open_since: open.since })
     });
+    let oldest_troubled = troubled.iter().map(|(_, _, oldest_at)| *oldest_at).min();
     let reported = ledger.reported.iter().filter_map(|of| Some((of.relay.clone(), providers.get(&of.relay)?.name())));
     Ok(Stats {
         at: scope.now,
@@ -222,7 +268,15 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         breakers: breakers.collect(),
         inbox,
         notices: subscriptions.into_iter().map(Into::into).collect(),
+        troubled_run_count: troubled.iter().map(|(_, runs, _)| runs).sum(),
+        oldest_troubled_run_seconds: oldest_troubled.map_or(0, |at| age_in_seconds(at, scope.now)),
+        troubled: troubled.into_iter().map(|(trouble, runs, _)| Troubled { trouble, runs }).collect(),
+        troubled_runs,
     })
+}
+
+fn age_in_seconds(at: Timestamp, now: Timestamp) -> u64 {
+    now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs()
 }
 
 /// The age in seconds of the oldest thing that should have happened to a digest.
@@ -233,29 +287,28 @@ fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, no
     oldest.as_secs().unsigned_abs()
 }
 
-/// The query for the running keys of a tenant, or of all. The workflow id has the tenant also if the producer set no search
+/// The condition for the keys of a tenant, or of all, without the status. The workflow id has the tenant also if the producer set no search
 /// attributes.
-fn running(tenant: Option<&str>) -> String {
+fn keys_of(tenant: Option<&str>) -> String {
     let workflow = names::WORKFLOW_TYPE;
     let ids = tenant.map_or_else(|| format!("{workflow}/"), Key::workflow_ids_of);
-    format!("WorkflowType = '{workflow}' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{ids}'")
+    format!("WorkflowType = '{workflow}' AND WorkflowId STARTS_WITH '{ids}'")
 }
 
-/// Counts the running keys.
+/// Counts the open keys, those that somebody paused in Temporal included.
 ///
 /// # Errors
 /// Temporal does not answer.
 pub async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
     let span = debug_span!("temporal", call = "count_workflows", tenant);
-    let count = temporal.count_workflows(running(tenant), WorkflowCountOptions::default()).instrument(span).await?;
-    Ok(count.count() as u64)
+    Ok(visibility::count_open(temporal, &keys_of(tenant)).instrument(span).await?)
 }
 
-/// Counts the running keys by tenant and type.
+/// Counts the open keys by tenant and type.
 async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(String, String), u64>, StatsError> {
     let options = WorkflowListOptions::builder().limit(LISTED).build();
     let span = debug_span!("temporal", call = "list_workflows", tenant);
-    let found = temporal.list_workflows(running(tenant), options);
+    let found = visibility::list_open(temporal, &keys_of(tenant), options);
     let counts = found.try_fold(BTreeMap::new(), async |mut counts, run| {
         if let Ok(Key { tenant, digest_type, .. }) = Key::from_workflow_id(run.id()) {
             *counts.entry((tenant, digest_type)).or_default() += 1;
@@ -361,8 +414,8 @@ mod tests {
 
     #[test]
     fn the_open_windows_of_a_tenant_are_found_by_workflow_id() {
-        let query = running(Some("it's"));
+        let query = keys_of(Some("it's"));
         assert!(query.ends_with("AND WorkflowId STARTS_WITH 'digest/it%27s/'"), "{query}");
-        assert!(running(None).ends_with("AND WorkflowId STARTS_WITH 'digest/'"));
+        assert!(keys_of(None).ends_with("AND WorkflowId STARTS_WITH 'digest/'"));
     }
 }

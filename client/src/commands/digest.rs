@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_client::{
-    QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowHandle, WorkflowQueryOptions,
+    QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryOptions,
     errors::WorkflowQueryError,
 };
 use temporalio_common::UntypedWorkflow;
@@ -16,7 +16,7 @@ use tracing::{Instrument as _, debug_span, instrument};
 
 use super::{
     error::{CommandError, Failure},
-    update::{Caller, Named, Target, until_taken},
+    update::{Caller, Named, Paused, Target, unless_paused, until_taken},
 };
 use crate::{error::check_namespace, start::search_attributes};
 
@@ -103,8 +103,9 @@ impl<'a> DigestCommands<'a> {
             search_attributes: search_attributes(self.key),
         };
         let span = debug_span!("temporal", call = REOPEN.name, key = %self.key);
-        let answer = target.update(self.caller, REOPEN, reopen, self.update_id).instrument(span).await;
-        let answer = answer.ok_or_else(|| self.unanswered())?;
+        let updated = target.update(self.caller, REOPEN, reopen, self.update_id);
+        let answer = unless_paused(self.workflow(), updated).instrument(span).await;
+        let answer = answer.map_err(|Paused| self.paused())?.ok_or_else(|| self.unanswered())?;
         answer.map_err(|failure| failure.of(&self.key.to_string()))
     }
 
@@ -134,8 +135,12 @@ impl<'a> DigestCommands<'a> {
         let answer = timeout(self.caller.patience, workflow.query(query, (), open_only)).await;
         match answer.map_err(|_| self.unanswered())? {
             Ok(answer) => Ok(Some(answer)),
+            Err(WorkflowQueryError::Rejected { status: Some(WorkflowExecutionStatus::Paused) }) => Err(self.paused()),
             Err(WorkflowQueryError::Rejected { .. }) => Ok(None),
-            Err(error) => self.unless_missing(error.into()).map(|()| None),
+            Err(error) => match error.into() {
+                Failure::NotFound(status) => Ok(check_namespace(&status).map(|()| None)?),
+                failure => Err(failure.of_query(&self.key.to_string())),
+            },
         }
     }
 
@@ -150,22 +155,22 @@ impl<'a> DigestCommands<'a> {
             let options = WorkflowExecuteUpdateOptions::builder().maybe_update_id(self.update_id.map(str::to_owned));
             workflow.execute_update(update, input.clone(), options.build())
         };
-        match until_taken(self.caller.patience, send).await.ok_or_else(|| self.unanswered())? {
+        let taken = until_taken(self.caller.patience, send);
+        let answer = unless_paused(self.workflow(), taken).await.map_err(|Paused| self.paused())?;
+        match answer.ok_or_else(|| self.unanswered())? {
             Ok(answer) => Ok(answer),
-            Err(failure) => self.unless_missing(failure).map(|()| O::default()),
-        }
-    }
-
-    /// Accepts that the workflow does not run.
-    fn unless_missing(self, failure: Failure) -> Result<(), CommandError> {
-        match failure {
-            Failure::NotFound(status) => Ok(check_namespace(&status)?),
-            failure => Err(failure.of(&self.key.to_string())),
+            // The workflow does not run.
+            Err(Failure::NotFound(status)) => Ok(check_namespace(&status).map(|()| O::default())?),
+            Err(failure) => Err(failure.of(&self.key.to_string())),
         }
     }
 
     fn workflow(self) -> WorkflowHandle<temporalio_client::Client, UntypedWorkflow> {
         self.caller.temporal.get_workflow_handle(self.key.workflow_id())
+    }
+
+    fn paused(self) -> CommandError {
+        CommandError::Paused { workflow: self.key.to_string(), workflow_id: self.key.workflow_id() }
     }
 
     fn unanswered(self) -> CommandError {

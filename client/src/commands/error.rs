@@ -2,7 +2,7 @@
 
 use temporalio_client::{
     errors::{WorkflowQueryError, WorkflowUpdateError, WorkflowUpdateWithStartError},
-    tonic,
+    tonic::{self, Code},
 };
 
 use crate::{Error, Rejection};
@@ -17,6 +17,34 @@ pub enum CommandError {
         workflow: String,
         /// The task queue of the workflow.
         task_queue: String,
+    },
+    /// Somebody paused the workflow in Temporal. Temporal keeps the command until the workflow goes on.
+    #[error(
+        "{workflow} is paused in Temporal, and goes on after `temporal workflow unpause --workflow-id '{workflow_id}'`"
+    )]
+    Paused {
+        /// The key or the message.
+        workflow: String,
+        /// Its workflow id.
+        workflow_id: String,
+    },
+    /// The workflow has not begun.
+    #[error(
+        "{workflow} has not begun: its producer set a start delay or a cron schedule; the next event begins it, and so does `tidings \
+         flush`"
+    )]
+    NotStarted {
+        /// The key or the message.
+        workflow: String,
+    },
+    /// No worker can execute the workflow.
+    #[error(
+        "the workflow tasks of {workflow} fail, and it does nothing until a worker can execute them: the worker's log and the \
+         Temporal UI have the reason, and `tidings runs list` a run of another workflow type"
+    )]
+    TasksFail {
+        /// The key or the message.
+        workflow: String,
     },
     /// The workflow refused the command.
     #[error("{workflow} refuses: {why}")]
@@ -75,12 +103,46 @@ impl From<WorkflowQueryError> for Failure {
 }
 
 impl Failure {
+    /// Returns the error for a query to `workflow`, whose run may be unable to answer.
+    pub(super) fn of_query(self, workflow: &str) -> CommandError {
+        let said = match &self {
+            Self::Status(status) if status.code() == Code::FailedPrecondition => status.message(),
+            _ => "",
+        };
+        if said.contains("not scheduled yet") {
+            CommandError::NotStarted { workflow: workflow.to_owned() }
+        } else if said.contains("Workflow Task in failed state") {
+            CommandError::TasksFail { workflow: workflow.to_owned() }
+        } else {
+            self.of(workflow)
+        }
+    }
+
     /// Returns the error for a command to `workflow`.
     pub(super) fn of(self, workflow: &str) -> CommandError {
         match self {
             Self::Refused(why) => CommandError::Refused { workflow: workflow.to_owned(), why },
             Self::NotFound(status) | Self::Status(status) => CommandError::Temporal(Error::from(&status)),
             Self::Other(why) => CommandError::Temporal(Error::Rejected(Rejection::Other(why))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_cannot_answer_a_query_says_why() {
+        let failed = Code::FailedPrecondition;
+        for (code, message, says) in [
+            (failed, "Workflow task is not scheduled yet.", "has not begun"),
+            (failed, "Unable to query workflow due to Workflow Task in failed state.", "tasks of acme/a/ann fail"),
+            (failed, "query buffer is full", "query buffer is full"),
+            (Code::Unavailable, "Workflow task is not scheduled yet.", "Unavailable"),
+        ] {
+            let error = Failure::Status(tonic::Status::new(code, message)).of_query("acme/a/ann");
+            assert!(error.to_string().contains(says), "{message}: {error}");
         }
     }
 }

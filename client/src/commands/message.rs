@@ -15,7 +15,7 @@ use tracing::instrument;
 
 use super::{
     error::CommandError,
-    update::{Caller, Named, Target},
+    update::{Caller, Named, Paused, Target, unless_paused},
 };
 use crate::start::{message_search_attributes, message_task_queue};
 
@@ -65,9 +65,12 @@ impl MessageCommands {
             search_attributes: message_search_attributes(&self.key),
         };
         let name = format!("message {}", self.key);
-        match target.update(&self.caller, update, input, None).await {
-            Some(answer) => answer.map_err(|failure| failure.of(&name)),
-            None => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
+        let workflow_id = self.key.workflow_id();
+        let workflow = self.caller.temporal.get_workflow_handle(workflow_id.clone());
+        match unless_paused(workflow, target.update(&self.caller, update, input, None)).await {
+            Ok(Some(answer)) => answer.map_err(|failure| failure.of(&name)),
+            Ok(None) => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
+            Err(Paused) => Err(CommandError::Paused { workflow: name, workflow_id }),
         }
     }
 }

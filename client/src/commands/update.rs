@@ -1,8 +1,11 @@
 //! Workflow updates, and their retry while a run completes.
 
-use std::{marker::PhantomData, time::Duration};
+use std::{future::pending, marker::PhantomData, time::Duration};
 
-use temporalio_client::{Client, WorkflowUpdateWithStartOptions, tonic::Code};
+use temporalio_client::{
+    Client, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowUpdateWithStartOptions,
+    tonic::Code,
+};
 use temporalio_common::{
     QueryDefinition, UntypedWorkflow, UpdateDefinition,
     data_converters::{RawValue, TemporalDeserializable, TemporalSerializable},
@@ -15,6 +18,9 @@ use crate::start::{CONFLICT, REUSE, rpc_options};
 
 /// The pause before a command is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// An answer after this time takes long. Most take some milliseconds.
+const LONG: Duration = Duration::from_secs(2);
 
 /// The connection of the commands.
 #[derive(Clone)]
@@ -93,6 +99,27 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
         }
     };
     timeout(patience, answer).await.ok()
+}
+
+/// Somebody paused the workflow in Temporal.
+pub(super) struct Paused;
+
+/// Waits for an answer. An answer that takes long may wait for a workflow that somebody paused in Temporal: asks once.
+pub(super) async fn unless_paused<T>(
+    workflow: UntypedWorkflowHandle<Client>,
+    answer: impl Future<Output = T>,
+) -> Result<T, Paused> {
+    let until_paused = async {
+        sleep(LONG).await;
+        let described = workflow.describe(WorkflowDescribeOptions::default()).await;
+        if !described.is_ok_and(|run| run.status() == WorkflowExecutionStatus::Paused) {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        answer = answer => Ok(answer),
+        () = until_paused => Err(Paused),
+    }
 }
 
 /// A workflow that starts to take an update.

@@ -92,6 +92,9 @@ impl From<CommandError> for Refusal {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Refused { why, .. } => Self::conflict(&why),
+            CommandError::Paused { .. } | CommandError::NotStarted { .. } | CommandError::TasksFail { .. } => {
+                Self::conflict(&error.to_string())
+            }
             CommandError::Unanswered { .. } | CommandError::Temporal(_) => {
                 tracing::warn!(%error, "a command has no answer");
                 Problem::NoAnswer.into()

@@ -186,6 +186,11 @@ impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Refused { why, .. } => Self::Refused(why),
+            // It is about this key only.
+            error
+            @ (CommandError::Paused { .. } | CommandError::NotStarted { .. } | CommandError::TasksFail { .. }) => {
+                Self::Refused(error.to_string())
+            }
             error @ (CommandError::Unanswered { .. } | CommandError::Temporal(_)) => Self::Silent(error.to_string()),
         }
     }

@@ -14,6 +14,7 @@ use tidings_model::{
     settings::StreamName,
     step::Outcome,
     subscription::NoticeType,
+    troubled_run::Trouble,
 };
 use uuid::Uuid;
 
@@ -145,6 +146,7 @@ names!(
     Phase: "phase of an attempt",
     Reason: "reason of a suppression",
     StreamName: "stream",
+    Trouble: "trouble of a run",
 );
 
 impl Column for Actor {

@@ -98,6 +98,11 @@ pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND di
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
 /// Also of a running job.
 pub const DELETE_JOB_KEYS: &str = "DELETE FROM job_keys WHERE workflow_id = $1";
+/// A row that was gone would be found again, and the run recovered, whose history has the person's events.
+pub const ERASE_RUNS: &str = "
+UPDATE troubled_runs SET ended_by = NULL, why = NULL, due_at = NULL, resolution = COALESCE(resolution, 'dismissed'),
+    resolved_at = COALESCE(resolved_at, found_at)
+WHERE workflow_id = $1";
 /// Waiting ones too: a forwarder would bring the person back.
 pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
 /// Also those that wait: an erased person is in no notice.
@@ -234,6 +239,7 @@ impl<D: Dialect> Erasure for Sql<D> {
                 let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
                 erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
                 query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
+                query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
                 let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
                 erased.dead_letters += D::rows(&letters);
             }

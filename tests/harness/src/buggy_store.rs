@@ -39,11 +39,12 @@ use tidings_model::{
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
     subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
+    troubled_run::{DueRun, FoundRun, Resolution, RunId, Swept, Trouble},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Jobs, Ledger, Listings, Notices, Outbox,
-    Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken, Suppressions, Tokens,
-    archive::Archive, pseudonym::Pseudonyms,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Jobs, Ledger, ListedRun, Listings,
+    Notices, Outbox, Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken,
+    Suppressions, Tokens, TroubledRuns, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -323,6 +324,21 @@ forward! { Notices {
     fn replay_notices(subscription: &str, since: Timestamp, which: Replayed, entry: &AuditEntry) -> Option<u64>;
     fn dead_notices(subscription: &str, limit: u32) -> Vec<DeadNotice>;
     fn subscriptions(most: u32) -> Vec<SubscriptionState>;
+} }
+
+forward! { TroubledRuns {
+    fn lease_sweep(holder: Uuid, now: Timestamp) -> Option<Swept>;
+    fn end_sweep(holder: Uuid, swept: Swept, now: Timestamp) -> ();
+    fn put_ended_runs(runs: &[FoundRun], task_queue: &str, now: Timestamp) -> ();
+    fn put_open_runs(runs: &[FoundRun], are_all: bool, task_queue: &str, now: Timestamp) -> ();
+    fn due_runs(limit: u32, now: Timestamp) -> Vec<DueRun>;
+    fn recoveries(workflow_id: &str, since: Timestamp) -> u64;
+    fn list_run(id: &RunId, by: Option<&str>, why: &str, again_at: Option<Timestamp>) -> ();
+    fn resolve_run(run: &FoundRun, task_queue: &str, resolution: Resolution, entry: Option<&AuditEntry>, now: Timestamp) -> ();
+    fn resolved_runs(workflow_id: &str) -> BTreeSet<String>;
+    fn troubled_runs(tenant: Option<&str>, limit: u32) -> Vec<ListedRun>;
+    fn count_troubled_runs(tenant: Option<&str>) -> Vec<(Trouble, u64, Timestamp)>;
+    fn forget_runs(before: Timestamp, limit: u32) -> ();
 } }
 
 forward! { Jobs {

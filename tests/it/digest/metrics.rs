@@ -90,6 +90,7 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
         "tidings_overdue_digests{tenant=\"other\",type=\"activity\"} 0",
         "tidings_oldest_overdue_seconds{tenant=\"other\",type=\"activity\"} 0.0",
         "tidings_suppressions{reason=\"hard_bounce\"} 0",
+        "tidings_troubled_runs{trouble=\"timed_out\"} 0",
         "tidings_delivery_events_total{relay=\"default\",provider=\"other\",kind=\"bounced\"} 0",
         "tidings_task_queue_backlog{task_queue=\"tidings\",kind=\"workflow\"} 0",
         "tidings_task_queue_backlog_age_seconds{task_queue=\"tidings-transactional\",kind=\"activity\"} 0.0",

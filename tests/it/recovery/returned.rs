@@ -19,7 +19,7 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
     wait::eventually,
 };
-use tidings_model::{Key, names, records::DigestRecord, step::Outcome};
+use tidings_model::{Key, names, records::DigestRecord, step::Outcome, troubled_run::Resolution};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage, Status};
@@ -194,7 +194,7 @@ async fn a_recovery_opens_the_window_of_returned_events() -> Result<()> {
     let (temporal, events, task_queue) = (&env.temporal, &env.events, names::TASK_QUEUE);
     let recovery = Recovery { temporal, events, task_queue, store: &*env.store, key: &key, run_id: None };
     assert_eq!(recovery.dry_run().await?.returned, 1);
-    assert_eq!(recovery.run(&order()).await?.returned, 1);
+    assert_eq!(recovery.run(&order(), Resolution::ByHand).await?.returned, 1);
     let after = env.status_when(&key, "the event waits for its window again", waiting).await?;
     assert_eq!((after.pending, after.due_at, after.why), (1, before.due_at, before.why));
     env.update(&key, Digest::flush, order()).await?;

@@ -20,7 +20,7 @@ use tidings_harness::{
     signals::{json_events, signal},
     wait::{eventually, wait_for_emails},
 };
-use tidings_model::{Key, command::Order, names, step::Outcome};
+use tidings_model::{Key, command::Order, names, step::Outcome, troubled_run::Resolution};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;
@@ -65,7 +65,7 @@ async fn recovery_puts_every_event_of_a_terminated_run_in_one_email() -> Result<
 
     let planned = recovery(&env, &key).dry_run().await?;
     assert!(env.is_idle(&key).await?, "a dry run starts nothing");
-    let recovered = recovery(&env, &key).run(&order()).await?;
+    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
     assert_eq!(recovered, planned, "and says what the recovery then does");
     let Recovered { ended, digests, events, retracts, .. } = recovered;
     assert_eq!((ended, events, retracts), ("terminated", 4, 1));
@@ -91,9 +91,9 @@ async fn a_repeated_recovery_sends_nothing_twice() -> Result<()> {
     let run_id = env.run(&key).await?;
     terminated(&env, &key).await?;
     let by_id = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) };
-    by_id.run(&order()).await?;
+    by_id.run(&order(), Resolution::ByHand).await?;
     env.completed(&key).await?;
-    by_id.run(&order()).await?;
+    by_id.run(&order(), Resolution::ByHand).await?;
     env.completed(&key).await?;
     let outcomes: Vec<_> =
         env.store.digests(&key, 10).await?.into_iter().filter_map(|digest| Some(digest.closed?.outcome)).collect();
@@ -140,7 +140,8 @@ async fn recovery_leaves_the_open_window_of_a_later_run_alone() -> Result<()> {
     };
     let stashed = eventually("the later run's window has events in the ledger", MINUTE, stashed).await?;
 
-    let recovered = Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.run(&order()).await?;
+    let recovered =
+        Recovery { run_id: Some(&run_id), ..recovery(&env, &key) }.run(&order(), Resolution::ByHand).await?;
     assert_eq!((recovered.digests, recovered.events), (Vec::new(), 1));
     let status = env.status(&key).await?;
     assert_eq!((status.state, status.digest_id), (Stage::Collecting, Some(stashed)));
@@ -153,8 +154,8 @@ async fn recovery_refuses_running_and_completed_runs() -> Result<()> {
     let env = Env::start(settings("after 1h", "after 1s")).await?;
     let running = key("activity", "ann");
     env.events.emit(event(&running, "e1")).await?;
-    let error = recovery(&env, &running).run(&order()).await.unwrap_err();
-    assert!(error.to_string().contains("is still running; name an earlier run"), "{error}");
+    let error = recovery(&env, &running).run(&order(), Resolution::ByHand).await.unwrap_err();
+    assert!(error.to_string().contains("is still running, and no earlier run waits"), "{error}");
 
     let completed = key("alerts", "ann");
     env.events.emit(event(&completed, "e1")).await?;
@@ -195,7 +196,7 @@ async fn recovery_skips_a_deleted_history_and_recovers_the_rest() -> Result<()> 
     locked.rollback().await?;
 
     let planned = recovery(&env, &key).dry_run().await?;
-    let recovered = recovery(&env, &key).run(&order()).await?;
+    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
     assert_eq!(recovered, planned);
     assert_eq!((recovered.events, recovered.gone), (1, vec![first]));
     env.status_when(&key, "the event waits", |status| status.pending == 1).await?;
@@ -214,7 +215,7 @@ async fn recovery_emits_more_events_than_one_client_deadline_allows() -> Result<
     terminated(&env, &key).await?;
     let deadline = Duration::from_secs(8);
     env.events = Client::new(env.temporal.clone(), Config { deadline, ..Config::default() });
-    assert_eq!(recovery(&env, &key).run(&order()).await?.events, 60 * 16);
+    assert_eq!(recovery(&env, &key).run(&order(), Resolution::ByHand).await?.events, 60 * 16);
     Ok(())
 }
 
@@ -249,7 +250,7 @@ async fn a_claim_that_outlives_its_run_takes_no_event_from_the_next() -> Result<
     }
     eventually("the claim waits", MINUTE, async || waits(&mut ledger).await).await?;
     terminated(&env, &key).await?;
-    let recovered = recovery(&env, &key).run(&order()).await?;
+    let recovered = recovery(&env, &key).run(&order(), Resolution::ByHand).await?;
     assert_eq!((recovered.digests, recovered.events), (Vec::new(), 2), "nothing is in the ledger yet");
     holding.rollback().await?;
 

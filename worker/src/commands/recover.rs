@@ -1,10 +1,14 @@
-//! `tidings recover`: recovers the events of a terminated run from its history and the ledger (rule 31).
+//! `tidings recover`: recovers the events of terminated runs from their histories and the ledger (rule 31).
 
 use std::fmt::Write as _;
 
 use serde_json::json;
-use tidings_activities::operations::recover::{OpenDigest, Recovered, Recovery};
-use tidings_model::{Key, command::Reopened};
+use tidings_activities::operations::recover::{EndedRun, OpenDigest, Recovered, Recovery};
+use tidings_model::{
+    Key,
+    command::{Hold, Reopened},
+    troubled_run::Resolution,
+};
 use uuid::Uuid;
 
 use crate::{Config, args::Reason, client, commands::digest::reopen, phrases::counted, storage};
@@ -14,14 +18,15 @@ use crate::{Config, args::Reason, client, commands::digest::reopen, phrases::cou
 #[command(after_help = "Examples:\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake' --dry-run\n  \
     tidings recover acme/activity/ann --why 'terminated by mistake'\n\n\
-    The run is one that was terminated, timed out or failed. First the digests that it had on its way go out, then its \
-    events are emitted again; those that the ledger has in a digest already change nothing. It waits for up to a minute \
-    for each of those digests.")]
+    The runs are those of the key that were terminated, timed out or failed, and that were not recovered yet. A run of another \
+    workflow type or task queue, which no worker can execute, is terminated first. A hold of the last run comes back. Then the \
+    digests that the runs had on their way go out, and their events are emitted again; those that the ledger has in a digest \
+    already change nothing. It waits for up to a minute for each of those digests.")]
 pub struct Options {
     /// The key
     #[arg(value_name = "TENANT/TYPE/USER")]
     key: Key,
-    /// The run, where the key has had a later one since [default: its last]
+    /// Only this run, also if it was recovered before [default: all of the key that were not recovered yet]
     #[arg(long, value_name = "ID")]
     run: Option<Uuid>,
     #[command(flatten)]
@@ -48,22 +53,30 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let run = run.map(|run| run.to_string());
     let (store, task_queue, run_id) = (&*store, config.task_queue.as_str(), run.as_deref());
     let recovery = Recovery { temporal: &temporal, events: &events, task_queue, store, key: &key, run_id };
-    let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order).await? };
+    let recovered = if dry_run { recovery.dry_run().await? } else { recovery.run(&order, Resolution::ByHand).await? };
     let text = if as_json { json!(recovered).to_string() } else { in_words(&key, &recovered, dry_run) };
     anstream::println!("{text}");
     Ok(recovered.gone.is_empty() && recovered.digests.iter().all(|digest| digest.refused.is_none()))
 }
 
 fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
-    let Recovered { run_id, ended, digests, events, retracts, returned, gone } = recovered;
+    let Recovered { run_id, ended, earlier, hold, digests, events, retracts, returned, gone } = recovered;
     let mut text = format!("{key}: run {run_id} {ended}");
+    for EndedRun { run_id, ended, .. } in earlier {
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(text, "\n  and run {run_id} {ended}");
+    }
+    if let Some(Hold { order, until }) = hold {
+        let until = until.map_or_else(|| "released".to_owned(), |at| format!("{at:.0}"));
+        let again = if dry_run { "would be on hold again" } else { "is on hold again" };
+        let _ = write!(text, "\n  the key {again} until {until}, by {}: {}", order.by, order.why);
+    }
     for OpenDigest { digest_id, events, refused } in digests {
         let told = if dry_run {
             format!("digest {digest_id} would be reopened with {}", counted(*events, "event"))
         } else {
             reopen::in_words(*digest_id, &Reopened { events: *events, refused: refused.clone() })
         };
-        // Writing to a string cannot fail.
         let _ = write!(text, "\n  {told}");
     }
     let what = format!("{} and {}", counted(*events, "event"), counted(*retracts, "retract"));
@@ -84,6 +97,8 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidings_model::command::Order;
+
     use super::*;
 
     #[test]
@@ -92,12 +107,24 @@ mod tests {
         let open = |refused| OpenDigest { digest_id: Uuid::nil(), events: 2, refused };
         let digests = vec![open(None), open(Some("it was sent".to_owned()))];
         let (run_id, gone) = ("run-1".to_owned(), vec!["run-0".to_owned()]);
-        let recovered = Recovered { run_id, ended: "terminated", digests, events: 3, retracts: 1, returned: 2, gone };
+        let order = Order { by: "bo".to_owned(), why: "wrong prices".to_owned() };
+        let recovered = Recovered {
+            run_id,
+            ended: "terminated",
+            earlier: Vec::new(),
+            hold: Some(Hold { order, until: None }),
+            digests,
+            events: 3,
+            retracts: 1,
+            returned: 2,
+            gone,
+        };
         let id = Uuid::nil();
         assert_eq!(
             in_words(&key, &recovered, false),
             format!(
-                "acme/activity/ann: run run-1 terminated\n  digest {id} goes out with 2 events\n  \
+                "acme/activity/ann: run run-1 terminated\n  \
+                 the key is on hold again until released, by bo: wrong prices\n  digest {id} goes out with 2 events\n  \
                  digest {id} stays as it is: it was sent\n  \
                  3 events and 1 retract emitted again; what the ledger knows changes nothing\n  \
                  2 events that failed digests returned open a window\n  \

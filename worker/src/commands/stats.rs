@@ -32,7 +32,10 @@ Digests whose events retention has deleted are not counted.
 
 Temporal before 1.28 does not report that backlog: with --overdue-after the command fails there, unless a digest is known to be late.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 overdue by more than --overdue-after.";
+Runs in trouble ended without their code, or no worker can execute them; `tidings runs list` has the command for each.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 a digest is overdue, or a run in trouble, for longer than
+--overdue-after.";
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -46,7 +49,7 @@ pub struct Options {
     /// The span of ended digests, dead letters, bounces and complaints, as in `24h` or `7d`
     #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = span)]
     since: SignedDuration,
-    /// Exit with 3 if a digest is overdue by more than this, as in `15m`
+    /// Exit with 3 if a digest is overdue by more than this, or a run in trouble for longer, as in `15m`
     #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "watch")]
     overdue_after: Option<SignedDuration>,
     /// Answer in JSON
@@ -107,10 +110,10 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a digest is overdue by more than `after`, or could be without being seen.
+/// Fails if a digest is overdue by more than `after`, or a run in trouble for longer, or if a digest could be late without being seen.
 fn check(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
     let Some(after) = after else { return Ok(()) };
-    let age = view::seconds(answer.oldest_overdue_seconds);
+    let age = view::seconds(answer.oldest_overdue_seconds.max(answer.oldest_troubled_run_seconds));
     if age > after {
         return Err(Overdue { age: view::written(age), accepted: view::written(after) }.into());
     }

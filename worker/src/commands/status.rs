@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
+use tidings_client::CommandError;
 use tidings_model::{Key, command::Hold, pause::Paused};
 use tidings_workflows::{Stage, Status};
 
@@ -17,7 +18,17 @@ use crate::{
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let status = client::commands(config).await?.digest(key).status::<Status>().await?;
+    let status = match client::commands(config).await?.digest(key).status::<Status>().await {
+        Err(error) => match unable(&error) {
+            Some(state) => {
+                let unable = json!({ "state": state, "why": error.to_string() });
+                anstream::println!("{}", if as_json { unable.to_string() } else { error.to_string() });
+                return Ok(true);
+            }
+            None => return Err(error.into()),
+        },
+        Ok(status) => status,
+    };
     let text = match &status {
         _ if as_json => json!(status).to_string(),
         None => nothing_pending(key),
@@ -25,6 +36,16 @@ pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Re
     };
     anstream::println!("{text}");
     Ok(true)
+}
+
+/// The state of a key whose run cannot answer. `None`: the error is not about the run.
+const fn unable(error: &CommandError) -> Option<&'static str> {
+    match error {
+        CommandError::Paused { .. } => Some("paused_in_temporal"),
+        CommandError::NotStarted { .. } => Some("not_started"),
+        CommandError::TasksFail { .. } => Some("tasks_fail"),
+        _ => None,
+    }
 }
 
 fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {

@@ -3,11 +3,15 @@
 use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
 use tidings_activities::operations::stats::{Notices, OpenBreaker, Stats};
 
-use crate::phrases::counted;
+use crate::{commands::runs, phrases::counted};
 
 /// The statistics as text.
 pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     let mut lines = vec![overdue(stats)];
+    if stats.troubled_run_count > 0 {
+        lines.push(runs::summary(stats.troubled_run_count));
+        lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
+    }
     lines.extend(open(stats));
     lines.push(format!("in the last {}:", written(since)));
     lines.extend(span(stats));
@@ -95,12 +99,13 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidings_activities::operations::stats::{Open, Queue, TaskKind};
+    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled};
     use tidings_model::{
         inbox::Depth,
         records::Reason,
         statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
         step::Outcome,
+        troubled_run::{Trouble, TroubledRun},
     };
 
     use super::*;
@@ -166,6 +171,18 @@ pub(super) mod tests {
                 },
                 Notices { subscription: "erp".into(), waiting: 0, oldest: None, dead_letters: 0, gone_at: None },
             ],
+            troubled_run_count: 1,
+            oldest_troubled_run_seconds: 4_150,
+            troubled: vec![Troubled { trouble: Trouble::Terminated, runs: 1 }],
+            troubled_runs: vec![TroubledRun {
+                workflow_id: "digest/acme/activity/ann".into(),
+                run_id: "r1".into(),
+                trouble: Trouble::Terminated,
+                since: at(50),
+                by: Some("bo@desk".into()),
+                why: None,
+                remedy: "tidings recover acme/activity/ann --run r1 --why REASON".into(),
+            }],
         }
     }
 
@@ -173,6 +190,8 @@ pub(super) mod tests {
     fn the_words_name_the_most_urgent_first() {
         let words = "\
 2 overdue of 3 undelivered digests, the oldest by 1h 10m
+1 run in trouble; `tidings runs list` has the commands to run:
+  terminated     1
 812 open keys:
   acme/activity  812
 in the last 24h:
@@ -224,6 +243,10 @@ relay ses is left alone: outage: connection refused";
             "notices": [{"subscription": "crm", "waiting": 4, "oldest": "2027-01-15T08:10:00Z", "deadLetters": 1,
                          "goneAt": "2027-01-15T08:15:00Z"},
                         {"subscription": "erp", "waiting": 0, "oldest": null, "deadLetters": 0, "goneAt": null}],
+            "troubledRunCount": 1, "oldestTroubledRunSeconds": 4150, "troubled": [{"trouble": "terminated", "runs": 1}],
+            "troubledRuns": [{"workflowId": "digest/acme/activity/ann", "runId": "r1", "trouble": "terminated",
+                              "since": "2027-01-15T08:00:50Z", "by": "bo@desk",
+                              "remedy": "tidings recover acme/activity/ann --run r1 --why REASON"}],
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

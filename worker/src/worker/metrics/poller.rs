@@ -97,6 +97,7 @@ impl Poller {
         self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
         self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
         self.gauges.breakers(self.settings.relays.keys(), &self.store.breakers().await?);
+        self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);
         if let Some(until) = span_end(self.reported_until, now) {
             self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
             self.reported_until = until;

@@ -1,0 +1,88 @@
+//! Questions to Temporal's visibility about open runs. An open run is one that runs, or that somebody paused in Temporal.
+
+use std::future::ready;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use temporalio_client::{
+    Client, WorkflowCountOptions, WorkflowExecution, WorkflowListOptions, errors::ClientError, tonic::Code,
+};
+
+const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
+/// Servers before 1.30 do not know the status, and refuse the whole question.
+const OPEN_BEFORE_PAUSES: &str = "ExecutionStatus = 'Running'";
+
+/// The open runs that meet the condition.
+pub fn list_open(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    let (temporal, condition) = (temporal.clone(), condition.to_owned());
+    let found = async move {
+        let mut found = temporal.list_workflows(format!("{OPEN} AND {condition}"), options.clone()).fuse();
+        match found.next().await {
+            Some(Err(error)) if knows_no_pause(&error) => {
+                temporal.list_workflows(format!("{OPEN_BEFORE_PAUSES} AND {condition}"), options).left_stream()
+            }
+            first => stream::iter(first).chain(found).right_stream(),
+        }
+    };
+    stream::once(found).flatten()
+}
+
+/// The runs that somebody paused in Temporal, and that meet the condition.
+pub fn list_paused(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    let paused = temporal.list_workflows(format!("ExecutionStatus = 'Paused' AND {condition}"), options);
+    paused.filter(|found| ready(!found.as_ref().is_err_and(knows_no_pause)))
+}
+
+/// Counts the open runs that meet the condition.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn count_open(temporal: &Client, condition: &str) -> Result<u64, ClientError> {
+    let count =
+        |open: &str| temporal.count_workflows(format!("{open} AND {condition}"), WorkflowCountOptions::default());
+    let counted = match count(OPEN).await {
+        Err(error) if knows_no_pause(&error) => count(OPEN_BEFORE_PAUSES).await?,
+        counted => counted?,
+    };
+    Ok(counted.count() as u64)
+}
+
+/// All runs that meet the condition, whatever their status.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn list(temporal: &Client, condition: String, limit: usize) -> Result<Vec<WorkflowExecution>, ClientError> {
+    let options = WorkflowListOptions::builder().limit(limit).build();
+    temporal.list_workflows(condition, options).try_collect().await
+}
+
+fn knows_no_pause(error: &ClientError) -> bool {
+    let ClientError::Rpc(status) = error else { return false };
+    status.code() == Code::InvalidArgument && status.message().contains("Paused")
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_client::tonic::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_a_server_without_pauses_is_asked_again() {
+        let rpc = |code, message: &str| ClientError::Rpc(Status::new(code, message));
+        for (error, again) in [
+            (rpc(Code::InvalidArgument, "invalid query: invalid ExecutionStatus value 'Paused'"), true),
+            (rpc(Code::InvalidArgument, "Namespace default has no mapping defined for search attribute X"), false),
+            (rpc(Code::Unavailable, "Paused"), false),
+        ] {
+            assert_eq!(knows_no_pause(&error), again, "{error}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Runs that no code of ours brings to an end (rule 54): those that Temporal or a person ended, and open ones that our workers
+//! cannot execute. The sweep finds these runs, recovers what nobody ended on purpose, and lists the others with a remedy.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::{Key, MessageKey, names};
+
+/// The pause between two looks of the sweep, over all workers.
+pub const LOOK: SignedDuration = SignedDuration::from_secs(5);
+/// A worker that does not end its look within this loses it to another one.
+pub const LEASE: SignedDuration = SignedDuration::from_mins(1);
+/// A worker that does not finish the recovery of a run within this loses it to another one.
+pub const RECOVERY_LEASE: SignedDuration = SignedDuration::from_mins(5);
+/// A look reaches back behind the previous one by this, because visibility lags, and because the clocks of worker and server differ.
+pub const REACH: SignedDuration = SignedDuration::from_mins(3);
+/// Now and then a look reaches back this far, in case that visibility was away for longer.
+pub const FAR_REACH: SignedDuration = SignedDuration::from_hours(1);
+/// The pause between two looks that reach far.
+pub const LOOK_FAR: SignedDuration = SignedDuration::from_mins(5);
+/// The pause between two looks for open runs that are in trouble. They are all open runs, and not only the latest.
+pub const LOOK_OPEN: SignedDuration = SignedDuration::from_secs(15);
+/// Resolved runs are forgotten at this age. Temporal has rarely kept their histories for as long.
+pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// Recoveries of one workflow id within a day, after which the next one is left to an operator. A run that fails by itself would
+/// otherwise fail, be recovered and fail again for ever.
+pub const MOST_RECOVERIES: u64 = 10;
+/// The day of [`MOST_RECOVERIES`].
+pub const RECOVERIES_WITHIN: SignedDuration = SignedDuration::from_hours(24);
+/// Tries after which a recovery that is refused is left to an operator. A digest past the dot mostly has its outcome by then.
+pub const MOST_TRIES: u32 = 5;
+
+closed_set! {
+    /// The trouble of a run.
+    pub enum Trouble {
+        /// Somebody ended the run: a person, a producer's start, a reset, or a limit of the server.
+        Terminated = "terminated",
+        /// The run has outlived a timeout, which its producer or the namespace set.
+        TimedOut = "timed_out",
+        /// The run failed: its workflow id is no key.
+        Failed = "failed",
+        /// An open run with an id of ours and another workflow type: no worker can execute it.
+        WrongType = "wrong_type",
+        /// An open run with an id of ours and another task queue: our workers do not get it.
+        WrongQueue = "wrong_queue",
+        /// Somebody paused an open run in Temporal.
+        Paused = "paused",
+    }
+}
+
+impl Trouble {
+    /// The trouble in a sentence, before the time of the end or of the start.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Terminated => "terminated at",
+            Self::TimedOut => "timed out at",
+            Self::Failed => "failed at",
+            Self::WrongType => "of another workflow type, started at",
+            Self::WrongQueue => "of another task queue, started at",
+            Self::Paused => "paused in Temporal, started at",
+        }
+    }
+
+    /// Reports that the run has ended.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Terminated | Self::TimedOut | Self::Failed)
+    }
+}
+
+closed_set! {
+    /// How a run left the list.
+    pub enum Resolution {
+        /// The sweep recovered the run.
+        Recovered = "recovered",
+        /// An operator recovered the run.
+        ByHand = "by_hand",
+        /// An operator wants nothing of the run.
+        Dismissed = "dismissed",
+        /// An open run ended, or its trouble did.
+        Over = "over",
+    }
+}
+
+/// A run by its two ids.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunId {
+    pub workflow_id: String,
+    pub run_id: String,
+}
+
+/// A run as visibility has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRun {
+    pub id: RunId,
+    pub trouble: Trouble,
+    /// The time of the end, or the start of an open run.
+    pub since: Timestamp,
+}
+
+/// A run that the sweep has leased to recover it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueRun {
+    pub run: FoundRun,
+    /// Tries so far, with this one.
+    pub tries: u32,
+}
+
+/// A run in the list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TroubledRun {
+    pub workflow_id: String,
+    pub run_id: String,
+    pub trouble: Trouble,
+    /// The time of the end, or the start of an open run.
+    pub since: Timestamp,
+    /// Who ended the run, by its history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why the run was ended, or what keeps it from being recovered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The command to run.
+    pub remedy: String,
+}
+
+/// The place up to which the sweep has looked, and when it did more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Runs that ended until then are recorded.
+    pub until: Timestamp,
+    /// The last look that reached far.
+    pub far_at: Timestamp,
+    /// The last look for open runs.
+    pub open_at: Timestamp,
+}
+
+impl Swept {
+    /// The first look of an installation. What ended before is an operator's matter, as it was then.
+    #[must_use]
+    pub const fn first(now: Timestamp) -> Self {
+        Self { until: now, far_at: now, open_at: Timestamp::UNIX_EPOCH }
+    }
+
+    /// The next look.
+    #[must_use]
+    pub fn next(self, now: Timestamp) -> Look {
+        let far = now.duration_since(self.far_at) >= LOOK_FAR;
+        let reach = if far { FAR_REACH } else { REACH };
+        // A clock that was wrong must not leave out what ended since.
+        let ended_since = self.until.min(now).saturating_sub(reach).unwrap_or(Timestamp::UNIX_EPOCH);
+        let open = now.duration_since(self.open_at).abs() >= LOOK_OPEN;
+        let far_at = if far || self.far_at > now { now } else { self.far_at };
+        let open_at = if open { now } else { self.open_at };
+        Look { ended_since, open, far, then: Self { until: now, far_at, open_at } }
+    }
+}
+
+/// What a look covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Runs that ended since then.
+    pub ended_since: Timestamp,
+    /// Open runs as well.
+    pub open: bool,
+    /// The look reaches far.
+    pub far: bool,
+    /// The place when it is done.
+    pub then: Swept,
+}
+
+/// The owner of a workflow id of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Digest(Key),
+    Message(MessageKey),
+    /// The name of a subscription.
+    Subscription(String),
+    /// The id begins like one of ours, and is none.
+    Nobody,
+}
+
+impl Owner {
+    /// The owner of a workflow id; `task_queue` is the digests'.
+    #[must_use]
+    pub fn of(workflow_id: &str, task_queue: &str) -> Self {
+        let subscription = names::subscription(task_queue, "");
+        if let Ok(key) = Key::from_workflow_id(workflow_id) {
+            Self::Digest(key)
+        } else if let Some(key) = MessageKey::from_workflow_id(workflow_id) {
+            Self::Message(key)
+        } else {
+            let name = workflow_id.strip_prefix(&subscription).filter(|name| !name.is_empty());
+            name.map_or(Self::Nobody, |name| Self::Subscription(name.to_owned()))
+        }
+    }
+
+    /// The tenant; empty without one.
+    #[must_use]
+    pub fn tenant(&self) -> &str {
+        match self {
+            Self::Digest(key) => &key.tenant,
+            Self::Message(key) => &key.tenant,
+            Self::Subscription(_) | Self::Nobody => "",
+        }
+    }
+}
+
+/// The identities of Temporal's own history service: it ends runs whose history is too large, runs that a start replaces
+/// (`TerminateExisting`), and runs that a reset of another run replaces.
+const SERVER: [&str; 2] = ["history-service", "history-resetter"];
+
+/// What the sweep does about an ended run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nobody ended the run on purpose.
+    Recover,
+    /// An operator decides, for this reason.
+    List(&'static str),
+}
+
+/// Decides about an ended run. `ended_by` is the identity in the last event of a terminated run, and `recovered` the number of
+/// recoveries of its workflow id within [`RECOVERIES_WITHIN`].
+#[must_use]
+pub fn verdict(owner: &Owner, trouble: Trouble, ended_by: Option<&str>, recovered: u64) -> Verdict {
+    match trouble {
+        _ if *owner == Owner::Nobody => Verdict::List("the workflow id is no key of ours"),
+        // Such a run holds nothing: the database has all notices.
+        _ if matches!(owner, Owner::Subscription(_)) => Verdict::Recover,
+        Trouble::Terminated if ended_by.is_some_and(|identity| SERVER.contains(&identity)) => Verdict::Recover,
+        Trouble::Terminated => Verdict::List(""),
+        _ if recovered >= MOST_RECOVERIES => Verdict::List("runs of this id were recovered ten times within a day"),
+        _ => Verdict::Recover,
+    }
+}
+
+/// The pause before another try at a recovery: a minute after the first, an hour at most.
+#[must_use]
+pub fn try_again_after(tries: u32) -> Duration {
+    Duration::from_mins(1) * 2_u32.saturating_pow(tries.saturating_sub(1).min(6)).min(60)
+}
+
+/// The command for a run in the list.
+#[must_use]
+pub fn remedy(owner: &Owner, id: &RunId, trouble: Trouble) -> String {
+    let RunId { workflow_id, run_id } = id;
+    let in_temporal =
+        |command: &str| format!("temporal workflow {command} --workflow-id '{workflow_id}' --run-id {run_id}");
+    match (trouble, owner) {
+        (Trouble::Paused, _) => in_temporal("unpause"),
+        (_, Owner::Digest(key)) => format!("tidings recover {key} --run {run_id} --why REASON"),
+        (Trouble::WrongType | Trouble::WrongQueue, Owner::Message(_)) => in_temporal("terminate"),
+        (_, Owner::Message(key)) => format!("tidings messages retry {} --why REASON", key.message_id()),
+        (Trouble::WrongType | Trouble::WrongQueue, _) => in_temporal("terminate"),
+        (_, Owner::Subscription(_) | Owner::Nobody) => {
+            format!("tidings runs dismiss '{workflow_id}' --run {run_id} --why REASON")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: &str = "tidings";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn a_look_reaches_back_behind_the_one_before_and_now_and_then_further() {
+        let first = Swept::first(at(0));
+        let look = first.next(at(5));
+        assert_eq!((look.ended_since, look.open, look.far), (at(-180), true, false));
+        let look = look.then.next(at(10));
+        assert_eq!((look.ended_since, look.open, look.far), (at(5 - 180), false, false));
+        let look = look.then.next(at(20));
+        assert_eq!((look.ended_since, look.open, look.far), (at(10 - 180), true, false));
+        let look = look.then.next(at(300));
+        assert_eq!((look.ended_since, look.far), (at(20 - 3600), true));
+        assert!(!look.then.next(at(305)).far);
+        // The workers were away for a day, or a clock was ahead.
+        assert_eq!(look.then.next(at(300 + 86_400)).ended_since, at(300 - 3600));
+        assert_eq!(Swept::first(at(900)).next(at(5)).ended_since, at(5 - 180));
+    }
+
+    #[test]
+    fn only_what_nobody_ended_on_purpose_is_recovered() {
+        use Trouble::{Failed, Terminated, TimedOut};
+        let list = Verdict::List;
+        let often = list("runs of this id were recovered ten times within a day");
+        for (id, trouble, by, recovered, expected) in [
+            ("digest/acme/activity/ann", TimedOut, None, 9, Verdict::Recover),
+            ("digest/acme/activity/ann", TimedOut, None, 10, often),
+            ("digest/acme/activity/ann", Failed, None, 0, Verdict::Recover),
+            ("digest/acme/activity/ann", Terminated, Some("history-service"), 99, Verdict::Recover),
+            ("digest/acme/activity/ann", Terminated, Some("history-resetter"), 99, Verdict::Recover),
+            ("digest/acme/activity/ann", Terminated, Some("temporal-cli:ann@desk"), 0, list("")),
+            ("digest/acme/activity/ann", Terminated, Some(""), 0, list("")),
+            ("digest/acme/activity/ann", Terminated, None, 0, list("")),
+            ("message/acme/welcome", TimedOut, None, 0, Verdict::Recover),
+            ("subscription/tidings/crm", Terminated, Some("temporal-cli:ann@desk"), 99, Verdict::Recover),
+            ("digest/acme", Failed, None, 0, list("the workflow id is no key of ours")),
+            ("subscription/other/crm", TimedOut, None, 0, list("the workflow id is no key of ours")),
+        ] {
+            assert_eq!(verdict(&Owner::of(id, QUEUE), trouble, by, recovered), expected, "{id} {trouble} {by:?}");
+        }
+    }
+
+    #[test]
+    fn each_run_in_the_list_has_a_command() {
+        for (id, trouble, expected) in [
+            (
+                "digest/acme/activity/ann",
+                Trouble::Terminated,
+                "tidings recover acme/activity/ann --run r1 --why REASON",
+            ),
+            ("digest/acme/activity/ann", Trouble::WrongType, "tidings recover acme/activity/ann --run r1 --why REASON"),
+            (
+                "digest/acme/activity/ann",
+                Trouble::Paused,
+                "temporal workflow unpause --workflow-id 'digest/acme/activity/ann' --run-id r1",
+            ),
+            (
+                "message/acme/welcome",
+                Trouble::TimedOut,
+                "tidings messages retry 6ad8bd75-76ac-5f2a-a44b-2e7a3a3ae4a6 --why REASON",
+            ),
+            (
+                "message/acme/welcome",
+                Trouble::WrongQueue,
+                "temporal workflow terminate --workflow-id 'message/acme/welcome' --run-id r1",
+            ),
+            ("digest/acme", Trouble::Failed, "tidings runs dismiss 'digest/acme' --run r1 --why REASON"),
+        ] {
+            let run = RunId { workflow_id: id.into(), run_id: "r1".into() };
+            let mut told = remedy(&Owner::of(id, QUEUE), &run, trouble);
+            if let Owner::Message(key) = Owner::of(id, QUEUE) {
+                told = told.replace(&key.message_id().to_string(), "6ad8bd75-76ac-5f2a-a44b-2e7a3a3ae4a6");
+            }
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[test]
+    fn tries_come_ever_later_and_hourly_at_last() {
+        let minutes = |tries| try_again_after(tries).as_secs() / 60;
+        assert_eq!([0, 1, 2, 3, 6, 7, 99].map(minutes), [1, 1, 2, 4, 32, 60, 60]);
+    }
+}

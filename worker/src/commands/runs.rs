@@ -1,0 +1,137 @@
+//! `tidings runs`: the runs in Temporal that ended without their code, or that no worker can execute, and that wait for an operator
+//! (rule 54).
+
+use anyhow::bail;
+use jiff::Timestamp;
+use serde_json::json;
+use tidings_activities::operations::stats::troubled_runs;
+use tidings_model::troubled_run::{Resolution, TroubledRun};
+use uuid::Uuid;
+
+use crate::{Config, args::Reason, error::Usage, phrases::counted, storage};
+
+/// The most runs of an answer.
+const MOST: u32 = 10_000;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tidings runs list                       each run, with the command to run
+  tidings runs list --tenant acme --json
+  tidings runs dismiss digest/acme/activity/ann --run 1f6c... --why 'a test'
+
+Workers look every 5 seconds. They recover what nobody ended on purpose: runs that timed out or failed, and runs that a start, a
+reset or a limit of Temporal ended. Here is the rest. A run that is recovered leaves the list.";
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Lists the runs, the latest first
+    List(ListOptions),
+    /// Takes a run from the list without a recovery; its events are in no email
+    Dismiss(DismissOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListOptions {
+    /// Only this tenant
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<String>,
+    /// The most runs to list
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST)))]
+    limit: u32,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DismissOptions {
+    /// The workflow id
+    #[arg(value_name = "WORKFLOW-ID")]
+    workflow: String,
+    /// The run
+    #[arg(long, value_name = "ID")]
+    run: Uuid,
+    #[command(flatten)]
+    reason: Reason,
+}
+
+/// Lists or dismisses runs.
+///
+/// # Errors
+/// [`Usage`] where `by` or `why` will not do; the store cannot answer; the run is not in the list.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::List(options) => list(options, config).await,
+        Command::Dismiss(options) => dismiss(options, config).await,
+    }
+}
+
+async fn list(ListOptions { tenant, limit, json: as_json }: ListOptions, config: &Config) -> anyhow::Result<bool> {
+    let store = storage::open(&config.database_url).await?;
+    let runs = troubled_runs(&*store, &config.task_queue, tenant.as_deref(), limit).await?;
+    if as_json {
+        anstream::println!("{}", json!(runs));
+    } else if runs.is_empty() {
+        anstream::println!("no run waits for an operator");
+    } else {
+        anstream::println!("{}", runs.iter().map(in_words).collect::<Vec<_>>().join("\n"));
+    }
+    Ok(true)
+}
+
+async fn dismiss(DismissOptions { workflow, run, reason }: DismissOptions, config: &Config) -> anyhow::Result<bool> {
+    let order = reason.order()?;
+    let store = storage::open(&config.database_url).await?;
+    let run = run.to_string();
+    let listed = store.troubled_runs(None, u32::MAX).await?.into_iter().map(|listed| listed.run);
+    let Some(found) = listed.into_iter().find(|found| found.id.workflow_id == workflow && found.id.run_id == run)
+    else {
+        bail!(Usage(format!("{workflow} has no run {run} in the list; see `tidings runs list`")));
+    };
+    let now = Timestamp::now();
+    let entry = order.entry("dismiss_run", now);
+    store.resolve_run(&found, &config.task_queue, Resolution::Dismissed, Some(&entry), now).await?;
+    anstream::println!("{workflow}: run {run} is dismissed");
+    Ok(true)
+}
+
+/// A run in the list.
+pub(super) fn in_words(run: &TroubledRun) -> String {
+    let TroubledRun { workflow_id, run_id, trouble, since, by, why, remedy } = run;
+    let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let why = why.as_ref().filter(|why| !why.is_empty()).map(|why| format!(": {why}")).unwrap_or_default();
+    let what = trouble.words();
+    format!("{workflow_id}  run {run_id}\n  {what} {since:.0}{by}{why}\n  {remedy}")
+}
+
+/// The number of runs in the list by trouble.
+pub(super) fn summary(runs: u64) -> String {
+    format!("{} in trouble; `tidings runs list` has the commands to run:", counted(runs, "run"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::troubled_run::Trouble;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_listed_with_who_ended_it_and_the_command_to_run() {
+        let mut run = TroubledRun {
+            workflow_id: "digest/acme/activity/ann".into(),
+            run_id: "r1".into(),
+            trouble: Trouble::Terminated,
+            since: Timestamp::from_second(1_800_000_000).unwrap(),
+            by: Some("bo@desk".into()),
+            why: Some("by mistake".into()),
+            remedy: "tidings recover acme/activity/ann --run r1 --why REASON".into(),
+        };
+        assert_eq!(
+            in_words(&run),
+            "digest/acme/activity/ann  run r1\n  terminated at 2027-01-15T08:00:00Z by bo@desk: by mistake\n  \
+             tidings recover acme/activity/ann --run r1 --why REASON"
+        );
+        (run.trouble, run.by, run.why) = (Trouble::WrongType, None, None);
+        assert!(in_words(&run).contains("\n  of another workflow type, started at 2027-01-15T08:00:00Z\n  "));
+    }
+}
