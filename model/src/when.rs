@@ -56,7 +56,7 @@ impl fmt::Display for TimeError {
 /// Reads a time as in RFC 3339.
 pub(crate) fn from_text(text: &str) -> Result<Timestamp, TimeError> {
     if let Ok(at) = text.parse::<Timestamp>() {
-        return in_range(at.as_second()).map(|_| at);
+        return in_range(at.as_second()).map(|()| at);
     }
     let Ok(pieces) = Pieces::parse(text) else {
         let is_number = !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit() || c == b'.');

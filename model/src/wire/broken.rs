@@ -1,4 +1,4 @@
-//! What is not JSON, or not JSON that can be read: where it is, and what the producer's language did.
+//! Finds the part of a text that is not JSON, and says what the producer's language did.
 
 use std::borrow::Cow;
 
@@ -110,7 +110,7 @@ mod tests {
             (r#"{"a":1e400}"#, "payload.a: is a number beyond the doubles"),
             (r#"{"a":undefined}"#, "payload.a: is not JSON at byte 1: expected value"),
             (r#"{"ann@example.com":undefined}"#, "payload.?: is not JSON"),
-            (r#"{a:1}"#, "payload: is not JSON at byte 2: key must be a string"),
+            ("{a:1}", "payload: is not JSON at byte 2: key must be a string"),
             ("", "payload: is not JSON at byte 0: EOF"),
         ] {
             let said = fault("payload", value.as_bytes()).to_string();

@@ -30,7 +30,7 @@ struct Lists<'a> {
 /// Splits a text into its items. An object is a batch if it has `events` or `retracts`, or if `is_batch` says so, and else an event.
 ///
 /// # Errors
-/// The text is neither an event nor a list, or it is so broken that its items cannot be told apart.
+/// The text is neither an event nor a list, or a bracket or a quote is left open.
 pub fn items(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
     let first = data.trim_ascii_start().first();
     // A struct is also read from a list of its fields.

@@ -43,7 +43,7 @@ const FIELDS: [Field; 12] = [
     Field { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
 ];
 
-/// What is read.
+/// The message that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Event,
@@ -233,15 +233,15 @@ impl Reader {
 fn former_time(value: &Value) -> Option<tidings_proto::Timestamp> {
     match value {
         Value::String(text) => text.parse::<jiff::Timestamp>().ok().map(Into::into),
-        Value::Number(number) => match number.as_i64() {
-            Some(seconds) => Some(tidings_proto::Timestamp { seconds, nanos: 0 }),
-            None => {
-                let seconds = number.as_f64().filter(|_| number.is_f64())?;
-                let nanos = (seconds.fract() * 1e9) as i32;
-                let at = tidings_proto::Timestamp { seconds: seconds.trunc() as i64, nanos };
-                (0.0..=253_402_300_799.0).contains(&seconds).then_some(at)
+        Value::Number(number) => {
+            if let Some(seconds) = number.as_i64() {
+                return Some(tidings_proto::Timestamp { seconds, nanos: 0 });
             }
-        },
+            let seconds = number.as_f64().filter(|_| number.is_f64())?;
+            let nanos = (seconds.fract() * 1e9) as i32;
+            let at = tidings_proto::Timestamp { seconds: seconds.trunc() as i64, nanos };
+            (0.0..=253_402_300_799.0).contains(&seconds).then_some(at)
+        }
         _ => None,
     }
 }

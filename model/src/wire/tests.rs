@@ -1,4 +1,4 @@
-//! What every door refuses and takes, from one table: tests/data/refused.ndjson is also sent to HTTP and read from a file.
+//! The rules of every door. The table tests/data/refused.ndjson is also sent to HTTP and read from a file.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
