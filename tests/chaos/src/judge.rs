@@ -91,7 +91,8 @@ pub fn logs(folder: &Path) -> Result<Logs> {
             for (number, line) in lines.iter().enumerate() {
                 if !NEVER.iter().any(|word| line.contains(word)) {
                     continue;
-                } else if line.contains(STRAY_RESULT) {
+                }
+                if line.contains(STRAY_RESULT) {
                     found.stray_results += 1;
                 } else if was_stale(line, &lines[number + 1..]) {
                     found.stale_tasks += 1;
