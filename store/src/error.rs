@@ -121,14 +121,13 @@ pub const REFUSALS: [Refusal; 10] = [
 impl Refusal {
     /// The row of a code. SQLite's codes are numbers of up to four digits, PostgreSQL's always have five characters.
     fn of(code: &str, message: &str) -> Option<&'static Self> {
-        let found = match code.parse::<i32>() {
+        match code.parse::<i32>() {
             Ok(1) if message.starts_with("no such table") || message.contains("no such column") => {
-                return REFUSALS.iter().find(|row| row.postgres.contains(&"42P01"));
+                REFUSALS.iter().find(|row| row.postgres.contains(&"42P01"))
             }
             Ok(extended) if code.len() < 5 => REFUSALS.iter().find(|row| row.sqlite.contains(&(extended & 0xff))),
             _ => REFUSALS.iter().find(|row| row.postgres.iter().any(|class| code.starts_with(class))),
-        };
-        found
+        }
     }
 
     /// Reports if it passes by itself.
