@@ -101,10 +101,10 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
     timeout(patience, answer).await.ok()
 }
 
-/// Somebody paused the workflow in Temporal.
+/// The workflow is paused in Temporal.
 pub(super) struct Paused;
 
-/// Waits for an answer. An answer that takes long may wait for a workflow that somebody paused in Temporal: asks once.
+/// Waits for an answer. An answer that takes long may wait for a workflow that is paused in Temporal: asks once.
 pub(super) async fn unless_paused<T>(
     workflow: UntypedWorkflowHandle<Client>,
     answer: impl Future<Output = T>,
