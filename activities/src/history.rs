@@ -1,4 +1,4 @@
-//! What an earlier run received, read from its history: events, retracts and an operator's hold. A run that was terminated, or
+//! The input of an earlier run, read from its history: events, retracts and an operator's hold. A run that was terminated, or
 //! that could not reach the store, left them only there.
 
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Re
     Ok(commands.hold.filter(|hold| hold.until.is_none_or(|until| until > now)))
 }
 
-/// Who terminated a run, and why. `None`: nobody did.
+/// The last event of a terminated run, with identity and reason. `None`: the run was not terminated.
 ///
 /// # Errors
 /// As for [`run_inputs`].
@@ -119,7 +119,7 @@ impl Commands {
                     _ => None,
                 };
                 if let Some((request, answer)) = self.asked.remove(&id).zip(answer) {
-                    self.carry_out(request, answer);
+                    self.carry_out(request, &answer);
                 }
             }
             _ => {}
@@ -135,20 +135,15 @@ impl Commands {
         }
     }
 
-    fn carry_out(&mut self, request: Request, answer: Payloads) {
+    fn carry_out(&mut self, request: Request, answer: &Payloads) {
         let Some(input) = request.input else { return };
-        let answer = Some(answer);
         match input.name.as_str() {
             // A key without events is neither held nor dropped.
-            "hold" => {
-                if first::<Held>(answer).is_some_and(|held| held != Held::default()) {
-                    self.hold = first(input.args);
-                }
+            "hold" if first::<Held>(Some(answer.clone())).is_some_and(|held| held != Held::default()) => {
+                self.hold = first(input.args);
             }
-            "drop" => {
-                if first::<Dropped>(answer).is_some_and(|dropped| dropped != Dropped::default()) {
-                    self.hold = None;
-                }
+            "drop" if first::<Dropped>(Some(answer.clone())).is_some_and(|dropped| dropped != Dropped::default()) => {
+                self.hold = None;
             }
             "release" => self.hold = None,
             _ => {}
@@ -190,26 +185,26 @@ mod tests {
 
     use super::*;
 
-    fn payloads(value: &Value) -> Option<Payloads> {
-        Some(Payloads { payloads: vec![Payload { data: value.to_string().into_bytes(), ..Payload::default() }] })
+    fn payloads(value: &Value) -> Payloads {
+        Payloads { payloads: vec![Payload { data: value.to_string().into_bytes(), ..Payload::default() }] }
     }
 
-    fn request(id: &str, name: &str, input: &Value) -> Option<Request> {
+    fn request(id: &str, name: &str, input: &Value) -> Request {
         let meta = Some(Meta { update_id: id.to_owned(), ..Meta::default() });
-        let input = Some(Input { name: name.to_owned(), args: payloads(input), ..Input::default() });
-        Some(Request { meta, input, ..Request::default() })
+        let input = Some(Input { name: name.to_owned(), args: Some(payloads(input)), ..Input::default() });
+        Request { meta, input, ..Request::default() }
     }
 
-    fn accepted(id: &str, request: Option<Request>) -> Attributes {
+    fn accepted(id: &str, request: impl Into<Option<Request>>) -> Attributes {
         Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(WorkflowExecutionUpdateAcceptedEventAttributes {
             protocol_instance_id: id.to_owned(),
-            accepted_request: request,
+            accepted_request: request.into(),
             ..Default::default()
         })
     }
 
     fn completed(id: &str, answer: &Value) -> Attributes {
-        let value = payloads(answer).map(Outcome::Success);
+        let value = Some(Outcome::Success(payloads(answer)));
         Attributes::WorkflowExecutionUpdateCompletedEventAttributes(WorkflowExecutionUpdateCompletedEventAttributes {
             meta: Some(Meta { update_id: id.to_owned(), ..Meta::default() }),
             outcome: Some(UpdateOutcome { value }),
@@ -220,12 +215,12 @@ mod tests {
     fn started(previous: &str, argument: &Value) -> Attributes {
         Attributes::WorkflowExecutionStartedEventAttributes(WorkflowExecutionStartedEventAttributes {
             continued_execution_run_id: previous.to_owned(),
-            input: payloads(argument),
+            input: Some(payloads(argument)),
             ..Default::default()
         })
     }
 
-    /// Who holds the key after these events.
+    /// The operator who holds the key after these events.
     fn holder(history: impl IntoIterator<Item = Attributes>) -> Option<String> {
         let mut commands = Commands::default();
         history.into_iter().for_each(|attributes| commands.read(attributes));
@@ -253,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_carried_by_a_continued_run_and_admitted_again_after_a_reset() {
+    fn a_hold_is_carried_by_a_continued_run_and_admitted_again() {
         let carried = json!({"hold": {"by": "ann", "why": "wrong prices", "until": null}, "windows": 3});
         assert_eq!(holder([started("r0", &carried)]).as_deref(), Some("ann"));
         assert_eq!(holder([started("", &carried)]), None, "a producer wrote this one");
         let admitted = Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(
             WorkflowExecutionUpdateAdmittedEventAttributes {
-                request: request("1", "hold", &json!({"by": "bo", "why": "x"})),
+                request: Some(request("1", "hold", &json!({"by": "bo", "why": "x"}))),
                 ..Default::default()
             },
         );

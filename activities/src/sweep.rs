@@ -1,7 +1,7 @@
 //! The sweep over runs that no code of ours brings to an end (rule 54). One worker looks at a time, by a lease in the store.
 //!
 //! A look asks Temporal's visibility for the runs that have ended since the look before, and records them. Then each worker leases
-//! recorded runs, and recovers those that nobody ended on purpose, as `tidings recover` does. The others stay in a list.
+//! recorded runs, and recovers those that no person ended, as `tidings recover` does. The others stay in a list.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -70,7 +70,7 @@ enum Tried {
     Recovered,
     /// Nothing was left to recover.
     Over,
-    /// Somebody does not answer.
+    /// Temporal, the store or a worker does not answer.
     Again(String),
     /// Something stands against it, such as an attempt past the dot, which mostly passes.
     Refused(String),
@@ -226,7 +226,7 @@ impl Sweep {
         match owner {
             Owner::Digest(key) => self.recover_digest(key, &run.id, &order).await,
             Owner::Message(key) => {
-                self.recover_message(key, order).await.unwrap_or_else(|error| Tried::Again(error.to_string()))
+                Box::pin(self.recover_message(key, order)).await.unwrap_or_else(|error| Tried::Again(error.to_string()))
             }
             Owner::Subscription(name) => match subscriptions::signal(&self.temporal, &self.task_queue, name).await {
                 Ok(()) => Tried::Recovered,
@@ -245,7 +245,7 @@ impl Sweep {
             key,
             run_id: Some(&id.run_id),
         };
-        match recovery.run(order, Resolution::Recovered).await {
+        match Box::pin(recovery.run(order, Resolution::Recovered)).await {
             Ok(recovered) => recovered.left().map_or(Tried::Recovered, Tried::Refused),
             Err(error @ RecoverError::NoSuchRun(_)) => Tried::Left(error.to_string()),
             Err(RecoverError::NotNeeded { .. }) => Tried::Over,

@@ -1,4 +1,4 @@
-//! Questions to Temporal's visibility about open runs. An open run is one that runs, or that somebody paused in Temporal.
+//! Questions to Temporal's visibility about open runs. An open run is one that runs, or that is paused in Temporal.
 
 use std::future::ready;
 
@@ -30,7 +30,7 @@ pub fn list_open(
     stream::once(found).flatten()
 }
 
-/// The runs that somebody paused in Temporal, and that meet the condition.
+/// The runs that are paused in Temporal, and that meet the condition.
 pub fn list_paused(
     temporal: &Client,
     condition: &str,

@@ -33,7 +33,7 @@ closed_set! {
         ArchiveFailed = "archive_failed",
         /// The nightly upkeep has no schedule.
         UpkeepUnscheduled = "upkeep_unscheduled",
-        /// A run that nobody ended on purpose was recovered.
+        /// A run that no person ended was recovered.
         RunRecovered = "run_recovered",
         /// A run ended without its code, and an operator decides about it.
         RunLeft = "run_left",

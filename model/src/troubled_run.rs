@@ -1,5 +1,5 @@
 //! Runs that no code of ours brings to an end (rule 54): those that Temporal or a person ended, and open ones that our workers
-//! cannot execute. The sweep finds these runs, recovers what nobody ended on purpose, and lists the others with a remedy.
+//! cannot execute. The sweep finds these runs, recovers those that no person ended, and lists the others with a remedy.
 
 use std::time::Duration;
 
@@ -36,17 +36,17 @@ pub const MOST_TRIES: u32 = 5;
 closed_set! {
     /// The trouble of a run.
     pub enum Trouble {
-        /// Somebody ended the run: a person, a producer's start, a reset, or a limit of the server.
+        /// The run was ended by a call: a person's, a producer's start, a reset, or a limit of the server.
         Terminated = "terminated",
         /// The run has outlived a timeout, which its producer or the namespace set.
         TimedOut = "timed_out",
-        /// The run failed: its workflow id is no key.
+        /// The run failed: its workflow id is not a key.
         Failed = "failed",
         /// An open run with an id of ours and another workflow type: no worker can execute it.
         WrongType = "wrong_type",
         /// An open run with an id of ours and another task queue: our workers do not get it.
         WrongQueue = "wrong_queue",
-        /// Somebody paused an open run in Temporal.
+        /// An open run is paused in Temporal.
         Paused = "paused",
     }
 }
@@ -73,7 +73,7 @@ impl Trouble {
 }
 
 closed_set! {
-    /// How a run left the list.
+    /// The way in which a run left the list.
     pub enum Resolution {
         /// The sweep recovered the run.
         Recovered = "recovered",
@@ -121,7 +121,7 @@ pub struct TroubledRun {
     pub trouble: Trouble,
     /// The time of the end, or the start of an open run.
     pub since: Timestamp,
-    /// Who ended the run, by its history.
+    /// The identity that ended the run, by its history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// Why the run was ended, or what keeps it from being recovered.
@@ -163,7 +163,7 @@ impl Swept {
     }
 }
 
-/// What a look covers.
+/// The extent of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Runs that ended since then.
@@ -217,10 +217,10 @@ impl Owner {
 /// (`TerminateExisting`), and runs that a reset of another run replaces.
 const SERVER: [&str; 2] = ["history-service", "history-resetter"];
 
-/// What the sweep does about an ended run.
+/// The decision about an ended run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody ended the run on purpose.
+    /// No person ended the run.
     Recover,
     /// An operator decides, for this reason.
     List(&'static str),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_reaches_back_behind_the_one_before_and_now_and_then_further() {
+    fn a_look_reaches_back_and_now_and_then_further() {
         let first = Swept::first(at(0));
         let look = first.next(at(5));
         assert_eq!((look.ended_since, look.open, look.far), (at(-180), true, false));

@@ -61,7 +61,7 @@ pub trait TroubledRuns: Send + Sync + 'static {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRun {
     pub run: FoundRun,
-    /// Who ended it, by its history.
+    /// The identity that ended it, by its history.
     pub by: Option<String>,
     pub why: Option<String>,
 }

@@ -29,7 +29,7 @@ pub struct Invalid {
 }
 
 impl KeyFilter {
-    /// The open keys that it selects, also those that somebody paused in Temporal, as far as visibility knows them: that is a moment behind.
+    /// The open keys that it selects, also those that are paused in Temporal, as far as visibility knows them: that is a moment behind.
     ///
     /// # Errors
     /// Temporal does not answer, or knows no such query.

@@ -130,7 +130,7 @@ impl Recovered {
     }
 }
 
-/// What becomes of the pages of a history.
+/// The use of the pages of a history.
 #[derive(Clone, Copy)]
 enum Pages {
     Counted,
@@ -226,18 +226,17 @@ impl Recovery<'_> {
         let mut recovered = self.find(&runs).await?;
         self.audit(order).await?;
         let first = self.read(&mut recovered, Pages::Counted).await?;
-        if let Err(error) = self.resume(&mut recovered, first, order).await {
+        if let Err(error) = Box::pin(self.resume(&mut recovered, first, order)).await {
             return Err(RecoverError::Unfinished { run_id: recovered.run_id, source: Box::new(error) });
         }
         let left = recovered.left();
         for EndedRun { run_id, trouble, since, .. } in runs {
             let id = RunId { workflow_id: self.key.workflow_id(), run_id };
-            match &left {
-                Some(why) => self.store.list_run(&id, None, why, None).await?,
-                None => {
-                    let run = FoundRun { id, trouble, since };
-                    self.store.resolve_run(&run, self.task_queue, resolution, None, Timestamp::now()).await?;
-                }
+            if let Some(why) = &left {
+                self.store.list_run(&id, None, why, None).await?;
+            } else {
+                let run = FoundRun { id, trouble, since };
+                self.store.resolve_run(&run, self.task_queue, resolution, None, Timestamp::now()).await?;
             }
         }
         Ok(recovered)
@@ -272,7 +271,7 @@ impl Recovery<'_> {
     }
 
     /// Puts the key on hold before anything goes out. A run without events takes no hold, so one of the events starts a run whose first
-    /// workflow task waits, and that task finds both. Returns `false` if there is no event.
+    /// workflow task waits, and that task finds both. Returns `false` without an event.
     async fn hold(&self, hold: &Hold, event: Option<Event>) -> Result<bool, RecoverError> {
         if self.live().await?.is_none() {
             let Some(event) = event else { return Ok(false) };

@@ -295,7 +295,7 @@ fn keys_of(tenant: Option<&str>) -> String {
     format!("WorkflowType = '{workflow}' AND WorkflowId STARTS_WITH '{ids}'")
 }
 
-/// Counts the open keys, those that somebody paused in Temporal included.
+/// Counts the open keys, those that are paused in Temporal included.
 ///
 /// # Errors
 /// Temporal does not answer.

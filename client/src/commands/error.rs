@@ -18,9 +18,10 @@ pub enum CommandError {
         /// The task queue of the workflow.
         task_queue: String,
     },
-    /// Somebody paused the workflow in Temporal. Temporal keeps the command until the workflow goes on.
+    /// The workflow is paused in Temporal, which forgets the command.
     #[error(
-        "{workflow} is paused in Temporal, and goes on after `temporal workflow unpause --workflow-id '{workflow_id}'`"
+        "{workflow} is paused in Temporal, and takes no commands before `temporal workflow unpause --workflow-id '{workflow_id}'`; its \
+         events collect"
     )]
     Paused {
         /// The key or the message.

@@ -92,7 +92,7 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
 ) -> Option<Result<T, Failure>> {
     let answer = async {
         loop {
-            match send().await.map_err(Into::into) {
+            match Box::pin(send()).await.map_err(Into::into) {
                 Err(Failure::Status(status)) if status.code() == Code::FailedPrecondition => sleep(PAUSE).await,
                 answer => break answer,
             }
@@ -101,17 +101,17 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
     timeout(patience, answer).await.ok()
 }
 
-/// Somebody paused the workflow in Temporal.
+/// The workflow is paused in Temporal.
 pub(super) struct Paused;
 
-/// Waits for an answer. An answer that takes long may wait for a workflow that somebody paused in Temporal: asks once.
+/// Waits for an answer. An answer that takes long may wait for a workflow that is paused in Temporal: asks once.
 pub(super) async fn unless_paused<T>(
     workflow: UntypedWorkflowHandle<Client>,
     answer: impl Future<Output = T>,
 ) -> Result<T, Paused> {
     let until_paused = async {
         sleep(LONG).await;
-        let described = workflow.describe(WorkflowDescribeOptions::default()).await;
+        let described = Box::pin(workflow.describe(WorkflowDescribeOptions::default())).await;
         if !described.is_ok_and(|run| run.status() == WorkflowExecutionStatus::Paused) {
             pending::<()>().await;
         }

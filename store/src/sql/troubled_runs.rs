@@ -289,6 +289,7 @@ fn audited(owner: &Owner) -> Key {
 
 row! {
 /// Columns of [`SWEEP`].
+#[expect(clippy::struct_field_names, reason = "times end in `at`, as their columns do")]
 pub struct SweepRow {
     free_at: Timestamp,
     until_at: Timestamp,

@@ -1,4 +1,4 @@
-//! Runs that ended without their code, or that no worker can execute, are found. What nobody ended on purpose is recovered by itself,
+//! Runs that ended without their code, or that no worker can execute, are found. What no person ended is recovered by itself,
 //! and the rest is listed with the command to run (rule 54).
 
 use std::{collections::BTreeSet, time::Duration};
@@ -81,7 +81,7 @@ async fn listed(env: &Env, sweep: &Sweep, wanted: impl Fn(&[TroubledRun]) -> boo
     .await
 }
 
-/// Looks until the relay has so many emails; then the numbers of events in them.
+/// Looks until the relay has `emails`; then the numbers of events in them.
 async fn mailed(env: &Env, sweep: &Sweep, emails: usize) -> Result<Vec<u64>> {
     eventually("the emails are there", MINUTE, async || {
         sweep.look().await?;
@@ -175,7 +175,7 @@ async fn a_run_that_a_person_terminated_waits_for_a_person() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_of_an_old_run_loses_neither_events_nor_hold_of_the_new_one() -> Result<()> {
+async fn a_reset_of_an_old_run_loses_neither_events_nor_hold() -> Result<()> {
     let (env, sweep) = swept("after 1h").await?;
     let key = key("activity", "ann");
     env.events.emit(event(&key, "e1")).await?;
@@ -223,7 +223,7 @@ async fn a_reset_of_an_old_run_loses_neither_events_nor_hold_of_the_new_one() ->
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_misspelt_workflow_type_or_task_queue_is_listed_and_recovered_by_hand() -> Result<()> {
+async fn a_misspelt_workflow_type_or_task_queue_is_listed() -> Result<()> {
     let (env, sweep) = swept("after 1s").await?;
     let (typed, queued) = (key("activity", "ann"), key("activity", "bo"));
     produce(&env, "Digest", start(&typed, |_| {}), "e1").await?;
@@ -271,7 +271,7 @@ async fn a_run_that_cannot_answer_says_why() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_paused_in_temporal_is_open_listed_and_says_so() -> Result<()> {
+async fn a_run_that_is_paused_in_temporal_says_so() -> Result<()> {
     let mut env = Env::without_worker(settings("after 1h", "after 1s")).await?;
     env.server = DevServer::start_set(Some("frontend.WorkflowPauseEnabled=true")).await?;
     env.temporal = env.server.client().await?;

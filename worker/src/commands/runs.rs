@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_listed_with_who_ended_it_and_the_command_to_run() {
+    fn a_run_is_listed_with_its_end_and_the_command_to_run() {
         let mut run = TroubledRun {
             workflow_id: "digest/acme/activity/ann".into(),
             run_id: "r1".into(),

@@ -29,6 +29,13 @@ const RESERVED: &str = "__temporal";
 /// The time for handing a signal over again. Other runs of this worker wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A signal of an unknown name.
+struct Misnamed {
+    workflow: String,
+    name: String,
+    payloads: Vec<Payload>,
+}
+
 pub(super) struct ProducerFaults {
     client: Client,
     task_queue: String,
@@ -41,8 +48,8 @@ impl ProducerFaults {
         Self { client, task_queue, digests: Mutex::default() }
     }
 
-    /// Answers with the signals of an unknown name that the activation brings, and the workflow id.
-    fn misnamed(&self, activation: &WorkflowActivation) -> Option<(String, Vec<(String, Vec<Payload>)>)> {
+    /// The signals of an unknown name that the activation brings.
+    fn misnamed(&self, activation: &WorkflowActivation) -> Vec<Misnamed> {
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut signals = Vec::new();
         for job in activation.jobs.iter().filter_map(|job| job.variant.as_ref()) {
@@ -56,17 +63,16 @@ impl ProducerFaults {
                 Variant::RemoveFromCache(_) => {
                     digests.remove(&activation.run_id);
                 }
-                Variant::SignalWorkflow(signal) if !is_known(&signal.signal_name) => {
-                    signals.push((signal.signal_name.clone(), signal.input.clone()));
+                // A replay brings signals that were handed over before the task that it repeats had ended.
+                Variant::SignalWorkflow(signal) if !is_known(&signal.signal_name) && !activation.is_replaying => {
+                    let (name, payloads) = (signal.signal_name.clone(), signal.input.clone());
+                    let of_digest = |workflow: &String| Misnamed { workflow: workflow.clone(), name, payloads };
+                    signals.extend(digests.get(&activation.run_id).map(of_digest));
                 }
                 _ => {}
             }
         }
-        // A replay brings signals that were handed over before the task that it repeats had ended.
-        if signals.is_empty() || activation.is_replaying {
-            return None;
-        }
-        Some((digests.get(&activation.run_id)?.clone(), signals))
+        signals
     }
 }
 
@@ -92,9 +98,8 @@ fn report_options(start: &InitializeWorkflow) {
 impl WorkerInterceptor for ProducerFaults {
     /// An error would end the worker, so a signal that cannot be handed over is logged: the history has it.
     async fn on_workflow_activation(&self, activation: &WorkflowActivation) -> anyhow::Result<()> {
-        let Some((workflow, signals)) = self.misnamed(activation) else { return Ok(()) };
-        let Ok(key) = Key::from_workflow_id(&workflow) else { return Ok(()) };
-        for (name, payloads) in signals {
+        for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
+            let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
             let payloads = Inbound::misnamed(&name, payloads);
             let handed =
                 tidings_client::hand_over_payloads(&self.client, &self.task_queue, &key, payloads, PATIENCE).await;
