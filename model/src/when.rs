@@ -7,7 +7,7 @@ use jiff::{Span, Timestamp, Zoned, fmt::temporal::Pieces, tz::TimeZone};
 use serde::{Deserialize as _, Deserializer, de};
 use serde_json::Value;
 
-use crate::wire::kind;
+use crate::wire::words::kind;
 
 /// The first second of year 1, with which `google.protobuf.Timestamp` begins. jiff begins earlier.
 const FIRST: i64 = -62_135_596_800;

@@ -2,7 +2,6 @@
 //!
 //! Each refusal has the path of its field, e.g. `payload.rows[0].id`, and never quotes a value, because it may be personal data.
 
-use serde_json::Value;
 use tidings_proto::v1;
 
 use crate::limits::Invalid;
@@ -11,6 +10,7 @@ mod broken;
 mod items;
 mod reader;
 mod split;
+pub(crate) mod words;
 
 pub use items::{Items, items};
 pub(crate) use reader::Reader;
@@ -37,24 +37,6 @@ pub fn event(json: &[u8]) -> Result<v1::Event, Invalid> {
 /// Names the field that cannot be read.
 pub fn retract(json: &[u8]) -> Result<v1::Retract, Invalid> {
     Reader::new(Edition::Today).retract(json)
-}
-
-/// The kind of a value in words.
-pub(crate) const fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// A name as a refusal shows it. A name that is none, such as an address, is left out.
-pub(crate) fn shown(name: &str) -> String {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '$');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) { "?".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ use deadline::deadline;
 use decide::clear_finished_commands;
 use decide::{Decision, decide, treats_repetitions, waits_for_undo};
 use requests::Reopening;
-use start_options::StartOptions;
+use start_options::{NO_TIMEOUT, StartOptions};
 use state::Repetitions;
 pub(crate) use state::State;
 
@@ -98,9 +98,6 @@ const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each p
 
 /// The patch that leaves a run with a timeout at once. In earlier versions the window was lost with the run.
 const PAST_TIMEOUT: &str = "past-timeout";
-
-/// The timeout of the run after one with a timeout: none at all cannot be asked for, as a run without inherits that of the run before.
-const NO_TIMEOUT: Duration = Duration::from_hours(24 * 3650);
 
 /// The digest workflow.
 #[workflow]

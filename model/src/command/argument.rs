@@ -9,7 +9,7 @@ use super::{Hold, Order, Release, Reopen, Retime};
 use crate::{
     decode::{SignalPayload, wrong_encoding},
     limits::Invalid,
-    wire::kind,
+    wire::words::kind,
 };
 
 /// A command that an operator gives.

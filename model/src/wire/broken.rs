@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{shown, split};
+use super::{split, words::shown};
 use crate::limits::{self, Invalid};
 
 /// Levels that a search goes down.

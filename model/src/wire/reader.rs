@@ -8,7 +8,8 @@ use tidings_proto::v1;
 use super::{
     Edition,
     broken::{fault, not_json, paired},
-    kind, shown, split,
+    split,
+    words::{kind, shown},
 };
 use crate::{
     limits::{self, Invalid},

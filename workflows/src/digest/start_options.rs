@@ -4,7 +4,8 @@ use std::{fmt, time::Duration};
 
 use temporalio_workflow::WorkflowContextView;
 
-use super::NO_TIMEOUT;
+/// The timeout of the run after one with a timeout: none at all cannot be asked for, as a run without inherits that of the run before.
+pub(super) const NO_TIMEOUT: Duration = Duration::from_hours(24 * 3650);
 
 /// What the start of a run sets although a digest waits as long as it has to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
