@@ -10,7 +10,7 @@ use crate::{
     Key,
     limits::{self, Invalid},
     when::{self, TimeError},
-    wire::{Edition, shown},
+    wire::{Edition, words::shown},
 };
 
 mod payload;
