@@ -203,11 +203,15 @@ mod tests {
         for seed in 0..20 {
             let steps = faults(hour, &[], &mut ChaCha8Rng::seed_from_u64(seed));
             for (gone, back) in [
-                ([Fault::KillStore, Fault::PauseStore], [Fault::StartStore, Fault::ContinueStore]),
-                ([Fault::KillTemporal, Fault::PauseTemporal], [Fault::StartTemporal, Fault::ContinueTemporal]),
+                (
+                    &[Fault::KillStore, Fault::PauseStore, Fault::RefuseLedger][..],
+                    &[Fault::StartStore, Fault::ContinueStore, Fault::AcceptLedger][..],
+                ),
+                (&[Fault::KillTemporal, Fault::PauseTemporal], &[Fault::StartTemporal, Fault::ContinueTemporal]),
             ] {
-                let when = |what: [Fault; 2]| {
-                    let of = steps.iter().filter(move |(_, act)| what.map(Act::Fault).contains(act));
+                let when = |what: &[Fault]| {
+                    let is_one = |act: &Act| matches!(act, Act::Fault(fault) if what.contains(fault));
+                    let of = steps.iter().filter(|(_, act)| is_one(act));
                     of.map(|(at, _)| *at).collect::<Vec<_>>()
                 };
                 let outages: Vec<_> =
