@@ -75,8 +75,10 @@ impl RunInput {
     pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {
         let continued = !started.continued_execution_run_id.is_empty();
         let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
-        let own = Key::from_workflow_id(&started.workflow_id).ok();
-        let state = carried.read::<State>(continued)?.filter(|state| state.key == own);
+        // A server may leave the id out.
+        let id = started.workflow_id;
+        let is_own = |state: &State| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
+        let state = carried.read::<State>(continued)?.filter(is_own);
         let Some(state) = state else { return Ok(Self::default()) };
         let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
         Ok(Self { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })

@@ -154,7 +154,9 @@ impl Connection {
             Err(_) => return Err(Failure::silent(phase, block_limit)),
         }
         let replied = async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) };
-        let response = within(limits.dot.saturating_sub(begun.elapsed()), Phase::Dot, replied).await?;
+        let replied = timeout(limits.dot.saturating_sub(begun.elapsed()), replied);
+        let replied = replied.instrument(debug_span!("smtp_step", phase = Phase::Dot.name())).await;
+        let response = replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot)))?;
         Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))
     }
 
