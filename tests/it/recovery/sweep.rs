@@ -198,7 +198,8 @@ async fn a_reset_of_an_old_run_loses_neither_events_nor_hold() -> Result<()> {
     };
     env.temporal.connection().workflow_service().reset_workflow_execution(reset.into_request()).await?;
 
-    eventually("the events wait on hold again", MINUTE, async || {
+    // A recovery that is refused at first is tried again after a minute.
+    eventually("the events wait on hold again", 3 * MINUTE, async || {
         sweep.look().await?;
         if env.is_idle(&key).await? {
             return Ok(None);

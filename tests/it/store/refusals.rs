@@ -46,7 +46,7 @@ fn on_sqlite(url: String, refuse: &'static str, heal: &'static str) -> Statement
 }
 
 fn on_postgres(url: &str, database: &str, role: &str, refuse: &str, heal: &str) -> Statements {
-    let filled = |text: &str| text.replace("DATABASE", database).replace("ROLE", role);
+    let filled = |text: &str| text.replace("{database}", database).replace("{role}", role);
     let (url, refuse, heal) = (url.to_owned(), filled(refuse), filled(heal));
     Box::new(move |refuses| {
         let (url, statement) = (url.clone(), if refuses { refuse.clone() } else { heal.clone() });
@@ -149,20 +149,20 @@ async fn what_sqlite_refuses_past_the_dot_is_kept_and_recorded() -> Result<()> {
 #[needs(postgres)]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_postgresql_refuses_past_the_dot_is_kept_and_recorded() -> Result<()> {
-    const CLOSE: &str = ";;SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ROLE'";
+    const CLOSE: &str = ";;SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'";
     let cases = [
-        ("a grant (42501)", "REVOKE UPDATE ON attempts FROM ROLE".to_owned(), "GRANT UPDATE ON attempts TO ROLE"),
-        ("a role (28000)", format!("ALTER ROLE ROLE NOLOGIN{CLOSE}"), "ALTER ROLE ROLE LOGIN"),
+        ("a grant (42501)", "REVOKE UPDATE ON attempts FROM {role}".to_owned(), "GRANT UPDATE ON attempts TO {role}"),
+        ("a role (28000)", ["ALTER ROLE {role} NOLOGIN", CLOSE].concat(), "ALTER ROLE {role} LOGIN"),
         (
             "a closed database (55000)",
-            format!("ALTER DATABASE DATABASE ALLOW_CONNECTIONS false{CLOSE}"),
-            "ALTER DATABASE DATABASE ALLOW_CONNECTIONS true",
+            ["ALTER DATABASE {database} ALLOW_CONNECTIONS false", CLOSE].concat(),
+            "ALTER DATABASE {database} ALLOW_CONNECTIONS true",
         ),
         (
             "a read-only database (25006)",
-            format!("ALTER ROLE ROLE SET default_transaction_read_only = on{CLOSE}"),
-            "ALTER ROLE ROLE RESET default_transaction_read_only;;
-             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ROLE'",
+            ["ALTER ROLE {role} SET default_transaction_read_only = on", CLOSE].concat(),
+            "ALTER ROLE {role} RESET default_transaction_read_only;;
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'",
         ),
         (
             "a trigger (P0001)",
