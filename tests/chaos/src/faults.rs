@@ -157,7 +157,6 @@ fn deck_of_faults(length: Duration) -> Vec<Card> {
         KillStore,
         PauseStore,
         RefuseLedger,
-        RefuseLedger,
         KillGateway,
         KillGateway,
         PauseGateway,
