@@ -7,6 +7,7 @@ mod emit_http;
 mod fencing;
 pub(crate) mod gateway;
 mod gateway_crashes;
+mod installation;
 mod lost_task;
 mod races;
 mod real_events;
