@@ -12,6 +12,7 @@ pub mod digest;
 mod error;
 mod heartbeat;
 pub mod history;
+pub mod installation;
 pub mod message;
 pub mod metrics;
 pub mod operations;

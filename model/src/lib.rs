@@ -14,6 +14,7 @@ pub mod delivery_events;
 mod event;
 mod host_name;
 pub mod inbox;
+pub mod installation;
 pub mod job;
 mod key;
 pub mod limits;

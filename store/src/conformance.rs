@@ -22,6 +22,7 @@ mod erasure;
 mod first_attempts;
 mod fresh;
 mod inbox;
+mod installation;
 mod jobs;
 mod last_attempt;
 mod ledger;
@@ -321,6 +322,11 @@ conformance! {
         notices_go_with_the_person_whom_they_are_about,
         a_fact_that_is_committed_after_a_later_one_is_not_passed_over,
         without_a_subscription_nothing_is_written,
+    }
+    installation {
+        an_identity_is_made_once_and_replaced_on_demand,
+        a_beat_follows_the_one_before_and_not_too_soon,
+        of_many_workers_at_once_one_changes_the_beat,
     }
     troubled_runs {
         one_worker_looks_at_a_time_and_the_next_look_comes_later,

@@ -25,6 +25,7 @@
 //! | [`Inbox`] | accepted events that wait for the workflow of their key |
 //! | [`Jobs`] | operators' orders to many keys |
 //! | [`TroubledRuns`] | runs in Temporal that no code of ours brings to an end |
+//! | [`Installations`] | the identity of the installation |
 //! | [`Health`] | the state of the database |
 //!
 //! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
@@ -54,6 +55,7 @@ mod error;
 mod health;
 mod hex;
 mod inbox;
+mod installations;
 mod jobs;
 mod ledger;
 mod listings;
@@ -82,6 +84,7 @@ pub use self::{
     error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
     health::Health,
     inbox::Inbox,
+    installations::Installations,
     jobs::Jobs,
     ledger::Ledger,
     listings::Listings,
@@ -104,8 +107,9 @@ pub use self::{
 pub mod prelude {
     pub use crate::{
         Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
-        Inbox as _, Jobs as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _, People as _,
-        Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _, TroubledRuns as _,
+        Inbox as _, Installations as _, Jobs as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _,
+        People as _, Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
+        TroubledRuns as _,
     };
 }
 
@@ -132,6 +136,7 @@ pub trait Store:
     + Inbox
     + Jobs
     + TroubledRuns
+    + Installations
     + Health
 {
 }
@@ -158,6 +163,7 @@ impl<S> Store for S where
         + Inbox
         + Jobs
         + TroubledRuns
+        + Installations
         + Health
 {
 }

@@ -35,6 +35,7 @@ mod exclusion;
 mod group_commit;
 mod health;
 mod inbox;
+mod installation;
 mod jobs;
 mod last_attempt;
 mod ledger;

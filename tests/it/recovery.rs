@@ -8,6 +8,7 @@ mod fencing;
 mod frontends;
 pub(crate) mod gateway;
 mod gateway_crashes;
+mod installation;
 mod lost_task;
 mod races;
 mod real_events;

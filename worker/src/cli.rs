@@ -171,7 +171,7 @@ enum Command {
     #[command(subcommand)]
     Subscriptions(subscriptions::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
-    Migrate,
+    Migrate(migrate::Options),
     /// Hands events that the api accepted to Temporal again
     #[command(subcommand)]
     Inbox(inbox::Command),
@@ -233,7 +233,7 @@ impl Arguments {
             Command::Relays(command) => relays::run(command, &load()?).await,
             Command::Suppressions(command) => suppressions::run(command, &load()?).await,
             Command::Retention(command) => retention::run(command, &load()?).await,
-            Command::Migrate => migrate::run(&load()?).await.map(|()| true),
+            Command::Migrate(options) => migrate::run(&options, &load()?).await.map(|()| true),
             Command::Bounces(command) => bounces::run(command, load).await,
             Command::Inbox(command) => inbox::run(command, &load()?).await,
             Command::Tokens(command) => tokens::run(command, &load()?).await,

@@ -5,7 +5,7 @@ use std::{env, time::Duration};
 use tidings_client::{Client, CommandError, Commands, ConnectError, Http, WrongHttp};
 use tidings_model::Key;
 
-use crate::{Config, config::Unreachable, error::Usage};
+use crate::{Config, error::Usage, installation};
 
 /// The variable with the token for the api of a gateway.
 const TOKEN: &str = "TIDINGS_TOKEN";
@@ -16,9 +16,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 /// Connects the client that emits events.
 ///
 /// # Errors
-/// Temporal does not answer.
-pub(crate) async fn connect(config: &Config) -> Result<Client, Unreachable> {
-    let temporal = config.temporal.connect().await?;
+/// Temporal does not answer, or the namespace belongs to another installation.
+pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
+    let temporal = installation::connect(config).await?;
     let task_queue = config.task_queue.clone();
     let config = tidings_client::Config { task_queue, deadline: DEADLINE, ..Default::default() };
     Ok(Client::new(temporal, config))
@@ -57,9 +57,9 @@ pub(crate) async fn connect_over(http: Http) -> Result<Client, ConnectError> {
 /// Connects the commands to workflows.
 ///
 /// # Errors
-/// Temporal does not answer.
-pub(crate) async fn commands(config: &Config) -> Result<Commands, Unreachable> {
-    Ok(Commands::new(config.temporal.connect().await?, &config.task_queue))
+/// Temporal does not answer, or the namespace belongs to another installation.
+pub(crate) async fn commands(config: &Config) -> anyhow::Result<Commands> {
+    Ok(Commands::new(installation::connect(config).await?, &config.task_queue))
 }
 
 /// Adds to an unanswered command that a worker may still carry it out.

@@ -1,9 +1,14 @@
 //! The run loop of the gateway.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use temporalio_client::Client;
+use tidings_activities::installation::Refusal;
 use tidings_gateway::{
     State,
     api::{self, Api, Issuer, Making},
@@ -15,13 +20,12 @@ use tidings_gateway::{
     webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::{render::Renderer, words::Words};
+use tidings_store::Store;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Config,
-    config::Temporal,
-    storage,
+    Config, installation, storage,
     worker::{Background, connected, listen_for_metrics},
 };
 
@@ -66,7 +70,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
         None => None,
     };
     let store = storage::open(&config.database_url).await?;
-    let (temporal, _connecting) = connecting(config.temporal.clone(), shutdown.clone());
+    let refused = Arc::new(OnceLock::new());
+    let (temporal, _connecting) = connecting(&config, store.clone(), refused.clone(), shutdown.clone());
     let inbox = Inbox::new(store.clone(), config.inbox);
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
@@ -105,7 +110,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
         tracing::warn!("openings and clicks of the last seconds are not counted: the database does not answer");
     }
     tracing::info!("the gateway stops");
-    Ok(())
+    let refusal = Arc::into_inner(refused).and_then(OnceLock::into_inner);
+    refusal.map_or(Ok(()), |refusal: Refusal| Err(refusal.into()))
 }
 
 /// Loads the templates and the DKIM keys. Without them all routes work but those that make messages.
@@ -117,12 +123,26 @@ fn making(config: &Config) -> Option<Making> {
     load().inspect_err(|error| tracing::error!("the api makes no messages: {error:#}")).ok()
 }
 
-/// Connects to Temporal in the background. Links work while Temporal is away.
-fn connecting(temporal: Temporal, shutdown: CancellationToken) -> (watch::Receiver<Option<Client>>, Background) {
+/// Connects to Temporal in the background. Links work while Temporal is away, and while workers of another database of this
+/// installation are at work. In the namespace of another installation the gateway ends.
+fn connecting(
+    config: &Config,
+    store: Arc<dyn Store>,
+    refused: Arc<OnceLock<Refusal>>,
+    shutdown: CancellationToken,
+) -> (watch::Receiver<Option<Client>>, Background) {
     let (sender, receiver) = watch::channel(None);
+    let temporal = config.temporal.clone();
     let connecting = tokio::spawn(async move {
-        if let Some(client) = connected(&temporal, "gateway", &shutdown).await {
-            sender.send_replace(Some(client));
+        let Some(client) = connected(&temporal, "gateway", &shutdown).await else { return };
+        match installation::admitted(&*store, &client).await {
+            Ok(()) => drop(sender.send_replace(Some(client))),
+            Err(refusal) => {
+                // Only this task sets it.
+                let _ = refused.set(refusal);
+                drop(refused);
+                shutdown.cancel();
+            }
         }
     });
     (receiver, Background::new(&connecting))

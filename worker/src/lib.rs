@@ -9,6 +9,7 @@ mod csv_table;
 mod dev;
 pub mod error;
 mod gateway;
+mod installation;
 mod line_input;
 pub mod log;
 mod phrases;

@@ -6,13 +6,14 @@ use futures::future::{try_join, try_join_all};
 use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_activities::{
-    Deps, RetentionActivities, SubscriptionActivities, relays::Relays, subscriptions::Watch, sweep::Sweep,
+    Deps, RetentionActivities, SubscriptionActivities, installation::Beats, relays::Relays, subscriptions::Watch,
+    sweep::Sweep,
 };
 use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, client, config::Temporal, storage};
+use crate::{Config, client, config::Temporal, installation, storage};
 
 mod failures;
 mod metrics;
@@ -57,6 +58,15 @@ pub async fn run(
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
     server_check::check(&client).await?;
     let store = storage::open(&config.database_url).await?;
+    let mut beats = Beats::new(store.clone(), client.clone());
+    match shutdown.run_until_cancelled(installation::admitted(&*store, &client)).await {
+        Some(admitted) => admitted?,
+        None => return Ok(()),
+    }
+    if let Err(error) = beats.beat().await {
+        tracing::warn!(%error, "this worker cannot show that it is at work, and tries again");
+    }
+    let mut beating = beats.run();
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
     // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
@@ -112,15 +122,22 @@ pub async fn run(
         Ok(())
     };
     let mut running = pin!(try_join(try_join_all(workers), scheduled));
+    let mut refused = None;
     tokio::select! {
         ended = &mut running => ended.map(drop)?,
+        refusal = &mut beating => {
+            tracing::error!(%refusal, "the worker stops");
+            shutdown.cancel();
+            refused = Some(refusal);
+            running.await?;
+        }
         () = shutdown.cancelled() => {
             tracing::info!("the worker stops");
             running.await?;
         }
     }
     tokio::join!(bulk.close(), bulk_messages.close(), transactional.close());
-    Ok(())
+    refused.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
 /// Connects to Temporal, and tries again while Temporal is away. `None`: the process was signalled to stop meanwhile.

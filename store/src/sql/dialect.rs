@@ -35,6 +35,9 @@ pub trait Dialect:
     /// Prepares a new connection.
     fn prepare(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
 
+    /// The place of the database, from what a statement says of it.
+    fn place(said: &str) -> String;
+
     /// This database's variant of a statement.
     fn pick(statement: Variants) -> &'static str;
 

@@ -67,6 +67,10 @@ impl Dialect for sqlx::Postgres {
         raw_sql(SESSION).execute(connection).await.map(drop)
     }
 
+    fn place(said: &str) -> String {
+        format!("postgres/{said}")
+    }
+
     fn pick(statement: Variants) -> &'static str {
         statement.postgres
     }

@@ -4,7 +4,7 @@
 use std::{
     fs::{DirBuilder, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
     str::FromStr,
     sync::Arc,
@@ -95,6 +95,11 @@ impl Dialect for sqlx::Sqlite {
 
     async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<()> {
         Ok(())
+    }
+
+    /// The number of the file, which a copy does not have.
+    fn place(said: &str) -> String {
+        std::fs::metadata(said).map_or_else(|_| String::new(), |file| format!("sqlite/{}", file.ino()))
     }
 
     fn pick(statement: Variants) -> &'static str {

@@ -22,6 +22,7 @@ use tidings_model::{
     breaker::VersionedBreaker,
     delivery_events::{LetterEmitted, Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
     inbox::{Depth, Found, Item, Lease, Waiting},
+    installation::Installation,
     job::{Job, JobFilter, JobPlace, JobState, KeyResult},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
@@ -42,8 +43,8 @@ use tidings_model::{
     troubled_run::{DueRun, FoundRun, Resolution, RunId, Swept, Trouble},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Jobs, Ledger, ListedRun, Listings,
-    Notices, Outbox, Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Installations, Jobs, Ledger, ListedRun,
+    Listings, Notices, Outbox, Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken,
     Suppressions, Tokens, TroubledRuns, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
@@ -339,6 +340,12 @@ forward! { TroubledRuns {
     fn troubled_runs(tenant: Option<&str>, limit: u32) -> Vec<ListedRun>;
     fn count_troubled_runs(tenant: Option<&str>) -> Vec<(Trouble, u64, Timestamp)>;
     fn forget_runs(before: Timestamp, limit: u32) -> ();
+} }
+
+forward! { Installations {
+    fn installation() -> Option<Installation>;
+    fn put_installation(identity: Uuid, replace: bool) -> Installation;
+    fn beat(from: Uuid, to: Uuid, now: Timestamp) -> bool;
 } }
 
 forward! { Jobs {

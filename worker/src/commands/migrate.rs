@@ -16,6 +16,7 @@ use temporalio_common::protos::temporal::api::{
     enums::v1::IndexedValueType,
     operatorservice::v1::{AddSearchAttributesRequest, ListSearchAttributesRequest},
 };
+use tidings_activities::installation;
 use tidings_model::names;
 use tokio::time::sleep;
 
@@ -33,15 +34,28 @@ const LOOK: Duration = Duration::from_millis(250);
 /// The looks in a row that must find the attributes: behind one address there may be several frontends.
 const LOOKS: u32 = 10;
 
+/// The options of `tidings migrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Takes over a namespace of another installation, in which no worker has been at work for a minute, and gives the database an
+    /// identity of its own: for a copy, such as a dump of production in staging
+    #[arg(long)]
+    adopt_namespace: bool,
+}
+
 /// Brings both up to this version, and says what it did. Doing it again changes nothing.
 ///
 /// # Errors
 /// The database or Temporal does not answer, or refuses.
-pub(crate) async fn run(config: &Config) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
     anstream::println!("Database {}: its tables are this version's", config.database_url);
     let client = config.temporal.connect().await?;
-    match register(&client).await? {
+    let store = storage::open(&config.database_url).await?;
+    // First, because a namespace that was made a moment ago is waited for.
+    let registered = register(&client).await?;
+    installation::claim(&*store, &client, options.adopt_namespace).await?;
+    match registered {
         Registered::ByHand(reason) => match count(&client).await {
             Counted::Known => anstream::println!("Temporal: the search attributes are there already"),
             Counted::Unsaid => anstream::eprintln!("warning: {}", by_hand(&client.namespace(), &reason)),

@@ -47,7 +47,7 @@ pub struct Options {
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { key, run, reason, dry_run, json: as_json } = options;
     let order = reason.order()?;
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     let store = storage::open(&config.database_url).await?;
     let events = client::connect(config).await?;
     let run = run.map(|run| run.to_string());

@@ -81,7 +81,7 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
 
 /// Starts it, unless it is under way, and waits for it.
 async fn purge(config: &Config) -> anyhow::Result<Report> {
-    let client = config.temporal.connect().await?;
+    let client = crate::installation::connect(config).await?;
     let running = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
     let ending = debug_span!("temporal", call = "result", id = running.info().workflow_id);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);

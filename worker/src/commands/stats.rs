@@ -73,7 +73,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
 /// The store or Temporal does not answer, or [`Overdue`].
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     loop {
         let answer = ask(&options, config, &*store, &temporal).await?;
         print(&answer, &options)?;

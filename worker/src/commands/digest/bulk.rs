@@ -26,7 +26,7 @@ pub(super) async fn run(
     rate: u32,
     json: bool,
 ) -> anyhow::Result<bool> {
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
@@ -43,7 +43,7 @@ pub(super) async fn run(
 /// # Errors
 /// Temporal does not answer.
 pub(super) async fn list(config: &Config, filter: &KeyFilter, as_json: bool) -> anyhow::Result<bool> {
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
     anstream::println!("{}", listed(&keys, as_json));
     Ok(true)

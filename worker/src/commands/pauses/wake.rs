@@ -31,7 +31,7 @@ impl fmt::Display for Woken {
 /// # Errors
 /// Temporal does not answer at all.
 pub(super) async fn wake(config: &Config, scope: &Scope, messages: bool, rate: u32) -> anyhow::Result<Woken> {
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     let ids = running(&temporal, scope, messages).await.context("Temporal does not list the running workflows")?;
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);

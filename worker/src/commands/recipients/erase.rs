@@ -56,7 +56,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         anstream::eprintln!("nothing was erased");
         return Ok(false);
     }
-    let temporal = config.temporal.connect().await?;
+    let temporal = crate::installation::connect(config).await?;
     let commands = Commands::new(temporal.clone(), &config.task_queue);
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     let progress = |erased: &Erased| {

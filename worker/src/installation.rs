@@ -1,0 +1,57 @@
+//! The check that a process may work in the Temporal namespace of its configuration (rule 50).
+
+use std::{path::Path, time::Duration};
+
+use temporalio_client::Client;
+use tidings_activities::installation::{InstallationError, Refusal, check};
+use tidings_store::{Storage, Store};
+use tokio::time::sleep;
+
+use crate::{Config, config::SecretUrl};
+
+/// The pause of a worker or gateway that waits for the workers of another database to be gone.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Connects a command to Temporal, unless the namespace belongs to another installation. A command that has no database at hand, as on
+/// the machine of a producer, is not asked.
+///
+/// # Errors
+/// Temporal does not answer, or the database must not work in the namespace.
+pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
+    let temporal = config.temporal.connect().await?;
+    if let Some(store) = at_hand(&config.database_url).await {
+        match check(&*store, &temporal).await {
+            Err(InstallationError::Refused(refusal)) => return Err(refusal.into()),
+            Err(error) => tracing::debug!(%error, "nothing says whose namespace this is"),
+            Ok(()) => {}
+        }
+    }
+    Ok(temporal)
+}
+
+async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
+    let file = url.reveal().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
+    // To connect would make the file.
+    if file.is_some_and(|path| !Path::new(path.split('?').next().unwrap_or_default()).exists()) {
+        return None;
+    }
+    Storage::connect(url.reveal()).await.ok()?.ready().await.ok()
+}
+
+/// Returns when the database may work in the namespace. Waits while workers of another database of this installation are seen.
+///
+/// # Errors
+/// The namespace belongs to another installation.
+pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(), Refusal> {
+    loop {
+        match check(store, temporal).await {
+            Ok(()) => return Ok(()),
+            Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
+                tracing::error!(%refusal, "waits until the other workers are gone");
+            }
+            Err(InstallationError::Refused(refusal)) => return Err(refusal),
+            Err(error) => tracing::warn!(%error, "waits until it is known whose namespace this is"),
+        }
+        sleep(LOOK).await;
+    }
+}
