@@ -192,7 +192,7 @@ pub struct AttemptRecord {
     pub late: Option<LateEnd>,
 }
 
-/// The end of an attempt that came after a later attempt had begun.
+/// The end of an attempt that came after a later attempt had begun, or after the message had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LateEnd {

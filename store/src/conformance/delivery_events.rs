@@ -226,7 +226,12 @@ pub async fn an_event_that_is_faster_than_the_relays_reply_ends_the_same(bench: 
         let id = bench.digest_of(&key_of("acme", user), 0, &format!("{user}@example.com")).await.digest_id;
         let number = bench.past_the_dot(id).await;
         bench.told(id, kind, 201).await;
+        // Its worker may be dead, and the reply lost.
+        let attempt = bench.store.attempts(id).await.unwrap().remove(0);
+        assert_eq!((attempt.class, attempt.late), (Some(AttemptClass::Ambiguous), None));
         bench.store.end_attempt(id, number, &ends(AttemptClass::Sent, Outcome::Sent), at(202)).await.unwrap();
+        let late = bench.store.attempts(id).await.unwrap().remove(0).late;
+        assert_eq!(late.map(|late| late.class), Some(AttemptClass::Sent));
         assert_eq!(bench.state_of(id).await.0, state);
         let outcome = bench.store.digest(id).await.unwrap().unwrap().closed.map(|closed| closed.outcome);
         assert_eq!(outcome, Some(Outcome::Sent));

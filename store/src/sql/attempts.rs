@@ -6,7 +6,6 @@
 use super::columns::row;
 use super::dialect::Dialect;
 use super::directory::{FactsRow, facts};
-use super::ending::FENCE;
 use super::group_commit::Dot;
 use super::message::{LockedMessage, MESSAGE, MessageRow};
 use super::{Sql, no_nul, number, within_timeout};
@@ -150,7 +149,7 @@ impl<D: Dialect> Attempts for Sql<D> {
                 if let Some(awaited) = Self::awaited_reply(&mut tx, &id, reply_time, now).await? {
                     return Ok(awaited);
                 }
-                query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+                Self::fence(&mut tx, &id, now).await?;
                 (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
                 had_ambiguous_attempt = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
             }
@@ -259,6 +258,9 @@ impl<D: Dialect> Sql<D> {
         }
         match (&end.closed, locked.closed) {
             (Some(closed), None) if current || sent => {
+                if !current {
+                    Self::fence(&mut *connection, &message.to_string(), now).await?;
+                }
                 Self::end(&mut *connection, message, closed, end.return_events, now).await?;
             }
             (None, None) if current => {

@@ -118,12 +118,19 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
     ) -> Result<Closed> {
         let id = message.to_string();
-        query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        Self::fence(&mut *connection, &id, now).await?;
         let (_, ambiguous) = Self::earlier_attempts(connection, &id, 0).await?;
         if ambiguous == 0 {
             return Ok(closed.clone());
         }
         Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
+    }
+
+    /// Fences the attempt of a message that is under way, if there is one: its end changes nothing but the record of the attempt, and
+    /// where its worker is dead nothing else would say that it is over.
+    pub(super) async fn fence(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
+        query(FENCE).bind(message.to_owned()).bind(now.as_millisecond()).execute(connection).await?;
+        Ok(())
     }
 
     /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever

@@ -12,7 +12,6 @@ use tracing::instrument;
 use uuid::Uuid;
 
 use super::dialect::Dialect;
-use super::ending::FENCE;
 use super::message::LOCK_MESSAGE;
 use super::{Sql, within_timeout};
 use crate::address::folded;
@@ -321,7 +320,7 @@ impl<D: Dialect> Sql<D> {
         let mut erased = Erased::default();
         if let Some((tenant, to)) = envelope {
             let pseudonym = pseudonyms.of(&tenant, &folded(&to));
-            query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            Self::fence(&mut *connection, &id, now).await?;
             let message = query(ERASE_MESSAGE).bind(id.clone()).bind(pseudonym).bind(Vec::new());
             erased.messages += D::rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);
             query(ERASE_ATTEMPTS).bind(id.clone()).execute(&mut *connection).await?;

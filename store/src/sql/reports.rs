@@ -309,6 +309,7 @@ impl<D: Dialect> Sql<D> {
         }
         if locked.closed.is_none() {
             let sent = Closed { outcome: Outcome::Sent, why: String::new() };
+            Self::fence(&mut *connection, &id, now).await?;
             Self::end(connection, message, &sent, false, now).await?;
         }
         Ok(())

@@ -2,7 +2,6 @@
 
 use super::dialect::Dialect;
 use super::digest::{DIGEST, DigestRow};
-use super::ending::FENCE;
 use super::message::LOCK_MESSAGE;
 use super::{Sql, within_timeout};
 use crate::{Result, Retries};
@@ -65,7 +64,7 @@ impl<D: Dialect> Retries for Sql<D> {
                 return Ok(Resumed::Refused { why: "the ledger has no such digest of this key".to_owned() });
             };
             query(D::pick(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;
-            query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            Self::fence(&mut tx, &id, now).await?;
             if let Some(why) = Self::refusal(&mut tx, &digest, reopen.may_duplicate).await? {
                 return Ok(Resumed::Refused { why });
             }
@@ -109,7 +108,7 @@ impl<D: Dialect> Retries for Sql<D> {
             let Some(locked) = Self::lock_single(&mut tx, key).await? else {
                 return Ok(Retried::Refused { why: format!("the outbox has no message {key}") });
             };
-            query(FENCE).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+            Self::fence(&mut tx, &id, now).await?;
             let why = if locked.sent {
                 Some("the relay took it".to_owned())
             } else if Self::finds(&mut tx, WAS_ERASED, key.message_id()).await? {
