@@ -124,18 +124,23 @@ fn accepted(standing: &Standing, temporal: &Client, now: Timestamp) -> Result<()
     }
 }
 
+/// The looks after which a running worker still hopes that another one repairs the beat.
+const DOUBTS: u32 = 2;
+
 /// The beats of one worker.
 pub struct Beats {
     store: Arc<dyn Store>,
     temporal: Client,
     /// The latest beat that this worker wrote. A database that failed over to a standby may have lost the beat.
     last: Option<Uuid>,
+    /// The looks in a row that took this database for a copy.
+    doubts: u32,
 }
 
 impl Beats {
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, temporal: Client) -> Self {
-        Self { store, temporal, last: None }
+        Self { store, temporal, last: None, doubts: 0 }
     }
 
     /// Looks, and changes the beat unless another worker did just now.
@@ -167,16 +172,18 @@ impl Beats {
         Ok(())
     }
 
-    /// Beats until the database is refused, and returns the refusal.
+    /// Beats until the database is refused, and returns the refusal. A standby that was promoted may lack the beat of another worker, which
+    /// that one repairs at its next beat: a copy is refused after three looks in a row.
     #[must_use]
     pub fn run(mut self) -> BoxFuture<'static, Refusal> {
         Box::pin(async move {
             loop {
                 sleep(BEAT.unsigned_abs()).await;
                 match self.beat().await {
+                    Ok(()) => self.doubts = 0,
+                    Err(InstallationError::Refused(Refusal::Copy { .. })) if self.doubts < DOUBTS => self.doubts += 1,
                     Err(InstallationError::Refused(refusal)) => return refusal,
                     Err(error) => tracing::warn!(%error, "this worker cannot show that it is at work, and tries again"),
-                    Ok(()) => {}
                 }
             }
         })

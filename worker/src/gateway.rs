@@ -135,15 +135,11 @@ fn connecting(
     let temporal = config.temporal.clone();
     let connecting = tokio::spawn(async move {
         let Some(client) = connected(&temporal, "gateway", &shutdown).await else { return };
-        match installation::admitted(&*store, &client).await {
-            Ok(()) => drop(sender.send_replace(Some(client))),
-            Err(refusal) => {
-                // Only this task sets it.
-                let _ = refused.set(refusal);
-                drop(refused);
-                shutdown.cancel();
-            }
-        }
+        let refusal = installation::offer(&*store, client, &sender).await;
+        // Only this task sets it.
+        let _ = refused.set(refusal);
+        drop(refused);
+        shutdown.cancel();
     });
     (receiver, Background::new(&connecting))
 }

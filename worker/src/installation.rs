@@ -4,8 +4,9 @@ use std::{path::Path, time::Duration};
 
 use temporalio_client::Client;
 use tidings_activities::installation::{InstallationError, Refusal, check};
+use tidings_model::installation::BEAT;
 use tidings_store::{Storage, Store};
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 
 use crate::{Config, config::SecretUrl};
 
@@ -53,5 +54,23 @@ pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(),
             Err(error) => tracing::warn!(%error, "waits until it is known whose namespace this is"),
         }
         sleep(LOOK).await;
+    }
+}
+
+/// Offers the client while the database may work in the namespace, and withdraws it while workers of another database of this
+/// installation are seen. Returns when the namespace belongs to another installation.
+pub(crate) async fn offer(store: &dyn Store, temporal: Client, offered: &watch::Sender<Option<Client>>) -> Refusal {
+    loop {
+        match check(store, &temporal).await {
+            Ok(()) => drop(offered.send_replace(Some(temporal.clone()))),
+            Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
+                tracing::error!(%refusal, "waits until the other workers are gone");
+                offered.send_replace(None);
+            }
+            Err(InstallationError::Refused(refusal)) => return refusal,
+            Err(error) => tracing::warn!(%error, "it is not known whose namespace this is"),
+        }
+        let is_offered = offered.borrow().is_some();
+        sleep(if is_offered { BEAT.unsigned_abs() } else { LOOK }).await;
     }
 }

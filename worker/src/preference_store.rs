@@ -7,7 +7,7 @@ use tidings_activities::choices::{self, Error};
 use tidings_model::{Key, settings::Settings};
 use tidings_store::Store;
 
-use crate::{Config, config::Unreachable, error::Usage, storage};
+use crate::{Config, error::Usage, storage};
 
 /// The store of preferences and consent, and the workflows that follow a change.
 pub(crate) struct PreferenceStore<'a> {
@@ -15,7 +15,7 @@ pub(crate) struct PreferenceStore<'a> {
     pub settings: Settings,
     pub store: Arc<dyn Store>,
     /// Connected when there is something to tell. An error was printed as a warning.
-    temporal: Option<Result<Client, Unreachable>>,
+    temporal: Option<anyhow::Result<Client>>,
 }
 
 impl<'a> PreferenceStore<'a> {
@@ -38,7 +38,7 @@ impl<'a> PreferenceStore<'a> {
 
     async fn connected(&mut self) -> Option<&Client> {
         if self.temporal.is_none() {
-            let client = self.config.temporal.connect().await;
+            let client = crate::installation::connect(self.config).await;
             self.temporal = Some(client.inspect_err(|error| warn(&error.to_string())));
         }
         self.temporal.as_ref()?.as_ref().ok()

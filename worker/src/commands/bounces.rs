@@ -114,7 +114,8 @@ impl<'a> Reader<'a> {
     async fn take(&self, returned: Returned) -> anyhow::Result<Taken> {
         let taken = bounces::take(&*self.store, &self.settings, returned, Timestamp::now()).await?;
         if let Taken::Recorded { withdrawn: Some(key), .. } = &taken {
-            let told = async { anyhow::Ok(choices::tell(&self.config.temporal.connect().await?, key).await?) };
+            let told =
+                async { anyhow::Ok(choices::tell(&crate::installation::connect(self.config).await?, key).await?) };
             if let Err(error) = told.await {
                 tracing::warn!(%error, "the open window learns of the withdrawn consent at its deadline");
             }

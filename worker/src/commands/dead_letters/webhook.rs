@@ -58,7 +58,8 @@ pub(super) async fn emit(id: &WebhookLetterId, order: &Order, as_json: bool, con
         Ok(received) => {
             let Received { new, again, unknown, withdrawn } = &received;
             for key in withdrawn {
-                let told = async { anyhow::Ok(choices::tell(&config.temporal.connect().await?, key).await?) };
+                let told =
+                    async { anyhow::Ok(choices::tell(&crate::installation::connect(config).await?, key).await?) };
                 if let Err(error) = told.await {
                     tracing::warn!(%key, %error, "the open window learns of the withdrawn consent at its deadline");
                 }

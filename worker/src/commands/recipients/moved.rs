@@ -39,7 +39,7 @@ pub(super) async fn tell(people: &[PersonId], rate: u32, as_json: bool, config: 
 
 /// Returns the number of keys that could not be signalled.
 async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usize> {
-    let temporal = match config.temporal.connect().await {
+    let temporal = match crate::installation::connect(config).await {
         Ok(temporal) => temporal,
         Err(error) => {
             warn(&error.to_string());

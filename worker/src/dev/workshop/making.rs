@@ -55,7 +55,7 @@ async fn of_key(bench: &Bench, renderer: Arc<Renderer>, wanted: &Wanted, key: &s
     let parsed: Key = key.parse().map_err(wrong)?;
     let failed = |error: anyhow::Error| Fault::new(key, format!("{error:#}"), "Load the page again when that is done.");
     let deps = deps(bench, renderer.clone()).await.map_err(failed)?;
-    let commands = client::commands(&bench.config).await.map_err(|error| failed(error.into()))?;
+    let commands = client::commands(&bench.config).await.map_err(failed)?;
     let (locale, zone) = (given(&wanted.lang), given(&wanted.zone));
     let instead = Instead { template: Some(&wanted.name), locale, zone };
     let shown = preview(&commands, &deps, &parsed, &instead).await.map_err(|error| failed(error.into()))?;
