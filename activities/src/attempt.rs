@@ -261,6 +261,7 @@ impl DeliveryAttempt<'_> {
                 let ended = self.ended();
                 let (end, _) = ended.verdict(&withdrawn, Shorter::Never);
                 ended.record_once(&withdrawn, &end).await.ok();
+                self.outgoing.relays.give_up(store, &self.route, now).await;
                 Err(error.into())
             }
         }
