@@ -59,13 +59,31 @@ pub async fn signal_found_by(
     inbound: RawValue,
     search_attributes: SearchAttributes,
 ) -> Result<()> {
+    start_with(temporal, key, names::SIGNAL, inbound, search_attributes).await
+}
+
+/// Does the same as [`signal`] with a signal of another name.
+///
+/// # Errors
+/// As for [`signal`].
+pub async fn signal_named(temporal: &Client, key: &Key, name: &'static str, inbound: RawValue) -> Result<()> {
+    start_with(temporal, key, name, inbound, SearchAttributes::default()).await
+}
+
+async fn start_with(
+    temporal: &Client,
+    key: &Key,
+    name: &'static str,
+    inbound: RawValue,
+    search_attributes: SearchAttributes,
+) -> Result<()> {
     eventually("the server takes the signal", Duration::from_mins(1), async || {
         let options = WorkflowStartOptions::new(names::TASK_QUEUE, key.workflow_id())
             .id_conflict_policy(WorkflowIdConflictPolicy::UseExisting)
             .search_attributes(search_attributes.clone())
             .build();
         let workflow = UntypedWorkflow::new(names::WORKFLOW_TYPE);
-        let events = UntypedSignal::new(names::SIGNAL);
+        let events = UntypedSignal::new(name);
         let signal = inbound.clone();
         match temporal.signal_with_start_workflow(workflow, RawValue::default(), events, signal, options).await {
             Ok(_) => Ok(Some(())),

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tidings_harness::{
     cli_env::CliEnv,
     env::{event, key, ledger},
     relay::events_by_message,
-    signals::{json_events, malformed, signal},
+    signals::{json_events, malformed, signal, signal_named},
     wait::eventually,
 };
 use tidings_model::Key;
@@ -127,5 +128,35 @@ async fn an_emission_killed_before_the_mark_is_repeated_without_a_second_email()
     assert_eq!(events_by_message(&cli.relay.mails())?.into_values().collect::<Vec<_>>(), [1]);
     let shown = lines(&cli, &format!("dead-letters show {id} --json")).await?.remove(0);
     assert_eq!(shown["emitted"]["by"], "carol");
+    Ok(())
+}
+
+/// A run that is about to end takes no signal of its own worker.
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn of_misspelt_signals_at_once_each_is_a_dead_letter() -> Result<()> {
+    const NAMES: [&str; 4] = ["event", "Events", "add_events", "emit"];
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let client = cli.server.client().await?;
+    let keys: Vec<Key> = (0..8).map(|n| key("activity", &format!("user-{n}"))).collect();
+    let sent = keys.iter().flat_map(|key| {
+        NAMES.map(|name| {
+            let event = json!(event(key, name)).to_string();
+            let client = &client;
+            async move { signal_named(client, key, name, json_events([event.as_str()])).await }
+        })
+    });
+    try_join_all(sent).await?;
+    let expected = keys.len() * NAMES.len();
+    let buried = async || {
+        let letters = lines(&cli, "dead-letters list --limit 100 --json").await?;
+        Ok((letters.len() == expected).then_some(letters))
+    };
+    let letters = eventually("each signal is a dead letter", MINUTE, buried).await?;
+    for name in NAMES {
+        let named = |letter: &&Value| letter["reason"].as_str().is_some_and(|why| why.contains(&format!("{name:?}")));
+        assert_eq!(letters.iter().filter(named).count(), keys.len(), "{name}: {letters:?}");
+    }
     Ok(())
 }

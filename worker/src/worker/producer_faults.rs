@@ -2,8 +2,9 @@
 //! the run before its window is due.
 //!
 //! temporalio-sdk 1.1.1 has no handler for signals of any name, and drops an unknown one without a word. This interceptor hands its
-//! payloads to the workflow again, as the signal `events`, before the workflow task completes: the run cannot end without them. The
-//! module is needless when the SDK has such a handler.
+//! payloads to the workflow again, as the signal `events`, before the workflow task completes: the run cannot end without them. A run
+//! that tried to end when the signal came takes no other until its task is over. Then the payloads start the next run. The module is
+//! needless when the SDK has such a handler.
 
 use std::{
     collections::HashMap,
@@ -19,15 +20,19 @@ use temporalio_common::protos::{
 };
 use temporalio_sdk::interceptors::WorkerInterceptor;
 use tidings_activities::metrics;
+use tidings_client::hand_over_payloads;
 use tidings_model::{Alert, Key, names};
 use tidings_workflows::Inbound;
+use tokio::time::timeout;
 
 /// The signals that the digest workflow handles.
 const KNOWN: [&str; 2] = [names::SIGNAL, names::PREFERENCES_SIGNAL];
 /// Begins the names that Temporal keeps for itself.
 const RESERVED: &str = "__temporal";
-/// The time for handing a signal over again. Other runs of this worker wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time for handing a signal over again.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The part of it for which the workflow task waits, and the other runs of this worker.
+const HELD: Duration = Duration::from_secs(1);
 
 /// A signal of an unknown name.
 struct Misnamed {
@@ -101,11 +106,14 @@ impl WorkerInterceptor for ProducerFaults {
         for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
             let payloads = Inbound::misnamed(&name, payloads);
-            let handed =
-                tidings_client::hand_over_payloads(&self.client, &self.task_queue, &key, payloads, PATIENCE).await;
-            if let Err(error) = handed {
-                tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
-            }
+            let (client, task_queue) = (self.client.clone(), self.task_queue.clone());
+            let handing = tokio::spawn(async move {
+                if let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads, PATIENCE).await {
+                    tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+                }
+            });
+            // Beyond that time it goes on without the task.
+            let _ = timeout(HELD, handing).await;
         }
         Ok(())
     }
