@@ -108,7 +108,7 @@ pub const REFUSALS: [Refusal; 10] = [
         about: "a constraint or a trigger refuses the row",
         sqlite: &[19], // CONSTRAINT
         postgres: &["23", "P0"],
-        remedy: "remove the constraint or the trigger that is not Tidings' own; after a logical copy set the sequences",
+        remedy: "remove the constraint or the trigger that is not Tidings' own; after a logical copy run `tidings migrate`",
     },
     Refusal {
         about: "the database is damaged",

@@ -28,6 +28,15 @@ const SESSION: &str = "
 SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'; SET plan_cache_mode = force_generic_plan;
 SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
 
+/// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
+/// sequences, so that each insert would take a number that is there.
+const CATCH_UP: &str = "
+SELECT setval(sequence, latest) FROM (
+    SELECT pg_get_serial_sequence('audit', 'audit_id') AS sequence, MAX(audit_id) AS latest FROM audit
+    UNION ALL SELECT pg_get_serial_sequence('inbox', 'id'), MAX(id) FROM inbox
+    UNION ALL SELECT pg_get_serial_sequence('notices', 'seq'), MAX(seq) FROM notices) numbered
+WHERE latest > COALESCE(pg_sequence_last_value(sequence::regclass), 0)";
+
 impl Sql<sqlx::Postgres> {
     /// Connects to the database of `postgres://...`.
     ///
@@ -46,12 +55,15 @@ impl Sql<sqlx::Postgres> {
         })
     }
 
-    /// Brings the tables to this version.
+    /// Brings the tables to this version, and the numbers of their rows behind those that are there.
     ///
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
     pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(&schema::POSTGRES).run(&mut *self.writer.acquire().await?).await?)
+        let mut connection = self.writer.acquire().await?;
+        migrator(&schema::POSTGRES).run(&mut *connection).await?;
+        raw_sql(CATCH_UP).execute(&mut *connection).await?;
+        Ok(())
     }
 }
 
@@ -113,6 +125,27 @@ mod tests {
             }
         });
         port
+    }
+
+    /// As after a logical copy.
+    #[tidings_needs::needs(postgres)]
+    #[tokio::test]
+    async fn numbers_go_on_behind_the_rows_that_are_there() {
+        let Some((url, schema)) = schema_url().await else { return };
+        let direct = PgPool::connect(&url).await.unwrap();
+        let store = Postgres::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let copied = "INSERT INTO audit (audit_id, acted_at, tenant, digest_type, user_id, actor, action, why)
+            OVERRIDING SYSTEM VALUE VALUES (7, 0, '', '', '', '', '', '')";
+        raw_sql(copied).execute(&direct).await.unwrap();
+        let next = "INSERT INTO audit (acted_at, tenant, digest_type, user_id, actor, action, why)
+            VALUES (0, '', '', '', '', '', '') RETURNING audit_id";
+        let next = async || sqlx::query_scalar::<_, i64>(next).fetch_one(&direct).await.unwrap();
+        for expected in [8, 9] {
+            store.migrate().await.unwrap();
+            assert_eq!(next().await, expected);
+        }
+        raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
     }
 
     #[tidings_needs::needs(postgres)]
