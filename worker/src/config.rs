@@ -294,6 +294,7 @@ impl Config {
         let signatures = self.dkim.iter().chain(self.every_stream().filter_map(|stream| stream.dkim.as_ref()));
         let mut warnings = problem::distinct(signatures.filter_map(DkimConfig::warning));
         warnings.extend(self.link_keys.warning());
+        warnings.extend(self.database_url.warning());
         warnings.extend(self.retention.warning());
         warnings.extend(self.streams.warning());
         warnings

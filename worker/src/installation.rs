@@ -1,6 +1,6 @@
 //! The check that a process may work in the Temporal namespace of its configuration (rule 50).
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use temporalio_client::Client;
 use tidings_activities::installation::{InstallationError, Refusal, check};
@@ -31,9 +31,8 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
 }
 
 async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
-    let file = url.reveal().strip_prefix("sqlite:").map(|path| path.trim_start_matches("//"));
     // To connect would make the file.
-    if file.is_some_and(|path| !Path::new(path.split('?').next().unwrap_or_default()).exists()) {
+    if url.file().is_some_and(|file| !file.exists()) {
         return None;
     }
     Storage::connect(url.reveal()).await.ok()?.ready().await.ok()

@@ -4,7 +4,6 @@
 
 use std::{
     fmt, fs, io,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,10 @@ use tidings_mail::dkim::Dkim;
 use tidings_model::settings::Sender;
 use toml::Spanned;
 
-use super::problem::{Checks, Problem};
+use super::{
+    problem::{Checks, Problem},
+    secret::{EXPOSED, is_exposed},
+};
 
 mod names;
 
@@ -178,9 +180,7 @@ impl DkimConfig {
     /// default, so the file is not an error.
     #[must_use]
     pub fn warning(&self) -> Option<Problem> {
-        let mode = fs::metadata(self.key_file()?).ok()?.permissions().mode();
-        let risk = "can be read by every user of this machine; run chmod o-rwx on the file, or mount it with mode 0400";
-        (mode & 0o007 != 0).then(|| self.problem(risk.to_owned()))
+        is_exposed(self.key_file()?).then(|| self.problem(EXPOSED.to_owned()))
     }
 
     fn problem(&self, problem: String) -> Problem {

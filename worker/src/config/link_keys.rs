@@ -4,14 +4,16 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use tidings_model::link_keys::{LinkKeys, VARIABLE, WrongKeys};
 use toml::Spanned;
 
-use super::problem::{Checks, Problem};
+use super::{
+    problem::{Checks, Problem},
+    secret::{EXPOSED, is_exposed},
+};
 
 const KEY: &str = "link_keys_file";
 
@@ -51,9 +53,7 @@ impl LinkKeysConfig {
     #[must_use]
     pub fn warning(&self) -> Option<Problem> {
         let (path, place) = self.file.as_ref()?;
-        let mode = fs::metadata(path).ok()?.permissions().mode();
-        let risk = "can be read by every user of this machine; run chmod o-rwx on the file, or mount it with mode 0400";
-        (mode & 0o007 != 0).then(|| problem(place, path, risk.to_owned()))
+        is_exposed(path).then(|| problem(place, path, EXPOSED.to_owned()))
     }
 }
 

@@ -1,8 +1,10 @@
 //! URLs that may hold a password, and their text without the password.
 
-use std::fmt;
+use std::{fmt, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use url::Url;
+
+use super::problem::Problem;
 
 /// A checked URL whose passwords are never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,11 +20,44 @@ impl SecretUrl {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+
+    /// Returns the file of a SQLite database.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        let file = self.0.strip_prefix("sqlite:")?.trim_start_matches("//");
+        Some(Path::new(file.split('?').next().unwrap_or_default()))
+    }
+
+    /// Warns of a database file that every user of the machine can read, for example after a restore. Tidings makes it for its own user.
+    #[must_use]
+    pub(super) fn warning(&self) -> Option<Problem> {
+        let file = self.file().filter(|file| is_exposed(file))?;
+        Some(Problem {
+            place: "here".to_owned(),
+            key: "database_url".to_owned(),
+            value: file.display().to_string(),
+            problem: "can be read by every user of this machine; run chmod o-rwx on the file".to_owned(),
+        })
+    }
+}
+
+/// The risk of a file with secrets that [is exposed](is_exposed), and the remedy.
+pub(super) const EXPOSED: &str =
+    "can be read by every user of this machine; run chmod o-rwx on the file, or mount it with mode 0400";
+
+/// Reports if every user of the machine can read the file.
+pub(super) fn is_exposed(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 
 /// Parses the address of a database.
 pub(super) fn database_url(text: &str) -> Result<SecretUrl, String> {
     let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
+    if has_several_hosts(text) {
+        return Err("names several hosts, and Tidings connects to one host: name there what follows the primary, such as HAProxy, a \
+                    virtual address, or the endpoint of a provider"
+            .to_owned());
+    }
     let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
     match url.scheme() {
         "sqlite" if text.strip_prefix("sqlite://").is_some_and(|file| !file.is_empty()) => Ok(SecretUrl::new(text)),
@@ -31,6 +66,17 @@ pub(super) fn database_url(text: &str) -> Result<SecretUrl, String> {
         "postgres" | "postgresql" => Err(format!("names no database; {right}")),
         other => Err(format!("{other:?} is neither sqlite nor postgres; {right}")),
     }
+}
+
+/// Reports a list of hosts, as libpq takes it in the authority and in the parameters.
+fn has_several_hosts(text: &str) -> bool {
+    let rest = text.strip_prefix("postgres").and_then(|rest| rest.split_once("://"));
+    let Some((_, rest)) = rest else { return false };
+    let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let query = rest.split_once('?').map_or("", |(_, query)| query).as_bytes();
+    let in_query = |name: &str| ["host", "hostaddr", "port"].contains(&name);
+    host.contains(',') || url::form_urlencoded::parse(query).any(|(name, value)| in_query(&name) && value.contains(','))
 }
 
 /// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password or
@@ -42,7 +88,9 @@ pub(super) fn masked(text: &str) -> String {
         1 => !url.username().is_empty() || url.password().is_some(),
         _ => false,
     };
-    let parsed = Url::parse(text).ok().filter(|url| url.has_host() && credentials_seen(url));
+    // Without an `@` there are no credentials but in the parameters, as where the host of a database stands there, too.
+    let is_understood = |url: &Url| (url.has_host() && credentials_seen(url)) || !text.contains('@');
+    let parsed = Url::parse(text).ok().filter(is_understood);
     let Some(mut url) = parsed else {
         // The parts are unknown, so everything before the last `@` is masked. It may hold a password.
         return text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| format!("***@{rest}"));
@@ -91,6 +139,10 @@ mod tests {
         for (url, shown) in [
             ("postgres://u:hunter2@db.example/t", "postgres://u:***@db.example/t"),
             ("postgres://db.example/t?user=u&password=hunter2", "postgres://db.example/t?user=u&password=***"),
+            (
+                "postgres:///t?host=/run/pg&user=u&password=hunter2",
+                "postgres:///t?host=%2Frun%2Fpg&user=u&password=***",
+            ),
             ("smtp://u:hunter2@relay.example:587", "smtp://u:***@relay.example:587"),
             ("smtp://hunter2:hunter2@relay.example:587", "smtp://***:***@relay.example:587"),
             ("smtp://hunter2@relay.example:587", "smtp://***@relay.example:587"),
@@ -102,6 +154,22 @@ mod tests {
         ] {
             assert_eq!(SecretUrl::new(url).to_string(), shown);
             assert!(!format!("{:?}", SecretUrl::new(url)).contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn a_list_of_hosts_is_refused_by_name() {
+        for url in [
+            "postgres://u:p@db1:5432,db2:5432/t",
+            "postgresql://db1,db2/t",
+            "postgres:///t?host=db1,db2&user=u",
+            "postgres:///t?host=db1%2Cdb2",
+            "postgres://db1/t?port=5432,5433",
+        ] {
+            assert!(database_url(url).unwrap_err().contains("several hosts"), "{url}");
+        }
+        for url in ["postgres://u:a,b@db1/t", "postgres://db1/t?options=-c%20search_path=a,b", "sqlite://a,b.db"] {
+            assert!(database_url(url).is_ok(), "{url}");
         }
     }
 }
