@@ -52,7 +52,7 @@ mod watch;
 
 pub use endpoint::{Class, Endpoint};
 use gate::Gate;
-pub use oidc::{Issuer, Trust};
+pub use oidc::{Issuer, TokenType, Trust};
 pub use state::{Api, Making};
 
 /// Requests in progress: services share few addresses, so that one client may have them all.

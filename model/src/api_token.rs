@@ -11,7 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// Begins each token.
-const PREFIX: &str = "tdg_";
+pub const PREFIX: &str = "tdg_";
 /// Bytes of an id.
 const ID_BYTES: usize = 8;
 /// Bytes of a secret: 256 bits.

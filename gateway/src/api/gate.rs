@@ -14,7 +14,7 @@ use axum::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 use subtle::ConstantTimeEq as _;
-use tidings_model::api_token::{ApiToken, TokenState};
+use tidings_model::api_token::{ApiToken, PREFIX, TokenState};
 use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
@@ -66,8 +66,7 @@ impl Gate {
     async fn admit(&self, headers: &HeaderMap, endpoint: Endpoint) -> Result<Caller, Problem> {
         let token = bearer(headers).ok_or(Problem::NoToken)?;
         let caller = match &self.issuer {
-            // Tidings' own tokens have no dots.
-            Some(issuer) if token.contains('.') => issuer.admit(token, Timestamp::now()).await?,
+            Some(issuer) if !token.starts_with(PREFIX) => issuer.admit(token, Timestamp::now()).await?,
             _ => self.own(token).await?,
         };
         if !caller.scopes.contains(&endpoint.scope()) {

@@ -13,4 +13,4 @@ mod tests;
 mod trust;
 
 pub use issuer::Issuer;
-pub use trust::Trust;
+pub use trust::{TokenType, Trust};

@@ -1,7 +1,7 @@
 //! The issuer whose access tokens the api takes, as `[gateway.oidc]` describes it.
 
 use serde::Deserialize;
-use tidings_gateway::api::Trust;
+use tidings_gateway::api::{TokenType, Trust};
 use tidings_model::limits;
 use toml::Spanned;
 use url::Url;
@@ -26,11 +26,12 @@ pub(super) struct RawOidc {
     tenant_claim: Option<Spanned<String>>,
     #[serde(default)]
     all_tenants: bool,
+    token_type: Option<Spanned<String>>,
 }
 
 /// Checks the table; `None` if a key is missing or wrong.
 pub(super) fn check(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Option<Trust> {
-    let RawOidc { issuer, audience, tenant_claim, all_tenants } = raw.as_ref();
+    let RawOidc { issuer, audience, tenant_claim, all_tenants, token_type } = raw.as_ref();
     let missing = |key: &str, right: &str| Problem {
         place: checks.place_of(raw),
         key: format!("gateway.oidc.{key}"),
@@ -49,7 +50,16 @@ pub(super) fn check(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Option<T
         Some(name) => checks.value("gateway.oidc.tenant_claim", Some(name), claim),
         None => Some(TENANT_CLAIM.to_owned()),
     };
-    Some(Trust { issuer: issuer?, audience: audience?, tenant_claim: claim?, all_tenants: *all_tenants })
+    let token_type = match token_type {
+        Some(name) => checks.value("gateway.oidc.token_type", Some(name), named_type),
+        None => Some(TokenType::default()),
+    };
+    let (issuer, audience, tenant_claim) = (issuer?, audience?, claim?);
+    Some(Trust { issuer, audience, tenant_claim, all_tenants: *all_tenants, token_type: token_type? })
+}
+
+fn named_type(text: &str) -> Result<TokenType, String> {
+    TokenType::named(text).ok_or_else(|| "is not a type of tokens; write \"at+jwt\" or \"JWT\"".to_owned())
 }
 
 /// Parses the issuer's URL, and keeps its text: `iss` is compared with that.

@@ -5,7 +5,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value};
 use tidings_model::{api_token::Scope, command::BY_BYTES, limits};
 
-use super::{Trust, refused::Refused};
+use super::{TokenType, Trust, refused::Refused};
 use crate::api::caller::Caller;
 
 /// The clocks of issuer and gateway may differ by this.
@@ -23,6 +23,9 @@ pub(super) fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp)
     }
     if !is_for(claims.get("aud"), &trust.audience) {
         return Err(Refused::Audience);
+    }
+    if trust.token_type == TokenType::Jwt && may_be_id_token(claims, &trust.audience) {
+        return Err(Refused::IdToken);
     }
     let expires = claims.get("exp").and_then(time).ok_or(Refused::Expired)?;
     if expires + LEEWAY <= now {
@@ -42,6 +45,15 @@ pub(super) fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp)
     };
     let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(Scope::named).collect();
     Ok(Caller { by: by(subject), own_tenant, scopes })
+}
+
+/// The audience of an ID token is the client that the person logged in to, and some of its claims are of no use elsewhere (`OpenID`
+/// Connect Core 1.0, sections 2, 3.1.3.6 and 3.3.2.11). Keycloak names the type in the claims as well.
+fn may_be_id_token(claims: &Map<String, Value>, audience: &str) -> bool {
+    let is_own = |name: &&str| claims.get(*name).and_then(Value::as_str) == Some(audience);
+    ["nonce", "at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
+        || ["azp", "client_id"].iter().any(is_own)
+        || claims.get("typ").and_then(Value::as_str) == Some("ID")
 }
 
 /// `aud` is a text or a list of them.

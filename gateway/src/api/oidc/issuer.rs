@@ -48,11 +48,13 @@ pub struct Issuer {
 pub(super) struct Known {
     keys: Vec<Arc<Key>>,
     pub asked: Option<Instant>,
+    /// When the question was asked whose answer the keys are.
+    read: Option<Instant>,
 }
 
 impl Known {
     fn find(&self, kid: &str, algorithm: Algorithm) -> Option<Arc<Key>> {
-        self.keys.iter().find(|key| key.kid == kid && key.algorithm() == algorithm).cloned()
+        self.keys.iter().find(|key| key.kid == kid && key.is_for(algorithm)).cloned()
     }
 
     /// Decides if the issuer may be asked now.
@@ -77,7 +79,7 @@ enum Unreadable {
     Name(String),
     #[error("jwks_uri in {0} is not https")]
     Insecure(String),
-    #[error("{0} has no key for RS256 of at least 2048 bits, ES256 or EdDSA")]
+    #[error("{0} has no key for RS256 or PS256 of at least 2048 bits, ES256, ES384 or EdDSA")]
     NoKey(String),
 }
 
@@ -101,7 +103,7 @@ impl Issuer {
     }
 
     pub(super) async fn verify(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<Caller, Refused> {
-        let jwt = Jwt::parse(token)?;
+        let jwt = Jwt::parse(token, self.trust.token_type)?;
         let key = self.key(&jwt.kid, jwt.algorithm).await?;
         super::claims::decide(&jwt.claims(&key)?, &self.trust, now)
     }
@@ -121,7 +123,11 @@ impl Issuer {
             let _ = reading.await;
         }
         let known = self.known();
-        let unknown = if known.keys.is_empty() { Refused::Away } else { Refused::Key };
+        let unknown = match known.read {
+            None => Refused::Away,
+            Some(read) if read < now => Refused::Unread,
+            Some(_) => Refused::Key,
+        };
         known.find(kid, algorithm).ok_or(unknown)
     }
 
@@ -137,7 +143,11 @@ impl Issuer {
             known.asked = Some(now);
         }
         match self.fetch().await {
-            Ok(keys) => self.known().keys = keys.into_iter().map(Arc::new).collect(),
+            Ok(keys) => {
+                let mut known = self.known();
+                known.keys = keys.into_iter().map(Arc::new).collect();
+                known.read = Some(now);
+            }
             Err(error) => {
                 tracing::warn!(%error, issuer = self.trust.issuer, "the keys of the issuer cannot be read");
             }

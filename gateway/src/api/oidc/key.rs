@@ -2,7 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256,
+    RsaPublicKeyComponents, UnparsedPublicKey,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,12 +14,16 @@ const KEYS: usize = 64;
 const MODULUS: std::ops::RangeInclusive<usize> = 256..=1024;
 /// Bytes of a number on P-256, and of a public key of Ed25519.
 const COORDINATE: usize = 32;
+/// Bytes of a number on P-384.
+const COORDINATE_384: usize = 48;
 
 /// The algorithms that count. `none` and those of shared secrets do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
+    Ps256,
     Es256,
+    Es384,
     EdDsa,
 }
 
@@ -27,7 +32,9 @@ impl Algorithm {
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
+            "PS256" => Some(Self::Ps256),
             "ES256" => Some(Self::Es256),
+            "ES384" => Some(Self::Es384),
             "EdDSA" | "Ed25519" => Some(Self::EdDsa),
             _ => None,
         }
@@ -39,6 +46,8 @@ impl Algorithm {
 pub(super) struct Key {
     pub kid: String,
     material: Material,
+    /// The only algorithm that the set allows. Without it, an RSA key is for both of its algorithms.
+    alg: Option<Algorithm>,
 }
 
 #[derive(Debug)]
@@ -49,7 +58,19 @@ enum Material {
     },
     /// An uncompressed point.
     P256(Vec<u8>),
+    P384(Vec<u8>),
     Ed25519(Vec<u8>),
+}
+
+impl Material {
+    const fn algorithms(&self) -> &'static [Algorithm] {
+        match self {
+            Self::Rsa { .. } => &[Algorithm::Rs256, Algorithm::Ps256],
+            Self::P256(_) => &[Algorithm::Es256],
+            Self::P384(_) => &[Algorithm::Es384],
+            Self::Ed25519(_) => &[Algorithm::EdDsa],
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -80,38 +101,45 @@ pub(super) fn read(set: &[u8]) -> Option<Vec<Key>> {
 impl Key {
     fn of(jwk: Jwk) -> Option<Self> {
         let number = |text: Option<String>| URL_SAFE_NO_PAD.decode(text?).ok();
-        let coordinate = |text| number(text).filter(|bytes| bytes.len() == COORDINATE);
+        let of_size = |text, size| number(text).filter(|bytes| bytes.len() == size);
+        let point = |size| Some([vec![4], of_size(jwk.x.clone(), size)?, of_size(jwk.y.clone(), size)?].concat());
         let material = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
             ("RSA", None) => {
                 let (n, e) = (significant(&number(jwk.n)?), significant(&number(jwk.e)?));
                 MODULUS.contains(&n.len()).then_some(Material::Rsa { n, e })?
             }
-            ("EC", Some("P-256")) => Material::P256([vec![4], coordinate(jwk.x)?, coordinate(jwk.y)?].concat()),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(coordinate(jwk.x)?),
+            ("EC", Some("P-256")) => Material::P256(point(COORDINATE)?),
+            ("EC", Some("P-384")) => Material::P384(point(COORDINATE_384)?),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(of_size(jwk.x, COORDINATE)?),
             _ => return None,
         };
-        let key = Self { kid: jwk.kid, material };
         let signs = jwk.usage.is_none_or(|usage| usage == "sig");
-        let named = jwk.alg.is_none_or(|alg| Algorithm::named(&alg) == Some(key.algorithm()));
-        (signs && named).then_some(key)
+        let alg = match jwk.alg {
+            Some(name) => Some(Algorithm::named(&name).filter(|alg| material.algorithms().contains(alg))?),
+            None => None,
+        };
+        signs.then_some(Self { kid: jwk.kid, material, alg })
     }
 
-    /// The only algorithm that the key is for.
-    pub const fn algorithm(&self) -> Algorithm {
-        match self.material {
-            Material::Rsa { .. } => Algorithm::Rs256,
-            Material::P256(_) => Algorithm::Es256,
-            Material::Ed25519(_) => Algorithm::EdDsa,
-        }
+    /// Reports if the key is for this algorithm.
+    pub fn is_for(&self, algorithm: Algorithm) -> bool {
+        self.alg.is_none_or(|alg| alg == algorithm) && self.material.algorithms().contains(&algorithm)
     }
 
     /// Reports if the signature of the message is by this key.
-    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        if !self.is_for(algorithm) {
+            return false;
+        }
         let verified = match &self.material {
+            Material::Rsa { n, e } if algorithm == Algorithm::Ps256 => {
+                RsaPublicKeyComponents { n, e }.verify(&RSA_PSS_2048_8192_SHA256, message, signature)
+            }
             Material::Rsa { n, e } => {
                 RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
             }
             Material::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature),
+            Material::P384(point) => UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point).verify(message, signature),
             Material::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
         verified.is_ok()

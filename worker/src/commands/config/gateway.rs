@@ -32,6 +32,7 @@ struct OidcView<'a> {
     audience: &'a str,
     tenant_claim: &'a str,
     all_tenants: bool,
+    token_type: &'static str,
 }
 
 impl<'a> GatewayView<'a> {
@@ -52,7 +53,7 @@ impl<'a> GatewayView<'a> {
 
 impl<'a> OidcView<'a> {
     fn new(trust: &'a Trust) -> Self {
-        let Trust { issuer, audience, tenant_claim, all_tenants } = trust;
-        Self { issuer, audience, tenant_claim, all_tenants: *all_tenants }
+        let Trust { issuer, audience, tenant_claim, all_tenants, token_type } = trust;
+        Self { issuer, audience, tenant_claim, all_tenants: *all_tenants, token_type: token_type.name() }
     }
 }

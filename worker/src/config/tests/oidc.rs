@@ -1,6 +1,6 @@
 //! The table `[gateway.oidc]`.
 
-use tidings_gateway::api::Trust;
+use tidings_gateway::api::{TokenType, Trust};
 
 use super::{problems_of, read};
 
@@ -18,11 +18,14 @@ fn an_issuer_is_trusted_only_where_it_is_configured() {
         audience: "tidings".into(),
         tenant_claim: "tenant".into(),
         all_tenants: false,
+        token_type: TokenType::AccessToken,
     };
     assert_eq!(read(&of(KEYS), &[]).unwrap().gateway.oidc.as_ref(), Some(&trust));
-    let more = of(&format!("{KEYS}tenant_claim = \"https://acme.example/team\"\nall_tenants = true"));
+    let more =
+        of(&format!("{KEYS}tenant_claim = \"https://acme.example/team\"\nall_tenants = true\ntoken_type = \"JWT\""));
     let more = read(&more, &[]).unwrap();
-    let trust = Trust { tenant_claim: "https://acme.example/team".into(), all_tenants: true, ..trust };
+    let tenant_claim = "https://acme.example/team".into();
+    let trust = Trust { tenant_claim, all_tenants: true, token_type: TokenType::Jwt, ..trust };
     assert_eq!(more.gateway.oidc, Some(trust));
     assert!(more.gateway_problem().is_some(), "a gateway needs a public address");
     assert!(read(&of("issuer = \"http://127.0.0.1:9000\"\naudience = \"tidings\""), &[]).is_ok());
@@ -46,6 +49,10 @@ fn a_wrong_issuer_says_what_to_write() {
         ("issuer = \"https://ann:hunter2@login.acme.example\"", "has a user, password, query or fragment"),
         ("audience = \"\"", "tidings.toml:2: gateway.oidc.audience: is required; write the name of this api"),
         ("tenant_claim = \"\"", "tidings.toml:2: gateway.oidc.tenant_claim: is required; write the name of a claim"),
+        (
+            "token_type = \"jwt\"",
+            "gateway.oidc.token_type = \"jwt\": is not a type of tokens; write \"at+jwt\" or \"JWT\"",
+        ),
         ("secret = \"x\"", "secret"),
     ] {
         let found = problems_of(&of(keys));

@@ -15,7 +15,8 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
     rand::SystemRandom,
     signature::{
-        ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
+        Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaEncoding, RsaKeyPair,
         RsaPublicKeyComponents,
     },
 };
@@ -29,20 +30,28 @@ const RSA: &[u8] = include_bytes!("../../../../tests/data/oidc_rsa.pem");
 /// A key of the issuer.
 pub(super) enum Pair {
     Rsa(RsaKeyPair),
+    /// The same key, with the other padding.
+    Pss(RsaKeyPair),
     P256(EcdsaKeyPair),
+    P384(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
 }
 
 impl Pair {
     pub fn rsa() -> Self {
-        let key = PrivatePkcs8KeyDer::from_pem_slice(RSA).unwrap();
-        Self::Rsa(RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap())
+        Self::Rsa(rsa())
+    }
+
+    pub fn pss() -> Self {
+        Self::Pss(rsa())
     }
 
     pub fn p256() -> Self {
-        let random = SystemRandom::new();
-        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-        Self::P256(EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap())
+        Self::P256(ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING))
+    }
+
+    pub fn p384() -> Self {
+        Self::P384(ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING))
     }
 
     pub fn ed25519() -> Self {
@@ -53,7 +62,9 @@ impl Pair {
     pub const fn alg(&self) -> &'static str {
         match self {
             Self::Rsa(_) => "RS256",
+            Self::Pss(_) => "PS256",
             Self::P256(_) => "ES256",
+            Self::P384(_) => "ES384",
             Self::Ed25519(_) => "EdDSA",
         }
     }
@@ -61,13 +72,15 @@ impl Pair {
     /// The public key for a set.
     pub fn jwk(&self, kid: &str) -> Value {
         match self {
-            Self::Rsa(key) => {
+            Self::Rsa(key) | Self::Pss(key) => {
                 let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(key.public());
-                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": "RS256", "n": text(&n), "e": text(&e)})
+                json!({"kty": "RSA", "kid": kid, "use": "sig", "alg": self.alg(), "n": text(&n), "e": text(&e)})
             }
-            Self::P256(key) => {
-                let (x, y) = key.public_key().as_ref()[1..].split_at(32);
-                json!({"kty": "EC", "crv": "P-256", "kid": kid, "x": text(x), "y": text(y)})
+            Self::P256(key) | Self::P384(key) => {
+                let point = &key.public_key().as_ref()[1..];
+                let (x, y) = point.split_at(point.len() / 2);
+                let crv = if matches!(self, Self::P256(_)) { "P-256" } else { "P-384" };
+                json!({"kty": "EC", "crv": crv, "kid": kid, "x": text(x), "y": text(y)})
             }
             Self::Ed25519(key) => {
                 json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": text(key.public_key().as_ref())})
@@ -80,16 +93,29 @@ impl Pair {
         let signed = unsigned(header, claims);
         let message = signed.as_bytes();
         let signature = match self {
-            Self::Rsa(key) => {
+            Self::Rsa(key) | Self::Pss(key) => {
+                let padding: &dyn RsaEncoding =
+                    if matches!(self, Self::Rsa(_)) { &RSA_PKCS1_SHA256 } else { &RSA_PSS_SHA256 };
                 let mut signature = vec![0; key.public().modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
+                key.sign(padding, &SystemRandom::new(), message, &mut signature).unwrap();
                 signature
             }
-            Self::P256(key) => key.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
+            Self::P256(key) | Self::P384(key) => key.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
             Self::Ed25519(key) => key.sign(message).as_ref().to_vec(),
         };
         format!("{signed}.{}", text(&signature))
     }
+}
+
+fn rsa() -> RsaKeyPair {
+    let key = PrivatePkcs8KeyDer::from_pem_slice(RSA).unwrap();
+    RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).unwrap()
+}
+
+fn ecdsa(algorithm: &'static EcdsaSigningAlgorithm) -> EcdsaKeyPair {
+    let random = SystemRandom::new();
+    let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+    EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).unwrap()
 }
 
 pub(super) fn unsigned(header: &Value, claims: &Value) -> String {

@@ -1,6 +1,6 @@
 //! Keys of sets, and the examples of the standards.
 
-use super::*;
+use super::{key::Algorithm, *};
 
 /// RFC 7515, appendix A.2 and A.3, and RFC 8037, appendix A.4.
 #[test]
@@ -9,8 +9,9 @@ fn the_examples_of_the_standards_verify() {
                pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665\
                xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
     let claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
-    for (jwk, message, signature) in [
+    for (algorithm, jwk, message, signature) in [
         (
+            Algorithm::Rs256,
             json!({"kty": "RSA", "kid": "1", "n": rsa, "e": "AQAB"}),
             format!("eyJhbGciOiJSUzI1NiJ9.{claims}"),
             "cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7\
@@ -18,12 +19,14 @@ fn the_examples_of_the_standards_verify() {
              wusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw",
         ),
         (
+            Algorithm::Es256,
             json!({"kty": "EC", "crv": "P-256", "kid": "1", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
                    "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}),
             format!("eyJhbGciOiJFUzI1NiJ9.{claims}"),
             "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q",
         ),
         (
+            Algorithm::EdDsa,
             json!({"kty": "OKP", "crv": "Ed25519", "kid": "1", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}),
             "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc".to_owned(),
             "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg",
@@ -31,11 +34,12 @@ fn the_examples_of_the_standards_verify() {
     ] {
         let keys = key::read(json!({"keys": [jwk]}).to_string().as_bytes()).unwrap();
         let signature = desk::bytes(signature);
-        assert!(keys[0].verifies(message.as_bytes(), &signature), "{message}");
-        assert!(!keys[0].verifies(message.replace("joe", "ann").as_bytes(), &signature[1..]), "{message}");
+        assert!(keys[0].verifies(algorithm, message.as_bytes(), &signature), "{message}");
+        assert!(!keys[0].verifies(algorithm, message.replace("joe", "ann").as_bytes(), &signature[1..]), "{message}");
         // As a token it has the wrong type.
         assert!(
-            Jwt::parse(&format!("{message}.{}", text(&signature))).is_err_and(|refused| refused == Refused::Header)
+            Jwt::parse(&format!("{message}.{}", text(&signature)), TokenType::AccessToken)
+                .is_err_and(|refused| refused == Refused::Header)
         );
     }
 }
@@ -50,6 +54,8 @@ fn a_key_of_no_use_is_left_out_of_its_set() {
         (&p256, json!({}), true),
         (&rsa, json!({"use": null, "alg": null}), true),
         (&rsa, json!({"n": text(&[&[0], &desk::bytes(rsa["n"].as_str().unwrap())[..]].concat())}), true),
+        (&rsa, json!({"alg": "PS256"}), true),
+        (&rsa, json!({"alg": "ES256"}), false),
         (&rsa, json!({"use": "enc"}), false),
         (&rsa, json!({"alg": "RS512"}), false),
         (&rsa, json!({"alg": "RSA-OAEP"}), false),

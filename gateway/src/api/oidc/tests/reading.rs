@@ -10,13 +10,25 @@ async fn an_unknown_key_is_asked_for_once_a_minute() {
     env.desk.rotate(&[next.jwk("k2")]);
     let rotated = next.sign(&json!({"typ": "at+jwt", "alg": "ES256", "kid": "k2"}), &env.claims());
     for _ in 0..10 {
-        assert_eq!(env.verify(&rotated).await, Err(Refused::Key));
+        assert_eq!(env.verify(&rotated).await, Err(Refused::Unread));
     }
+    let (status, said) = env.post(&rotated, "acme").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(said.contains("/problems/no-issuer"), "{said}");
     assert_eq!(env.desk.asked(), 1);
     env.pass(Duration::from_mins(1));
     assert!(env.verify(&rotated).await.is_ok());
-    assert_eq!(env.verify(&env.right()).await, Err(Refused::Key), "the issuer took the key back");
+    assert_eq!(env.verify(&env.right()).await, Err(Refused::Unread), "the issuer took the key back");
     assert_eq!(env.desk.asked(), 2);
+    env.pass(Duration::from_mins(1));
+    assert_eq!(env.verify(&env.right()).await, Err(Refused::Key));
+    assert_eq!(env.desk.asked(), 3);
+    // Each algorithm has keys of its own.
+    for alg in ["RS256", "PS256", "ES384"] {
+        env.pass(Duration::from_mins(1));
+        let token = env.token(&json!({"kid": "k2", "alg": alg}), &json!({}));
+        assert_eq!(env.verify(&token).await, Err(Refused::Key), "{alg}");
+    }
 }
 
 #[tokio::test]
@@ -49,7 +61,7 @@ async fn known_keys_count_while_the_issuer_is_away() {
     env.desk.close().await;
     env.pass(Duration::from_hours(1));
     assert!(env.verify(&env.right()).await.is_ok());
-    assert_eq!(env.verify(&env.token(&json!({"kid": "k2"}), &json!({}))).await, Err(Refused::Key));
+    assert_eq!(env.verify(&env.token(&json!({"kid": "k2"}), &json!({}))).await, Err(Refused::Unread));
     assert_eq!(env.post(&env.right(), "acme").await.0, StatusCode::ACCEPTED);
 }
 
