@@ -5,7 +5,7 @@ use std::{str::FromStr, sync::Arc, time::Duration};
 use sqlx::{
     PgConnection,
     postgres::{PgConnectOptions, PgQueryResult},
-    raw_sql,
+    query_as, raw_sql,
 };
 use tokio::sync::OnceCell;
 
@@ -16,7 +16,7 @@ use super::{
     pool::Pool,
     schema::{self, migrator},
 };
-use crate::Result;
+use crate::{Error, Result};
 
 const CONNECTIONS: usize = 16;
 /// Time limit of a call's wait for a connection. After that the store is unavailable.
@@ -29,13 +29,17 @@ SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'; SET p
 SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
 
 /// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
-/// sequences, so that each insert would take a number that is there.
+/// sequences, so that each insert would take a number that is there. A role that may only read and write rows leaves them alone.
 const CATCH_UP: &str = "
 SELECT setval(sequence, latest) FROM (
     SELECT pg_get_serial_sequence('audit', 'audit_id') AS sequence, MAX(audit_id) AS latest FROM audit
     UNION ALL SELECT pg_get_serial_sequence('inbox', 'id'), MAX(id) FROM inbox
     UNION ALL SELECT pg_get_serial_sequence('notices', 'seq'), MAX(seq) FROM notices) numbered
-WHERE latest > COALESCE(pg_sequence_last_value(sequence::regclass), 0)";
+WHERE CASE WHEN has_sequence_privilege(sequence, 'SELECT') AND has_sequence_privilege(sequence, 'UPDATE')
+    THEN latest > COALESCE(pg_sequence_last_value(sequence::regclass), 0) ELSE FALSE END";
+
+/// The oldest version of PostgreSQL that has all that the tables need, as `server_version_num` has it.
+const OLDEST: i32 = 130_000;
 
 impl Sql<sqlx::Postgres> {
     /// Connects to the database of `postgres://...`.
@@ -58,13 +62,30 @@ impl Sql<sqlx::Postgres> {
     /// Brings the tables to this version, and the numbers of their rows behind those that are there.
     ///
     /// # Errors
-    /// A statement failed, or another version of Tidings migrated the database differently.
+    /// A statement failed, another version of Tidings migrated the database differently, or the server is too old.
     pub async fn migrate(&self) -> Result<()> {
         let mut connection = self.writer.acquire().await?;
-        migrator(&schema::POSTGRES).run(&mut *connection).await?;
+        // Where nothing is to be done, the role needs no right to do it.
+        if self.check().await.is_err() {
+            let version: (i32,) =
+                query_as("SELECT current_setting('server_version_num')::int").fetch_one(&mut *connection).await?;
+            supported(version.0)?;
+            migrator(&schema::POSTGRES).run(&mut *connection).await?;
+        }
         raw_sql(CATCH_UP).execute(&mut *connection).await?;
         Ok(())
     }
+}
+
+/// Refuses a server in whose version a migration would fail midway.
+fn supported(version: i32) -> Result<()> {
+    if version >= OLDEST {
+        return Ok(());
+    }
+    let (major, oldest) = (version / 10_000, OLDEST / 10_000);
+    Err(Error::Broken(format!(
+        "PostgreSQL {major} is too old: Tidings needs {oldest} or newer, and is tested up to 18"
+    )))
 }
 
 impl Dialect for sqlx::Postgres {
@@ -104,7 +125,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Error, Ledger as _, Postgres, conformance::schema_url};
+    use crate::{Ledger as _, Postgres, conformance::schema_url};
 
     /// A proxy to `server`. After a signal its open connections stay open and silent.
     async fn proxy_to(server: String, gone: watch::Receiver<()>) -> u16 {
@@ -125,6 +146,34 @@ mod tests {
             }
         });
         port
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_by_name() {
+        assert!(supported(120_022).unwrap_err().to_string().contains("PostgreSQL 12 is too old"));
+        assert!([130_000, 150_014, 180_000].into_iter().all(|version| supported(version).is_ok()));
+    }
+
+    /// As with a role that has the four rights on rows.
+    #[tidings_needs::needs(postgres)]
+    #[tokio::test]
+    async fn a_migration_with_nothing_to_do_needs_no_right_to_make_tables() {
+        let Some((url, schema)) = schema_url().await else { return };
+        let direct = PgPool::connect(&url).await.unwrap();
+        Postgres::connect(&url).await.unwrap().migrate().await.unwrap();
+        let role = format!("role_{schema}");
+        let grants = format!(
+            "CREATE ROLE {role} LOGIN PASSWORD 'role'; GRANT USAGE ON SCHEMA {schema} TO {role};
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}"
+        );
+        raw_sql(sqlx::AssertSqlSafe(grants)).execute(&direct).await.unwrap();
+        let mut as_role = url::Url::parse(&url).unwrap();
+        as_role.set_username(&role).unwrap();
+        as_role.set_password(Some("role")).unwrap();
+        let migrated = Postgres::connect(as_role.as_str()).await.unwrap().migrate().await;
+        let end = format!("DROP OWNED BY {role}; DROP ROLE {role}; DROP SCHEMA {schema} CASCADE");
+        raw_sql(sqlx::AssertSqlSafe(end)).execute(&direct).await.unwrap();
+        migrated.unwrap();
     }
 
     /// As after a logical copy.
