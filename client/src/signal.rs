@@ -68,7 +68,7 @@ pub async fn hand_over<'a>(
     send(temporal, task_queue, key, batch(items), time_left).await
 }
 
-/// Hands payloads over as they are, as the argument of the signal `events`.
+/// Hands payloads over as they are, as the argument of the signal `events`. Calls with one `request` count once in a run.
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -77,15 +77,13 @@ pub async fn hand_over_payloads(
     task_queue: &str,
     key: &Key,
     payloads: Vec<Payload>,
-    time_left: Duration,
+    request: Uuid,
 ) -> Result<(), Error> {
-    send(temporal, task_queue, key, RawValue::new(payloads), time_left).await
+    start(temporal, signal_with_start(temporal, task_queue, key, payloads, request)).await
 }
 
 /// As [`hand_over`]. If the batch starts a run, the first workflow task of the run waits for `delay`, or until the next signal or
 /// update. So a command that follows at once is there before the run does anything. Calls with one `request` count once.
-///
-/// temporalio-client 1.1.1 has no such option of a start, so this is the call itself.
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -99,6 +97,21 @@ pub async fn start_later<'a>(
     request: Uuid,
 ) -> Result<(), Error> {
     let request = SignalWithStartWorkflowExecutionRequest {
+        workflow_start_delay: delay.try_into().ok(),
+        ..signal_with_start(temporal, task_queue, key, vec![payload(items)], request)
+    };
+    start(temporal, request).await
+}
+
+/// The call itself, because temporalio-client 1.1.1 lets nobody choose the id of a request.
+fn signal_with_start(
+    temporal: &temporalio_client::Client,
+    task_queue: &str,
+    key: &Key,
+    payloads: Vec<Payload>,
+    request: Uuid,
+) -> SignalWithStartWorkflowExecutionRequest {
+    SignalWithStartWorkflowExecutionRequest {
         namespace: temporal.namespace(),
         workflow_id: key.workflow_id(),
         workflow_type: Some(WorkflowType { name: names::WORKFLOW_TYPE.to_owned() }),
@@ -108,11 +121,16 @@ pub async fn start_later<'a>(
         workflow_id_reuse_policy: ReusePolicy::AllowDuplicate.into(),
         workflow_id_conflict_policy: ConflictPolicy::UseExisting.into(),
         signal_name: names::SIGNAL.to_owned(),
-        signal_input: Some(Payloads { payloads: vec![payload(items)] }),
+        signal_input: Some(Payloads { payloads }),
         search_attributes: Some(search_attributes(key).into_proto()),
-        workflow_start_delay: delay.try_into().ok(),
         ..SignalWithStartWorkflowExecutionRequest::default()
-    };
+    }
+}
+
+async fn start(
+    temporal: &temporalio_client::Client,
+    request: SignalWithStartWorkflowExecutionRequest,
+) -> Result<(), Error> {
     let mut service = temporal.connection().workflow_service();
     let started = service.signal_with_start_workflow_execution(request.into_request()).await;
     started.map(drop).map_err(|status| Error::from(&status))

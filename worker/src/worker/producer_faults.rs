@@ -23,7 +23,8 @@ use tidings_activities::metrics;
 use tidings_client::hand_over_payloads;
 use tidings_model::{Alert, Key, names};
 use tidings_workflows::Inbound;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
 
 /// The signals that the digest workflow handles.
 const KNOWN: [&str; 2] = [names::SIGNAL, names::PREFERENCES_SIGNAL];
@@ -33,6 +34,11 @@ const RESERVED: &str = "__temporal";
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The part of it for which the workflow task waits, and the other runs of this worker.
 const HELD: Duration = Duration::from_secs(1);
+
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Namespace of the ids of requests (UUIDv5): drawn once.
+const REQUESTS: Uuid = Uuid::from_u128(0x5f0c_8f3d_2b1e_4a67_9c40_71d2_e8a5_b036);
 
 /// A signal of an unknown name.
 struct Misnamed {
@@ -81,6 +87,13 @@ impl ProducerFaults {
     }
 }
 
+/// The id by which a run counts the same signal once.
+fn request(run_id: &str, name: &str, payloads: &[Payload]) -> Uuid {
+    let data = payloads.iter().flat_map(|payload| payload.data.iter().copied());
+    let content: Vec<u8> = run_id.bytes().chain([0]).chain(name.bytes()).chain([0]).chain(data).collect();
+    Uuid::new_v5(&REQUESTS, &content)
+}
+
 fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || name.starts_with(RESERVED)
 }
@@ -106,10 +119,17 @@ impl WorkerInterceptor for ProducerFaults {
         for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
             let payloads = Inbound::misnamed(&name, payloads);
+            // A task that failed brings its signals again.
+            let request = request(&activation.run_id, &name, &payloads);
             let (client, task_queue) = (self.client.clone(), self.task_queue.clone());
             let handing = tokio::spawn(async move {
-                if let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads, PATIENCE).await {
-                    tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+                let deadline = Instant::now() + PATIENCE;
+                while let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads.clone(), request).await {
+                    if !error.is_retryable() || Instant::now() >= deadline {
+                        tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
+                        break;
+                    }
+                    sleep(AGAIN).await;
                 }
             });
             // Beyond that time it goes on without the task.
