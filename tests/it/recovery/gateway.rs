@@ -142,7 +142,9 @@ async fn the_api_says_what_is_pending_for_a_key_of_its_tenant() -> Result<()> {
     cli.import(&keys()).await?;
     cli.start_worker()?;
     let gateway = Api::start(&cli, &SCOPES).await?;
-    let (status, nothing) = gateway.get("/v1/digests/activity/ann").await?;
+    // It listens before it knows Temporal.
+    let ready = async || Ok(Some(gateway.get("/v1/digests/activity/ann").await?).filter(|(status, _)| *status != 503));
+    let (status, nothing) = eventually("the gateway is ready", MINUTE, ready).await?;
     assert!(status == 404 && nothing.contains("/problems/not-found"), "{status}: {nothing}");
     let (emit, ask) = (documented(&gateway, "/v1/events")?, documented(&gateway, "/v1/digests/activity/ann")?);
     let answer = output(&emit).await?;
