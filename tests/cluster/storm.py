@@ -51,8 +51,8 @@ class Screen:
         print(f"{self.cleared}{self.elapsed:6.0f} s  {line}", flush=True)
 
     def show(self):
-        if self.is_watched:
-            done = min(int(30 * self.elapsed / self.seconds), 30)
+        if self.is_watched and self.elapsed < self.seconds:
+            done = int(30 * self.elapsed / self.seconds)
             bar = f"[{'#' * done}{'.' * (30 - done)}] {self.elapsed / 60:.1f} of {self.seconds / 60:.0f} min"
             print(self.cleared + bar, end="", flush=True)
 
@@ -67,7 +67,7 @@ class Run:
     def __init__(self, cluster, tidings, screen):
         self.cluster, self.tidings, self.screen = cluster, tidings, screen
         self.strikes = []  # each with its begin
-        self.violations = []
+        self.violations, self.missing = [], []
 
     def processes(self):
         """The processes of each service."""
@@ -164,7 +164,7 @@ def storm(run, options):
     verdict, late = run.judge(load), run.lateness(load)
     table(run.strikes, services, late)
     report(verdict, load)
-    run.violations += missing(services, {(strike.service, strike.kind) for strike, _ in run.strikes})
+    run.missing = missing(services, {(strike.service, strike.kind) for strike, _ in run.strikes})
 
 
 def frontends(run, options):
@@ -214,7 +214,7 @@ def main():
         options.keep.mkdir(mode=0o700, parents=True)
     folder = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="tidings-cluster."))
     try:
-        violations = carry_out(options, folder.resolve())
+        run = carry_out(options, folder.resolve())
     except Failure as failure:
         print(f"error: {failure}\nthe logs are in {folder}", file=sys.stderr)
         return 1
@@ -222,14 +222,16 @@ def main():
         if not options.keep:
             shutil.rmtree(folder)
         raise
-    for violation in violations:
+    for violation in run.violations:
         print(f"VIOLATION {violation}")
-    print(f"{len(violations)} violations")
-    if violations or options.keep:
+    for what in run.missing:
+        print(f"TOO SHORT {what}")
+    print(f"{len(run.violations)} violations")
+    if run.violations or options.keep:
         print(f"logs, emails and the ledger are in {folder}")
     else:
         shutil.rmtree(folder)
-    return 1 if violations else 0
+    return 1 if run.violations or run.missing else 0
 
 
 def carry_out(options, folder):
@@ -247,7 +249,7 @@ def carry_out(options, folder):
         (frontends if options.frontends else storm)(run, options)
         if run.violations or options.keep:
             subprocess.run(["pg_dump", "--file", folder / "ledger.sql", tidings.environment["TIDINGS_DATABASE_URL"]], check=True)
-        return run.violations
+        return run
 
 
 if __name__ == "__main__":

@@ -27,14 +27,20 @@ USERS = [f"user-{number}" for number in range(60)]
 # Digests of the type `fast` are due this long after their first event.
 FAST_SECONDS = 3
 DEFERRED = 0.02
+# A worker that freezes between the final dot and the record of the reply delays its message for this long, unless it wakes up before.
+REPLY_SECONDS = 60
 CONFIG = """
-smtp_url = "smtp://127.0.0.1:{relay}"
 link_keys_file = "keys"
 [mail]
 from = "Tidings <digest@tidings.example>"
+[relay.sink]
+url = "smtp://127.0.0.1:{relay}"
+reply_timeout = "{reply}s"
 [stream.bulk]
+relays = ["sink"]
 retry_delays = {delays}
 [stream.transactional]
+relays = ["sink"]
 retry_delays = {delays}
 [gateway]
 public_url = "http://localhost:{public}"
@@ -148,7 +154,8 @@ class Tidings:
             "TEMPORAL_NAMESPACE": NAMESPACE,
             "TIDINGS_DATABASE_URL": self.database.url_of(self.database_name),
         }
-        config = CONFIG.format(relay=relay.port, delays=json.dumps(RETRY_DELAYS), public=public, api=api, fast=FAST_SECONDS)
+        ports = {"relay": relay.port, "public": public, "api": api}
+        config = CONFIG.format(**ports, delays=json.dumps(RETRY_DELAYS), fast=FAST_SECONDS, reply=REPLY_SECONDS)
         (folder / "tidings.toml").write_text(config)
         (folder / "keys").touch(mode=0o600)
         (folder / "keys").write_text("A" * 43)
