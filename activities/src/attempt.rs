@@ -41,6 +41,9 @@ const RECORD_AGAIN: Duration = Duration::from_millis(500);
 /// database, and shorter than the twenty seconds in which a worker stops.
 const RECORD_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The tries that are made however late it is. A process that was frozen finds its time over, and its connections are gone.
+const RECORD_TRIES: u32 = 2;
+
 /// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
@@ -341,11 +344,12 @@ impl EndedAttempt<'_> {
 
     /// Records the end, again and again while the error says that the outcome is to be kept.
     async fn record_patiently(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
-        let begun = Instant::now();
+        let (begun, mut tries) = (Instant::now(), 0);
         loop {
             let Err(error) = self.record_once(delivery, end).await else { return Ok(()) };
-            let keeps = self.is_kept(delivery);
-            let is_patient = if keeps { begun.elapsed() < RECORD_PATIENCE } else { keeps_outcome(&error, delivery) };
+            tries += 1;
+            let has_time = tries < RECORD_TRIES || begun.elapsed() < RECORD_PATIENCE;
+            let is_patient = if self.is_kept(delivery) { has_time } else { keeps_outcome(&error, delivery) };
             if !is_patient {
                 return Err(error);
             }
