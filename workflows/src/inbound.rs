@@ -39,20 +39,23 @@ impl Inbound {
     /// Decodes the events and retracts of `key`; see [`decode::decode`].
     #[must_use]
     pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
-        let sent_as = self.0.first().map(|payload| metadata(payload, SENT_AS)).filter(|name| !name.is_empty());
-        if let Some(name) = sent_as {
-            let name: String = String::from_utf8_lossy(name).chars().take(SENT_AS_CHARS).collect();
-            let right = names::SIGNAL;
-            let reason = format!("the signal is named {name:?}, and events are handed over by the signal {right:?}");
-            return Decoded { dead_letters: self.refuse(&reason, next_seq), ..Decoded::default() };
-        }
-        decode::decode(key, self.payloads(), next_seq)
+        self.refused_by_name(next_seq).unwrap_or_else(|| decode::decode(key, self.payloads(), next_seq))
     }
 
     /// Decodes for a run, which may have begun before today's edition of the contract; see [`decode::decode_behind`].
     #[must_use]
     pub fn for_run(&self, key: &Key, next_seq: u64, is_today: impl FnOnce() -> bool) -> Decoded {
-        decode::decode_behind(key, self.payloads(), next_seq, is_today)
+        let decoded = || decode::decode_behind(key, self.payloads(), next_seq, is_today);
+        self.refused_by_name(next_seq).unwrap_or_else(decoded)
+    }
+
+    /// The dead letters of a signal that came under another name.
+    fn refused_by_name(&self, next_seq: u64) -> Option<Decoded> {
+        let name = self.0.first().map(|payload| metadata(payload, SENT_AS)).filter(|name| !name.is_empty())?;
+        let name: String = String::from_utf8_lossy(name).chars().take(SENT_AS_CHARS).collect();
+        let right = names::SIGNAL;
+        let reason = format!("the signal is named {name:?}, and events are handed over by the signal {right:?}");
+        Some(Decoded { dead_letters: self.refuse(&reason, next_seq), ..Decoded::default() })
     }
 
     /// Refuses everything for one reason, for a workflow that stands for no key.
@@ -161,7 +164,9 @@ mod tests {
     fn a_signal_of_another_name_becomes_dead_letters_that_name_the_right_one() {
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         for (payloads, letters) in [(vec![], 1), (vec![odd()], 1), (vec![odd(), odd()], 2)] {
-            let decoded = Inbound::from(Inbound::misnamed("event", payloads)).for_key(&key, 7);
+            let inbound = Inbound::from(Inbound::misnamed("event", payloads));
+            let decoded = inbound.for_run(&key, 7, || true);
+            assert_eq!(decoded, inbound.for_key(&key, 7));
             assert_eq!((decoded.events.len(), decoded.dead_letters.len()), (0, letters));
             let reason = "the signal is named \"event\", and events are handed over by the signal \"events\"";
             assert!(decoded.dead_letters.iter().all(|letter| letter.reason == reason), "{:?}", decoded.dead_letters);
