@@ -34,6 +34,7 @@ macro_rules! migrations {
             (17, "readings", include_str!(concat!("../../migrations/", $database, "/0017_readings.sql"))),
             (18, "dead notices", include_str!(concat!("../../migrations/", $database, "/0018_dead_notices.sql"))),
             (19, "troubled runs", include_str!(concat!("../../migrations/", $database, "/0019_troubled_runs.sql"))),
+            (21, "refusals", include_str!(concat!("../../migrations/", $database, "/0021_refusals.sql"))),
         ]
     };
 }
@@ -42,9 +43,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 19;
+const VERSION: i64 = 21;
 
-const STEPS: usize = 19;
+const STEPS: usize = 20;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {
