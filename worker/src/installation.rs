@@ -38,36 +38,50 @@ async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
     Storage::connect(url.reveal()).await.ok()?.ready().await.ok()
 }
 
+/// What a look at the namespace found.
+enum Look {
+    Admitted,
+    /// Workers of another database of this installation are seen.
+    Copy,
+    /// The store or Temporal does not answer.
+    Unknown,
+}
+
+async fn look(store: &dyn Store, temporal: &Client) -> Result<Look, Refusal> {
+    match check(store, temporal).await {
+        Ok(()) => Ok(Look::Admitted),
+        Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
+            tracing::error!(%refusal, "waits until the other workers are gone");
+            Ok(Look::Copy)
+        }
+        Err(InstallationError::Refused(refusal)) => Err(refusal),
+        Err(error) => {
+            tracing::warn!(%error, "it is not known whose namespace this is");
+            Ok(Look::Unknown)
+        }
+    }
+}
+
 /// Returns when the database may work in the namespace. Waits while workers of another database of this installation are seen.
 ///
 /// # Errors
 /// The namespace belongs to another installation.
 pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(), Refusal> {
-    loop {
-        match check(store, temporal).await {
-            Ok(()) => return Ok(()),
-            Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
-                tracing::error!(%refusal, "waits until the other workers are gone");
-            }
-            Err(InstallationError::Refused(refusal)) => return Err(refusal),
-            Err(error) => tracing::warn!(%error, "waits until it is known whose namespace this is"),
-        }
+    while !matches!(look(store, temporal).await?, Look::Admitted) {
         sleep(LOOK).await;
     }
+    Ok(())
 }
 
 /// Offers the client while the database may work in the namespace, and withdraws it while workers of another database of this
 /// installation are seen. Returns when the namespace belongs to another installation.
 pub(crate) async fn offer(store: &dyn Store, temporal: Client, offered: &watch::Sender<Option<Client>>) -> Refusal {
     loop {
-        match check(store, &temporal).await {
-            Ok(()) => drop(offered.send_replace(Some(temporal.clone()))),
-            Err(InstallationError::Refused(refusal @ Refusal::Copy { .. })) => {
-                tracing::error!(%refusal, "waits until the other workers are gone");
-                offered.send_replace(None);
-            }
-            Err(InstallationError::Refused(refusal)) => return refusal,
-            Err(error) => tracing::warn!(%error, "it is not known whose namespace this is"),
+        match look(store, &temporal).await {
+            Ok(Look::Admitted) => drop(offered.send_replace(Some(temporal.clone()))),
+            Ok(Look::Copy) => drop(offered.send_replace(None)),
+            Ok(Look::Unknown) => {}
+            Err(refusal) => return refusal,
         }
         let is_offered = offered.borrow().is_some();
         sleep(if is_offered { BEAT.unsigned_abs() } else { LOOK }).await;

@@ -34,7 +34,6 @@ const RESERVED: &str = "__temporal";
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The part of it for which the workflow task waits, and the other runs of this worker.
 const HELD: Duration = Duration::from_secs(1);
-
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Namespace of the ids of requests (UUIDv5): drawn once.
