@@ -72,6 +72,7 @@ pub async fn hand_over<'a>(
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "signal_with_start", %key), err(level = "debug"))]
 pub async fn hand_over_payloads(
     temporal: &temporalio_client::Client,
     task_queue: &str,
