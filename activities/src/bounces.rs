@@ -90,8 +90,8 @@ async fn leave(
     let Ok(message) = authenticated(Purpose::Leave, store, settings, returned).await? else {
         return Ok(Taken::Unrecognized);
     };
-    let report =
-        ParsedReport { kind: Kind::Unsubscribed, status: None, diagnostic: String::new(), occurred_at: Some(now) };
+    let (kind, diagnostic) = (Kind::Unsubscribed, String::new());
+    let report = ParsedReport { kind, status: None, diagnostic, recipient: None, occurred_at: Some(now) };
     match delivery_events::record(store, settings, event(&message, &report, now), now).await {
         Ok(Recorded { again, withdrawn, .. }) => {
             Ok(Taken::Recorded { new: usize::from(!again), again: usize::from(again), withdrawn })
@@ -131,6 +131,6 @@ fn event(message: &MessageRecord, report: &ParsedReport, now: Timestamp) -> Deli
         message: Some(message.id.to_string()),
         status: report.status.map(|status| status.to_string()),
         diagnostic: Some(report.diagnostic.clone()),
-        ..DeliveryEvent::new(report.kind, occurred_at)
+        ..DeliveryEvent::new(report.kind.about(report.recipient.as_deref(), &message.envelope_to), occurred_at)
     }
 }

@@ -75,7 +75,7 @@ fn content(message: &Message<'_>) -> Content {
 /// Reads the header of older versions of Exim, whose bounces have no status.
 fn failed_recipients(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     message.header_raw("X-Failed-Recipients")?;
-    Some(vec![delivery_status::failed(None, String::new())])
+    Some(vec![delivery_status::failed(None, String::new(), None)])
 }
 
 /// Recognizes RFC 3834 and the headers that servers used before.

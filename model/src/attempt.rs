@@ -35,6 +35,10 @@ closed_set! {
         HardBounce = "hard_bounce",
         /// Permanent now; suppress only after repeats.
         MailboxFull = "mailbox_full",
+        /// The relay says in words, and not by its code, that there is no such mailbox: permanent, suppress only after repeats.
+        UnknownMailbox = "unknown_mailbox",
+        /// The relay refuses the recipient, and does not say why: suppress only after repeats.
+        Refused = "refused",
         /// The relay or the recipient's provider rejects us, not the address: breaker and alert, never suppress.
         Policy = "policy",
         /// Render smaller, once.

@@ -181,7 +181,12 @@ impl Sign {
             AttemptClass::Configuration => Self::Fault(Cause::Configuration),
             AttemptClass::Throttled => Self::Fault(Cause::Throttled),
             AttemptClass::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
-            AttemptClass::Deferred | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed
+            AttemptClass::Deferred
+            | AttemptClass::MailboxFull
+            | AttemptClass::UnknownMailbox
+            | AttemptClass::Refused
+            | AttemptClass::TooLarge
+            | AttemptClass::Failed
                 if replied =>
             {
                 Self::Answered

@@ -6,11 +6,13 @@ use crate::{Key, breaker::Evidence};
 
 mod effects;
 mod event;
+mod evidence;
 mod report;
 mod request;
 
 pub use effects::{Effects, GRANT, Known, WITHDRAW, effects};
 pub use event::{DeliveryEvent, Reported, Which};
+pub use evidence::proven_status;
 pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
 pub use request::{LetterEmitted, OneTimeToken, RequestRecorded, Unusable, WebhookRequest};
 

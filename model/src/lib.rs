@@ -29,6 +29,7 @@ mod presentable;
 mod provider;
 pub mod records;
 pub mod relay_url;
+pub mod replies;
 pub mod report;
 pub mod retention;
 mod retract;

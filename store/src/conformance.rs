@@ -206,7 +206,7 @@ conformance! {
         an_attempt_past_the_dot_without_an_end_is_ambiguous,
         the_dot_is_refused_after_an_end,
         the_end_of_an_attempt_ends_the_digest_and_suppresses,
-        a_full_mailbox_suppresses_when_it_met_so_many_messages_consecutive,
+        an_address_that_refuses_so_many_messages_in_a_row_is_suppressed,
         the_end_of_an_attempt_counts_once,
         a_late_answer_is_kept_and_changes_nothing,
         a_late_success_ends_the_digest,

@@ -54,7 +54,9 @@ pub(super) fn verdict(
     let sent = answer(delivery, context, now);
     let (suppress, consecutive) = match delivery.class {
         AttemptClass::HardBounce => (Some(Reason::HardBounce), 1),
-        AttemptClass::MailboxFull => (Some(Reason::SoftBounces), context.soft_bounces),
+        AttemptClass::MailboxFull | AttemptClass::UnknownMailbox | AttemptClass::Refused => {
+            (Some(Reason::SoftBounces), context.soft_bounces)
+        }
         _ => (None, 1),
     };
     let end = AttemptEnd {
@@ -102,8 +104,11 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
             Sent::Waiting { until: now, why, pause: None, too_large: None }
         }
-        AttemptClass::HardBounce | AttemptClass::MailboxFull | AttemptClass::TooLarge | AttemptClass::Failed => {
-            closed(Outcome::Failed, why)
-        }
+        AttemptClass::HardBounce
+        | AttemptClass::MailboxFull
+        | AttemptClass::UnknownMailbox
+        | AttemptClass::Refused
+        | AttemptClass::TooLarge
+        | AttemptClass::Failed => closed(Outcome::Failed, why),
     }
 }

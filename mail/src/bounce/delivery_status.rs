@@ -1,7 +1,7 @@
 //! Delivery status notifications (RFC 3464).
 
 use mail_parser::Message;
-use tidings_model::delivery_events::{Bounce, Kind, Status};
+use tidings_model::delivery_events::{Bounce, Kind, Status, proven_status};
 
 use super::{
     fields::{self, Fields},
@@ -21,51 +21,43 @@ pub(super) fn reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
 fn report(fields: &Fields<'_>) -> Option<ParsedReport> {
     let diagnostic = fields.typed("Diagnostic-Code").unwrap_or_default().to_owned();
     let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
-    let status = exact(status, &diagnostic);
     let action = fields.get("Action").and_then(|action| action.split_whitespace().next()).unwrap_or_default();
-    let kind = kind(&action.to_ascii_lowercase(), status)?;
+    let kind = kind(&action.to_ascii_lowercase(), status, &diagnostic)?;
+    let status = proven_status(status, &diagnostic);
     let occurred_at = fields.time("Last-Attempt-Date");
-    Some(ParsedReport { kind, status, diagnostic, occurred_at })
+    Some(ParsedReport { kind, status, diagnostic, recipient: recipient(fields), occurred_at })
 }
 
-/// The report of a delivery that failed for good.
-pub(super) fn failed(status: Option<Status>, diagnostic: String) -> ParsedReport {
-    let status = exact(status, &diagnostic);
-    ParsedReport { kind: Kind::Bounced(bounce(status)), status, diagnostic, occurred_at: None }
+/// The address that failed. sendmail reports a member of a group under the group's address, and the member as the actual recipient. A
+/// name without a domain, such as a Unix user, is nobody's address.
+fn recipient(fields: &Fields<'_>) -> Option<String> {
+    let address = |name| fields.typed(name).filter(|address| address.contains('@')).map(str::to_owned);
+    ["X-Actual-Recipient", "Final-Recipient", "Original-Recipient"].into_iter().find_map(address)
 }
 
-/// Prefers the status in the reply of the recipient's server to a status that says nothing, such as Exim's 5.0.0.
-fn exact(status: Option<Status>, diagnostic: &str) -> Option<Status> {
-    match status {
-        Some(Status(_, subject, detail)) if (subject, detail) != (0, 0) => status,
-        _ => in_reply(diagnostic).or(status),
-    }
-}
-
-/// Finds the status in a reply: `550 5.1.1 ...`, `550-5.1.1 ...`, `#5.1.1`, `(#5.1.1)`.
-fn in_reply(diagnostic: &str) -> Option<Status> {
-    let mut words = diagnostic.split([' ', '\t', '-', '(', ')', '#']).filter(|word| !word.is_empty());
-    words.find_map(|word| word.parse().ok())
+/// The report of a delivery to `recipient` that failed for good.
+pub(super) fn failed(status: Option<Status>, diagnostic: String, recipient: Option<String>) -> ParsedReport {
+    let kind = Kind::Bounced(bounce(status, &diagnostic));
+    let status = proven_status(status, &diagnostic);
+    ParsedReport { kind, status, diagnostic, recipient, occurred_at: None }
 }
 
 /// Decides by the action, and without one by the class of the status.
-fn kind(action: &str, status: Option<Status>) -> Option<Kind> {
-    let class = status.map(|Status(class, ..)| class);
+fn kind(action: &str, status: Option<Status>, diagnostic: &str) -> Option<Kind> {
+    let class = proven_status(status, diagnostic).map(|Status(class, ..)| class);
     match (action, class) {
-        ("failed", _) | ("", Some(5)) => Some(Kind::Bounced(bounce(status))),
+        ("failed", _) | ("", Some(5)) => Some(Kind::Bounced(bounce(status, diagnostic))),
         ("delayed", _) | ("", Some(4)) => Some(Kind::Deferred),
         ("delivered", _) | ("", Some(2)) => Some(Kind::Delivered),
         _ => None,
     }
 }
 
-/// A bounce is hard if the status says that there is no such address, as for a reply to RCPT (docs/delivery.md). Every other
-/// failure may pass: a message that expired, a full mailbox, an unknown reason.
-fn bounce(status: Option<Status>) -> Bounce {
-    match status {
-        Some(Status(5, 1, 1 | 2 | 3 | 6 | 10)) => Bounce::Hard,
-        _ => Bounce::Soft.with(status),
-    }
+/// A bounce is hard if the evidence is that there is no such address, as for a reply to RCPT (docs/delivery.md). Every other failure may
+/// pass: a message that expired, a full mailbox, an unknown reason.
+fn bounce(status: Option<Status>, diagnostic: &str) -> Bounce {
+    let is_missing = proven_status(status, diagnostic).is_some_and(Status::is_missing_address);
+    if is_missing { Bounce::Hard } else { Bounce::Soft }.with(status, diagnostic)
 }
 
 #[cfg(test)]
@@ -78,6 +70,7 @@ mod tests {
         for (action, status, expected) in [
             ("failed", "5.1.1", Some(Kind::Bounced(Hard))),
             ("failed", "5.1.10", Some(Kind::Bounced(Hard))),
+            ("failed", "5.1.2", Some(Kind::Bounced(Soft))),
             ("failed", "5.2.2", Some(Kind::Bounced(Soft))),
             ("failed", "4.4.7", Some(Kind::Bounced(Soft))),
             ("failed", "5.0.0", Some(Kind::Bounced(Soft))),
@@ -94,21 +87,7 @@ mod tests {
             ("", "", None),
             ("eaten", "5.1.1", None),
         ] {
-            assert_eq!(kind(action, status.parse().ok()), expected, "{action} {status}");
-        }
-    }
-
-    #[test]
-    fn a_status_that_says_nothing_gives_way_to_that_of_the_reply() {
-        for (status, diagnostic, expected) in [
-            ("5.0.0", "550 5.1.1 <ann@example.net>: unknown", "5.1.1"),
-            ("5.0.0", "550-5.1.1 The email account does not exist.", "5.1.1"),
-            ("", "I couldn't find a mailbox by that name. (#5.1.1)", "5.1.1"),
-            ("5.2.2", "550 5.1.1 unknown", "5.2.2"),
-            ("5.0.0", "550 no such user", "5.0.0"),
-        ] {
-            let found = exact(status.parse().ok(), diagnostic).map(|status| status.to_string());
-            assert_eq!(found.as_deref(), Some(expected), "{status} {diagnostic}");
+            assert_eq!(kind(action, status.parse().ok(), ""), expected, "{action} {status}");
         }
     }
 }

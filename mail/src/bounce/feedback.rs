@@ -34,7 +34,8 @@ pub(super) fn sender(message: &Message<'_>) -> Option<String> {
 
 fn complaint(fields: Option<&Fields<'_>>) -> ParsedReport {
     let occurred_at = fields.and_then(|fields| fields.time("Arrival-Date").or_else(|| fields.time("Received-Date")));
-    ParsedReport { kind: Kind::Complained, status: None, diagnostic: String::new(), occurred_at }
+    let (kind, diagnostic) = (Kind::Complained, String::new());
+    ParsedReport { kind, status: None, diagnostic, recipient: None, occurred_at }
 }
 
 fn is_from_microsoft(message: &Message<'_>) -> bool {

@@ -14,7 +14,11 @@ pub(super) fn reports(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
         return None;
     }
     let recipients = paragraphs.take_while(|text| !text.starts_with('-')).filter(|text| text.starts_with('<'));
-    let diagnostics = recipients.map(|text| text.split_once('\n').map_or("", |(_, said)| said));
-    let reports: Vec<_> = diagnostics.map(|said| failed(None, said.replace('\n', " "))).collect();
+    let report = |text: &str| {
+        let (recipient, said) = text.split_once('\n').unwrap_or((text, ""));
+        let recipient = recipient.trim_start_matches('<').split('>').next().map(str::to_owned);
+        failed(None, said.replace('\n', " "), recipient.filter(|address| address.contains('@')))
+    };
+    let reports: Vec<_> = recipients.map(report).collect();
     (!reports.is_empty()).then_some(reports)
 }

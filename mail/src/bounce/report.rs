@@ -36,11 +36,14 @@ pub enum Content {
 /// One report. It may contain an address: not for logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedReport {
-    /// A bounce is hard only if the status says that the address does not exist.
+    /// A bounce is hard only if the evidence says that the address does not exist.
     pub kind: Kind,
+    /// What the quoted reply and the label prove together.
     pub status: Option<Status>,
     /// The reply of the recipient's server, in its own words.
     pub diagnostic: String,
+    /// The address that the report is about, if it names one: that of a member where the message went to a group.
+    pub recipient: Option<String>,
     /// The time of the report, if the message has one.
     pub occurred_at: Option<Timestamp>,
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::*;
 
 static SAMPLES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/src/bounce/samples");
+static RECORDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/src/bounce/recorded");
 const MESSAGE: Uuid = Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef);
 
 fn sample(name: &str) -> &'static [u8] {
@@ -53,6 +54,94 @@ fn each_server_says_what_happened_in_its_own_way() {
         assert_eq!(said(&returned.content), expected, "{name}");
         assert!(!returned.tokens.is_empty() || name == "arf-not-spam", "{name}");
         assert!(returned.tokens.iter().all(|token| token.message() == MESSAGE), "{name}");
+    }
+}
+
+/// Kind and status of each recorded message, for the address to which the message had gone.
+#[test]
+fn a_recorded_bounce_is_taken_for_what_its_server_knew() {
+    let bounces = [
+        ("chasquid-policy", "refused by policy 5.7.1"),
+        ("chasquid-unknown", "bounced 5.1.1"),
+        ("courier-down", "soft bounce 5.0.0"),
+        ("courier-down-delayed", "deferred 4.0.0"),
+        ("courier-later", "soft bounce 4.3.0"),
+        ("courier-policy", "refused by policy 5.7.1"),
+        ("courier-unknown", "bounced 5.1.1"),
+        ("debian-vacation", "Unrecognized"),
+        ("dovecot-lda-full", "soft bounce 5.2.2"),
+        ("dovecot-sieve-vacation", "AutoReply"),
+        ("exim-full", "soft bounce 5.2.2"),
+        ("exim-later", "soft bounce 4.3.0"),
+        ("exim-nobody", "soft bounce 5.0.0"),
+        ("exim-plain", "soft bounce 5.0.0"),
+        ("exim-policy", "refused by policy 5.7.1"),
+        ("exim-unknown", "bounced 5.1.1"),
+        ("haraka-bad554", "soft bounce 5.0.0"),
+        ("haraka-full4", "soft bounce 4.2.2"),
+        ("haraka-policy", "refused by policy 5.7.1"),
+        ("haraka-unknown", "bounced 5.1.1"),
+        // Its report has neither a status nor the reply.
+        ("opensmtpd-policy", "soft bounce 5.0.0"),
+        ("opensmtpd-unknown", "soft bounce 5.0.0"),
+        ("postfix-down", "soft bounce 4.4.1"),
+        ("postfix-down-delayed", "deferred 4.4.1"),
+        ("postfix-full", "soft bounce 5.2.2"),
+        ("postfix-o365", "soft bounce 5.4.1"),
+        ("postfix-plain", "soft bounce 5.0.0"),
+        ("postfix-policy", "refused by policy 5.7.1"),
+        // A member of the group is gone, and not the group.
+        ("postfix-twook", "soft bounce 5.1.1"),
+        ("postfix-unknown", "bounced 5.1.1"),
+        ("sendmail-down", "soft bounce 4.4.7"),
+        ("sendmail-down-delayed", "deferred 4.4.1"),
+        ("sendmail-full", "soft bounce 5.2.2"),
+        // Labelled 5.1.1.
+        ("sendmail-policy", "refused by policy 5.7.1"),
+        ("sendmail-unknown", "bounced 5.1.1"),
+    ];
+    for (name, expected) in bounces {
+        let bytes = RECORDED.get_file(format!("{name}.eml")).unwrap().contents();
+        let returned = read(bytes);
+        let message = MessageParser::default().parse(bytes).unwrap();
+        let original = original(&message);
+        let to = original.as_ref().and_then(|original| original.to()?.first()?.address()).unwrap_or_default();
+        let said = match &returned.content {
+            Content::Reports(reports) => {
+                let [report] = &reports[..] else { panic!("{name}: {reports:?}") };
+                format!("{} {}", report.kind.about(report.recipient.as_deref(), to), report.status.unwrap())
+            }
+            other => format!("{other:?}"),
+        };
+        assert_eq!(said, expected, "{name}");
+        assert!(returned.tokens.iter().all(|token| token.message() == MESSAGE), "{name}");
+        assert!(!returned.tokens.is_empty(), "{name}");
+    }
+    assert_eq!(
+        RECORDED.files().filter(|file| file.path().extension().is_some_and(|is| is == "eml")).count(),
+        bounces.len()
+    );
+}
+
+/// sendmail reports both members of a group under the group's address.
+#[test]
+fn a_member_of_a_group_is_not_the_group() {
+    let text = String::from_utf8(sample("postfix-unknown-user").to_vec()).unwrap();
+    for (fields, expected) in [
+        ("Final-Recipient: rfc822; two@example.net\nX-Actual-Recipient: rfc822; gone@example.org", "soft bounce"),
+        ("Final-Recipient: rfc822; gone@example.org\nOriginal-Recipient: rfc822; two@example.net", "soft bounce"),
+        ("Final-Recipient: rfc822; Two@Example.Net", "bounced"),
+        ("Final-Recipient: X-Unix; gone\nOriginal-Recipient: rfc822; two@example.net", "bounced"),
+        ("Original-Recipient: rfc822; two@example.net", "bounced"),
+    ] {
+        let ours = "Final-Recipient: rfc822; ann@example.net\nOriginal-Recipient: rfc822;ann@example.net";
+        assert!(text.contains(ours));
+        let Content::Reports(reports) = read(text.replace(ours, fields).as_bytes()).content else {
+            panic!("no reports")
+        };
+        let kinds =
+            reports.iter().map(|report| report.kind.about(report.recipient.as_deref(), "two@example.net").to_string());
+        assert_eq!(kinds.collect::<Vec<_>>(), [expected], "{fields}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! The class of an attempt, decided from its last event. No other code looks at reply codes.
 
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::{
+    attempt::{AttemptClass, Phase},
+    replies::names_unknown_mailbox,
+};
 
 use super::reply::Reply;
 
@@ -67,6 +70,9 @@ fn classify_rejection(phase: Phase, reply: &Reply) -> AttemptClass {
         (_, 7, _) => AttemptClass::Policy,
         (552, ..) | (_, 3, 4) => AttemptClass::TooLarge,
         _ if is_throttling(reply) => AttemptClass::Throttled,
+        // No code says why.
+        (550, 0, 0) if phase == Phase::Rcpt && names_unknown_mailbox(&reply.text) => AttemptClass::UnknownMailbox,
+        (550, 0, 0) if phase == Phase::Rcpt => AttemptClass::Refused,
         _ => AttemptClass::Failed,
     }
 }

@@ -30,7 +30,7 @@ pub struct DeliveryEvent {
     pub message_id: Option<String>,
     /// The relay's own id of the message, which its answer to DATA named. Needs `relay`.
     pub relay_id: Option<String>,
-    /// The kind of event. For a bounce `status` overrides the provider's classification.
+    /// The kind of event. For a bounce, what `diagnostic` quotes and `status` override the provider's classification.
     pub kind: Kind,
     /// Enhanced status code (RFC 3463): `5.1.1`.
     pub status: Option<String>,
@@ -111,8 +111,9 @@ impl DeliveryEvent {
             text.trim().parse().map_err(|()| invalid("status", right()))
         });
         let status = status.transpose()?;
+        let diagnostic = self.diagnostic.unwrap_or_default();
         let kind = match self.kind {
-            Kind::Bounced(bounce) => Kind::Bounced(bounce.with(status)),
+            Kind::Bounced(bounce) => Kind::Bounced(bounce.with(status, &diagnostic)),
             other => other,
         };
         if self.occurred_at > now.saturating_add(AHEAD).unwrap_or(Timestamp::MAX) {
@@ -123,7 +124,7 @@ impl DeliveryEvent {
         }
         let occurred_at = self.occurred_at.round(Unit::Millisecond);
         let occurred_at = occurred_at.map_err(|error| invalid("occurred_at", error.to_string()))?;
-        let diagnostic = presentable(&self.diagnostic.unwrap_or_default());
+        let diagnostic = presentable(&diagnostic);
         let url = self.url.map(|url| url.chars().filter(|c| !c.is_control()).take(URL_CHARS).collect());
         let (never_sent, machine) = (self.never_sent, self.machine);
         let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
@@ -187,8 +188,12 @@ mod tests {
         assert_eq!((report.kind, report.status), (Kind::Bounced(Bounce::Hard), Some(Status(5, 1, 1))));
         assert_eq!(report.diagnostic, "smtp; 550 5.1.1 <address> unknown");
         assert_eq!(report.occurred_at.to_string(), "2026-11-21T11:59:00.123Z");
-        let policy = checked(DeliveryEvent { status: Some("5.7.1".into()), ..event() }).unwrap();
-        assert_eq!(policy.report.kind, Kind::Bounced(Bounce::Policy));
+        let labelled = |status: &str, diagnostic: Option<&str>| {
+            let diagnostic = diagnostic.map(str::to_owned);
+            checked(DeliveryEvent { status: Some(status.into()), diagnostic, ..event() }).unwrap().report.kind
+        };
+        assert_eq!(labelled("5.7.1", None), Kind::Bounced(Bounce::Policy));
+        assert_eq!(labelled("5.1.1", Some("550 5.7.1 rejected")), Kind::Bounced(Bounce::Policy), "the reply decides");
     }
 
     #[test]

@@ -39,19 +39,6 @@ closed_set! {
     }
 }
 
-impl Bounce {
-    /// The enhanced status (RFC 3463) is more exact than the provider's word: 5.7.x is about us, 5.3.4 about the message's
-    /// size, and 5.2.2 is a mailbox that is full today.
-    #[must_use]
-    pub fn with(self, status: Option<Status>) -> Self {
-        match status {
-            Some(Status(_, 7, _) | Status(_, 3, 4)) => Self::Policy,
-            Some(Status(_, 2, 2)) if self == Self::Hard => Self::Soft,
-            _ => self,
-        }
-    }
-}
-
 impl Kind {
     /// Each of them.
     pub const ALL: [Self; 9] = [
@@ -232,25 +219,6 @@ pub struct ReportRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_status_says_more_exactly_why_it_bounced() {
-        use Bounce::{Hard, Policy, Soft};
-        for (said, status, meant) in [
-            (Hard, "", Hard),
-            (Hard, "5.1.1", Hard),
-            (Hard, "5.7.1", Policy),
-            (Soft, "4.7.26", Policy),
-            (Hard, "5.2.2", Soft),
-            (Soft, "4.2.2", Soft),
-            (Hard, "5.3.4", Policy),
-            (Hard, "5.3.0", Hard),
-            (Soft, "5.1.1", Soft),
-            (Policy, "5.2.2", Policy),
-        ] {
-            assert_eq!(said.with(status.parse().ok()), meant, "{said:?} {status}");
-        }
-    }
 
     #[test]
     fn equal_reports_have_one_id_and_different_reports_differ() {

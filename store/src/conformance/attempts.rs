@@ -198,21 +198,25 @@ fn bounce(tenant: &str) -> AttemptEnd {
     AttemptEnd { suppress: Some(suppress), ..ends(AttemptClass::HardBounce, Outcome::Failed) }
 }
 
-pub async fn a_full_mailbox_suppresses_when_it_met_so_many_messages_consecutive(bench: &Bench) {
-    let full = || AttemptEnd {
+pub async fn an_address_that_refuses_so_many_messages_in_a_row_is_suppressed(bench: &Bench) {
+    let soft = |class| AttemptEnd {
         suppress: bounce("acme").suppress.map(|suppression| Suppression { reason: Reason::SoftBounces, ..suppression }),
         consecutive: 3,
-        ..ends(AttemptClass::MailboxFull, Outcome::Failed)
+        ..ends(class, Outcome::Failed)
     };
+    let [full, refused, unknown] = [AttemptClass::MailboxFull, AttemptClass::Refused, AttemptClass::UnknownMailbox]
+        .map(|class| move || soft(class));
     bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
-    // A success in between restarts the count.
+    // A success in between restarts the count, and so does a failure that is not about the address.
     for (n, end, suppressed) in [
         (0, full(), None),
         (1, full(), None),
         (2, ends(AttemptClass::Sent, Outcome::Sent), None),
         (3, full(), None),
-        (4, full(), None),
-        (5, full(), Some(Reason::SoftBounces)),
+        (4, ends(AttemptClass::Failed, Outcome::Failed), None),
+        (5, refused(), None),
+        (6, full(), None),
+        (7, unknown(), Some(Reason::SoftBounces)),
     ] {
         let message = Message { created_at: at(n), ..message(&window(n), "mail") };
         bench.claim(&window(n), &events(&[&n.to_string()]), at(1)).await;

@@ -65,13 +65,13 @@ pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id =
 pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
 
 /// `$1` message, `$2` class, `$3` limit: of that many messages to the same address that ended before, how many ended so.
-pub const ENDED_ALIKE: &str = "
+pub const ENDED_SOFTLY: &str = "
 SELECT COUNT(*) FROM (
     SELECT (SELECT class FROM attempts a WHERE a.message = m.id ORDER BY number DESC LIMIT 1) AS class
     FROM messages m JOIN messages this ON this.id = $1 AND m.tenant = this.tenant AND m.envelope_to = this.envelope_to
     WHERE m.id <> $1 AND m.closed_at IS NOT NULL AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id)
-    ORDER BY m.created_at DESC, m.id LIMIT $3) latest
-WHERE class = $2";
+    ORDER BY m.created_at DESC, m.id LIMIT $2) latest
+WHERE class IN ('mailbox_full', 'unknown_mailbox', 'refused')";
 
 pub const ATTEMPTS: &str = "
 SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, relay_id,
@@ -221,13 +221,13 @@ impl<D: Dialect> Sql<D> {
         Ok(awaited)
     }
 
-    /// Reports if enough earlier messages to the same address ended with the same class.
+    /// Reports if enough earlier messages to the same address ended like this one, which counts as a soft bounce.
     async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
         let before = i64::from(end.consecutive) - 1;
         if before == 0 || end.suppress.is_none() {
             return Ok(true);
         }
-        let count = query_as(ENDED_ALIKE).bind(message.to_string()).bind(end.class.name().to_owned()).bind(before);
+        let count = query_as(ENDED_SOFTLY).bind(message.to_string()).bind(before);
         let (alike,): (i64,) = count.fetch_one(connection).await?;
         Ok(alike >= before)
     }

@@ -3,8 +3,8 @@
 use tidings_model::{
     attempt::{
         AttemptClass::{
-            self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, Sent, Throttled,
-            TooLarge,
+            self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, Refused, Sent,
+            Throttled, TooLarge, UnknownMailbox,
         },
         Phase::{self, Auth, Connect, Data, Dot, Ehlo, Greeting, Mail, Rcpt, Tls},
     },
@@ -81,7 +81,7 @@ const fn reply(phase: Phase, line: &'static str, class: AttemptClass, follows: F
 }
 
 /// Every outcome of an attempt that the tests prove.
-pub const OUTCOMES: [OutcomeRow; 62] = [
+pub const OUTCOMES: [OutcomeRow; 63] = [
     reply(Dot, "250 2.0.0 queued", Sent, Delivered),
     // Cannot connect, TLS, EHLO; 421; any 4yz.
     reply(Greeting, "554 5.3.2 no service", Deferred, Retry),
@@ -136,7 +136,9 @@ pub const OUTCOMES: [OutcomeRow; 62] = [
     reply(Mail, "550 5.1.1 who are you", Failed, Fail),
     reply(Mail, "553 5.1.7 bad address syntax", Failed, Fail),
     reply(Rcpt, "550 5.1.8 bad sender", Failed, Fail),
-    reply(Rcpt, "550 no such user", Failed, Fail),
+    // A bare 550 at RCPT.
+    reply(Rcpt, "550 no such user", UnknownMailbox, Fail),
+    reply(Rcpt, "550 Unrouteable address", Refused, Fail),
     reply(Data, "554 5.5.1 no valid recipients", Failed, Fail),
     reply(Data, "554 no valid recipients", Failed, Fail),
     reply(Dot, "554 5.6.0 no", Failed, Fail),

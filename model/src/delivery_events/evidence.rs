@@ -1,0 +1,199 @@
+//! What a report proves. The reply that it quotes is the evidence, and its `Status` is only a label: sendmail 8.17 labels every 550 of a
+//! server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 labels a host that was down as 5.1.2.
+
+use url::Host;
+
+use super::report::{Bounce, Kind, Status};
+use crate::replies::names_unknown_mailbox;
+
+/// Words before the code of a reply, such as the stage of chasquid 1.11: `DATA closing 554 5.7.1 ...`.
+const STAGE_WORDS: usize = 3;
+
+/// A server's reply as a report quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QuotedReply {
+    code: u16,
+    /// The enhanced code behind it, if its class is the code's first digit.
+    status: Option<Status>,
+}
+
+impl QuotedReply {
+    /// Finds `550 5.1.1 ...`, `550-5.1.1 ...`, `MAIL+RCPT 550 ...` and `... Remote host said: 550 ...`.
+    fn find(diagnostic: &str) -> Option<Self> {
+        let words = diagnostic.split(|c: char| c.is_whitespace() || c == '-').filter(|word| !word.is_empty());
+        let words: Vec<_> = words.collect();
+        words.iter().enumerate().find_map(|(at, word)| {
+            let code = reply_code(word)?;
+            let status = words.get(at + 1).and_then(|word| word.trim_start_matches('#').parse().ok());
+            let status = status.filter(|Status(class, ..)| *class == code / 100);
+            let is_introduced = at.checked_sub(1).is_some_and(|before| words[before].ends_with(':'));
+            (at < STAGE_WORDS || is_introduced || status.is_some()).then_some(Self { code, status })
+        })
+    }
+}
+
+/// The code of a final reply (RFC 5321 4.2.1): 2yz, 4yz or 5yz, and the second digit is at most 5.
+fn reply_code(word: &str) -> Option<u16> {
+    let is_code = matches!(word.as_bytes(), [b'2' | b'4' | b'5', b'0'..=b'5', b'0'..=b'9']);
+    is_code.then(|| word.parse().ok()).flatten()
+}
+
+/// Finds a status anywhere: `(#5.1.1)` of qmail.
+fn any_status(diagnostic: &str) -> Option<Status> {
+    diagnostic.split(|c: char| c.is_whitespace() || "-()#".contains(c)).find_map(|word| word.parse().ok())
+}
+
+/// The status that a report proves, by its label and the reply that it quotes. Where the two contradict each other, the reply decides.
+#[must_use]
+pub fn proven_status(label: Option<Status>, diagnostic: &str) -> Option<Status> {
+    let Some(QuotedReply { code, status }) = QuotedReply::find(diagnostic) else {
+        let is_exact = label.is_some_and(|Status(_, subject, detail)| (subject, detail) != (0, 0));
+        return if is_exact { label } else { any_status(diagnostic).or(label) };
+    };
+    let fits = |label: &Status| {
+        let missing_unproven = label.is_missing_address() && !names_unknown_mailbox(diagnostic);
+        label.0 == code / 100 && !missing_unproven
+    };
+    status.or_else(|| label.filter(fits)).or(Some(Status(code / 100, 0, 0)))
+}
+
+impl Status {
+    /// There is no such address, or nothing can be delivered to it: 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505).
+    #[must_use]
+    pub const fn is_missing_address(self) -> bool {
+        matches!(self, Self(5, 1, 1 | 2 | 3 | 6 | 10))
+    }
+}
+
+impl Bounce {
+    /// Corrects the word of a provider by what the report proves: 5.7.x is about us, 5.3.4 about the message's size, and 5.2.2 is a
+    /// mailbox that is full today. Without the reply of a server, 5.1.2 and 5.4.x may be an outage of the recipient's server or DNS.
+    #[must_use]
+    pub fn with(self, label: Option<Status>, diagnostic: &str) -> Self {
+        let proven = proven_status(label, diagnostic);
+        let reply = QuotedReply::find(diagnostic);
+        let is_refuted =
+            label.is_some_and(Status::is_missing_address) && !proven.is_some_and(Status::is_missing_address);
+        match proven {
+            Some(Status(_, 7, _) | Status(_, 3, 4)) => Self::Policy,
+            _ if self != Self::Hard => self,
+            Some(Status(_, 2, 2)) => Self::Soft,
+            Some(Status(_, 1, 2) | Status(_, 4, _)) if reply.is_none() => Self::Soft,
+            _ if is_refuted || reply.is_some_and(|reply| reply.code < 500) => Self::Soft,
+            _ => self,
+        }
+    }
+}
+
+impl Kind {
+    /// The kind of a report that says which address failed. A group has members, and a person may forward: a bounce of another address
+    /// than the one that we wrote to does not prove that ours is gone.
+    #[must_use]
+    pub fn about(self, failed: Option<&str>, envelope_to: &str) -> Self {
+        match (self, failed) {
+            (Self::Bounced(Bounce::Hard), Some(failed)) if !is_same_address(failed, envelope_to) => {
+                Self::Bounced(Bounce::Soft)
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Compares two addresses without regard to case, and their domains in ASCII.
+fn is_same_address(one: &str, other: &str) -> bool {
+    let parts = |address: &str| {
+        let (local, domain) = address.trim().trim_matches(['<', '>']).rsplit_once('@')?;
+        let domain = Host::parse(domain).map_or_else(|_| domain.to_lowercase(), |host| host.to_string());
+        Some((local.to_lowercase(), domain))
+    };
+    parts(one) == parts(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quoted_reply_outweighs_the_label() {
+        for (label, diagnostic, expected) in [
+            // sendmail 8.17 in front of a server without ENHANCEDSTATUSCODES.
+            ("5.1.1", "550 5.7.1 <ann@example.net>: rejected by policy", "5.7.1"),
+            ("5.1.1", "550 5.2.1 account disabled", "5.2.1"),
+            ("5.1.1", "550 5.4.1 Access denied", "5.4.1"),
+            ("5.1.1", "550 Unrouteable address", "5.0.0"),
+            ("5.1.1", "550 User <ann> unknown", "5.1.1"),
+            ("4.3.1", "452 4.2.2 over quota", "4.2.2"),
+            // Haraka 3.3.4 at the end of its retries.
+            ("5.2.2", "452 4.2.2 over quota", "4.2.2"),
+            ("5.1.1", "450 try later", "4.0.0"),
+            // Exim 4.96, Courier 1.0.16 and chasquid 1.11.
+            ("5.0.0", "550 5.1.1 <ann@example.net>: unknown", "5.1.1"),
+            ("5.0.0", "550-5.1.1 The email account does not exist.", "5.1.1"),
+            ("5.0.0", "DATA closing 554 5.7.1 no", "5.7.1"),
+            ("5.0.0", "MAIL+RCPT 550 5.1.1 no", "5.1.1"),
+            ("5.0.0", "550 no such user", "5.0.0"),
+            // qmail.
+            ("", "Sorry, no mailbox here by that name. (#5.1.1)", "5.1.1"),
+            ("", "Connected to 192.0.2.1 but sender was rejected. Remote host said: 550 5.7.1 no", "5.7.1"),
+            // Not a reply: the label is all there is.
+            ("5.1.1", "", "5.1.1"),
+            ("5.1.1", "unknown user: \"ann\"", "5.1.1"),
+            ("4.4.1", "connect to mx.example.net[192.0.2.1]:587: Connection refused", "4.4.1"),
+            ("4.4.7", "retry timeout exceeded after 432000 s", "4.4.7"),
+            ("5.2.2", "552 mailbox full", "5.2.2"),
+        ] {
+            let proven = proven_status(label.parse().ok(), diagnostic);
+            assert_eq!(proven.map(|status| status.to_string()).unwrap_or_default(), expected, "{label} {diagnostic}");
+            assert_eq!(proven_status(proven, diagnostic), proven, "{label} {diagnostic}");
+        }
+    }
+
+    #[test]
+    fn a_bounce_is_as_hard_as_its_evidence() {
+        use Bounce::{Hard, Policy, Soft};
+        for (said, status, diagnostic, meant) in [
+            (Hard, "", "", Hard),
+            (Hard, "5.1.1", "", Hard),
+            (Hard, "5.1.1", "550 5.1.1 no such user", Hard),
+            (Hard, "5.7.1", "", Policy),
+            (Soft, "4.7.26", "", Policy),
+            (Hard, "5.2.2", "", Soft),
+            (Soft, "4.2.2", "", Soft),
+            (Hard, "5.3.4", "", Policy),
+            (Hard, "5.3.0", "", Hard),
+            (Soft, "5.1.1", "", Soft),
+            (Policy, "5.2.2", "", Policy),
+            (Hard, "5.1.1", "550 5.7.1 rejected by policy", Policy),
+            (Hard, "5.1.1", "550 5.2.1 account disabled", Soft),
+            (Hard, "5.1.1", "550 Unrouteable address", Soft),
+            (Hard, "", "550 Unrouteable address", Hard),
+            (Hard, "", "452 4.2.1 later", Soft),
+            (Hard, "5.1.2", "", Soft),
+            (Hard, "5.1.2", "Tried all MXs", Soft),
+            (Hard, "5.1.2", "550 5.1.2 no such domain", Hard),
+            (Hard, "5.4.4", "", Soft),
+        ] {
+            assert_eq!(said.with(status.parse().ok(), diagnostic), meant, "{said:?} {status} {diagnostic}");
+        }
+    }
+
+    #[test]
+    fn a_bounce_of_another_address_is_soft() {
+        let hard = Kind::Bounced(Bounce::Hard);
+        for (failed, is_ours) in [
+            (None, true),
+            (Some("ann@example.net"), true),
+            (Some("<Ann@EXAMPLE.net>"), true),
+            (Some("ann@xn--exmple-cua.net"), false),
+            (Some("bo@example.net"), false),
+            (Some("ann@mail.example.net"), false),
+            (Some("ann"), false),
+        ] {
+            assert_eq!(hard.about(failed, "ann@example.net") == hard, is_ours, "{failed:?}");
+        }
+        assert_eq!(hard.about(Some("ann@xn--exmple-cua.net"), "ann@exämple.net"), hard);
+        assert_eq!(Kind::Delivered.about(Some("bo@example.net"), "ann@example.net"), Kind::Delivered);
+        let policy = Kind::Bounced(Bounce::Policy);
+        assert_eq!(policy.about(Some("bo@example.net"), "ann@example.net"), policy);
+    }
+}
