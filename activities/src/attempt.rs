@@ -44,6 +44,9 @@ const RECORD_PATIENCE: Duration = Duration::from_secs(10);
 /// The tries that are made however late it is. A process that was frozen finds its time over, and its connections are gone.
 const RECORD_TRIES: u32 = 2;
 
+/// The wait before a message is sent again that costs no attempt, where a stream has no retry delays.
+const RETRY_DELAY: Duration = Duration::from_mins(1);
+
 /// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
@@ -71,6 +74,8 @@ pub(crate) struct Outgoing<'a> {
     pub id: Uuid,
     /// No attempt follows a failure of this one.
     pub last: bool,
+    /// The wait before a message is sent again that costs no attempt: the first of its retry delays.
+    pub retry_delay: Duration,
     /// The workflow [keeps an end](tidings_model::step::SendInput::keeps_ends) that the ledger refuses.
     pub keeps_ends: bool,
     pub now: Timestamp,
@@ -100,7 +105,9 @@ impl<'a> Outgoing<'a> {
     pub fn new(deps: &'a Deps, tenant: &str, stream: &'a Stream, id: Uuid, now: Timestamp) -> Self {
         let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
         let (last, keeps_ends) = (false, false);
-        Self { store: &*deps.store, relays: &deps.relays, stream, tenant, soft_bounces, id, last, keeps_ends, now }
+        let retry_delay = stream.retry_delay(1).unwrap_or(RETRY_DELAY);
+        let (store, relays) = (&*deps.store, &*deps.relays);
+        Self { store, relays, stream, tenant, soft_bounces, id, last, retry_delay, keeps_ends, now }
     }
 
     /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
@@ -203,6 +210,7 @@ impl<'a> Outgoing<'a> {
             origin: &message.origin,
             envelope_to: &message.envelope_to,
             had_ambiguous_attempt: earlier.iter().any(was_ambiguous),
+            was_refused: was_refused(&earlier, unrecorded.number),
             at: unrecorded.at,
         };
         let delivery = outcome(unrecorded);
@@ -261,7 +269,7 @@ impl DeliveryAttempt<'_> {
             Err(error) => {
                 // The record may be there, and only its answer lost. Where this one is lost, too, the attempt counts as ambiguous.
                 let withdrawn = ready.withdraw(Withdrawal::Unrecorded(error.to_string()));
-                let ended = self.ended();
+                let ended = self.ended(false);
                 let (end, _) = ended.verdict(&withdrawn, Shorter::Never);
                 ended.record_once(&withdrawn, &end).await.ok();
                 self.outgoing.relays.give_up(store, &self.route, now).await;
@@ -277,7 +285,10 @@ impl DeliveryAttempt<'_> {
     /// # Errors
     /// The store cannot answer, or a later attempt has begun.
     pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
-        let ended = self.ended();
+        let was_refused = delivery.class.is_refusal()
+            && self.number > 1
+            && was_refused(&self.outgoing.store.attempts(self.outgoing.id).await?, self.number);
+        let ended = self.ended(was_refused);
         let (end, sent) = ended.verdict(delivery, shorter);
         match ended.record_patiently(delivery, &end).await {
             Ok(()) => {}
@@ -293,7 +304,7 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    fn ended(&self) -> EndedAttempt<'_> {
+    fn ended(&self, was_refused: bool) -> EndedAttempt<'_> {
         EndedAttempt {
             outgoing: &self.outgoing,
             relay: self.route.name(),
@@ -303,6 +314,7 @@ impl DeliveryAttempt<'_> {
             origin: &self.message.origin,
             envelope_to: &self.message.envelope_to,
             had_ambiguous_attempt: self.had_ambiguous_attempt,
+            was_refused,
             at: self.outgoing.now,
         }
     }
@@ -319,17 +331,20 @@ struct EndedAttempt<'a> {
     origin: &'a Origin,
     envelope_to: &'a str,
     had_ambiguous_attempt: bool,
+    /// An earlier attempt met a refusal of the recipient.
+    was_refused: bool,
     /// The time of the record.
     at: Timestamp,
 }
 
 impl EndedAttempt<'_> {
     fn verdict(&self, delivery: &AttemptOutcome, shorter: Shorter) -> (AttemptEnd, Sent) {
-        let Outgoing { stream, soft_bounces, last, .. } = *self.outgoing;
+        let Outgoing { stream, soft_bounces, last, retry_delay, .. } = *self.outgoing;
         let deduplicates = self.route.is_some_and(Route::deduplicates);
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || deduplicates;
-        let had_ambiguous_attempt = self.had_ambiguous_attempt;
-        let context = RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces };
+        let Self { had_ambiguous_attempt, was_refused, .. } = *self;
+        let context =
+            RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces, was_refused, retry_delay };
         verdict(delivery, (self.origin, self.envelope_to), context, self.at)
     }
 
@@ -370,9 +385,9 @@ impl EndedAttempt<'_> {
         }
         self.report(delivery, &sent);
         match sent {
-            // Another relay of the stream may take it at once.
-            Sent::Waiting { why, too_large, .. } => {
-                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?;
+            // Another relay of the stream may take it at once, if the message waits for nothing else.
+            Sent::Waiting { until, why, too_large, .. } => {
+                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?.max(until);
                 Ok(Sent::Waiting { until, why, pause: None, too_large })
             }
             sent => Ok(sent),
@@ -405,6 +420,11 @@ impl EndedAttempt<'_> {
             first: self.first.filter(|_| moment(delivery) == Moment::BeforeDot).cloned(),
         }
     }
+}
+
+/// Reports if an attempt before this one met a refusal of the recipient.
+fn was_refused(attempts: &[AttemptRecord], number: u32) -> bool {
+    attempts.iter().any(|attempt| attempt.number < number && attempt.class.is_some_and(AttemptClass::is_refusal))
 }
 
 /// The outcome of an attempt whose end was kept, without the relay's words.

@@ -193,7 +193,7 @@ impl Relays {
     /// Reports the outcome of an attempt to the breaker of its relay, and to that of its tenant. A report that the store cannot take
     /// is lost, because the next attempt reports the same.
     pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &AttemptOutcome, now: Timestamp) {
-        let sign = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
+        let sign = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some(), delivery.refusal());
         let Some(tenant) = &route.tenant else {
             return self.report_sign(store, route.name, route.message, sign, &delivery.detail, now).await;
         };

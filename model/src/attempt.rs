@@ -37,8 +37,10 @@ closed_set! {
         MailboxFull = "mailbox_full",
         /// The relay says in words, and not by its code, that there is no such mailbox: permanent, suppress only after repeats.
         UnknownMailbox = "unknown_mailbox",
-        /// The relay refuses the recipient, and does not say why: suppress only after repeats.
+        /// The relay refuses the recipient, and does not say why: ask once more, suppress only after repeats.
         Refused = "refused",
+        /// The recipient's provider does not take the message for this recipient (5.7.x at RCPT): ask once more, never suppress.
+        RecipientPolicy = "recipient_policy",
         /// The relay or the recipient's provider rejects us, not the address: breaker and alert, never suppress.
         Policy = "policy",
         /// Render smaller, once.
@@ -51,5 +53,13 @@ closed_set! {
         Fenced = "fenced",
         /// Withdrawn before the dot; nothing was sent.
         Cancelled = "cancelled",
+    }
+}
+
+impl AttemptClass {
+    /// The recipient is refused, and it may be us who are meant: the message is sent once more before it fails.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        matches!(self, Self::Refused | Self::RecipientPolicy)
     }
 }

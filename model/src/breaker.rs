@@ -8,7 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::attempt::{AttemptClass, Phase};
+use crate::{
+    attempt::{AttemptClass, Phase},
+    replies::{About, Quota, ReplyRow},
+};
 
 /// Consecutive failures to connect and authenticate that make an outage ...
 const OUTAGE_FAILURES: u32 = 5;
@@ -84,7 +87,7 @@ closed_set! {
         Policy = "policy",
         /// It does not take our credentials or settings.
         Configuration = "configuration",
-        /// It cannot be reached.
+        /// It cannot be reached, or takes no message from anybody.
         Outage = "outage",
         /// Too many addresses do not exist: going on would spoil our name.
         Bounces = "bounces",
@@ -94,6 +97,10 @@ closed_set! {
         Complaints = "complaints",
         /// An operator said so.
         Operator = "operator",
+        /// Our quota of an hour is used up.
+        HourlyQuota = "hourly_quota",
+        /// Our quota of a day is used up.
+        DailyQuota = "daily_quota",
     }
 }
 
@@ -105,6 +112,9 @@ impl Cause {
             Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
             Self::Throttled => (Duration::from_mins(1), Duration::from_mins(15)),
             Self::Bounces | Self::Complaints => (Duration::from_mins(30), Duration::from_hours(4)),
+            // Nobody says when a quota began. Asking costs no attempt, so that the end is found by asking now and then.
+            Self::HourlyQuota => (Duration::from_mins(10), Duration::from_hours(1)),
+            Self::DailyQuota => (Duration::from_hours(1), Duration::from_hours(4)),
             Self::Operator => (Duration::MAX, Duration::MAX),
         }
     }
@@ -171,20 +181,32 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Derives the observation from the end of an attempt. `replied`: the relay ended the attempt with a reply.
+    /// Derives the observation from the end of an attempt. `replied`: the relay ended the attempt with a reply. `refusal` is its row, if
+    /// the reply is a refusal.
     #[must_use]
-    pub fn of(phase: Phase, class: AttemptClass, replied: bool) -> Self {
+    pub fn of(phase: Phase, class: AttemptClass, replied: bool, refusal: Option<&ReplyRow>) -> Self {
         match class {
             AttemptClass::Sent => Self::Well(1),
             AttemptClass::HardBounce => Self::Bounced,
             AttemptClass::Policy => Self::Fault(Cause::Policy),
             AttemptClass::Configuration => Self::Fault(Cause::Configuration),
-            AttemptClass::Throttled => Self::Fault(Cause::Throttled),
+            AttemptClass::Throttled => Self::Fault(match refusal.and_then(|row| row.quota) {
+                Some(Quota::Hour) => Cause::HourlyQuota,
+                Some(Quota::Day) => Cause::DailyQuota,
+                None => Cause::Throttled,
+            }),
             AttemptClass::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
-            AttemptClass::Deferred
-            | AttemptClass::MailboxFull
+            AttemptClass::Deferred => match refusal.map(|row| row.about) {
+                // Other connections of ours work.
+                Some(About::Connections) => Self::Nothing,
+                Some(About::Us | About::Session) => Self::Fault(Cause::Outage),
+                _ if replied => Self::Answered,
+                _ => Self::Nothing,
+            },
+            AttemptClass::MailboxFull
             | AttemptClass::UnknownMailbox
             | AttemptClass::Refused
+            | AttemptClass::RecipientPolicy
             | AttemptClass::TooLarge
             | AttemptClass::Failed
                 if replied =>

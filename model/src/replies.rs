@@ -1,4 +1,342 @@
-//! The words of relays.
+//! Whom a refusal is about: one table of what relays reply, by phase, code and words, with the source of each row.
+//!
+//! The first row that fits decides, so that the rows with words and exact codes stand before those that need neither. Only 4yz and 5yz are
+//! here: what another reply means depends on the phase alone.
+
+use crate::attempt::{
+    AttemptClass::{
+        self, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, RecipientPolicy, Refused, Throttled,
+        TooLarge, UnknownMailbox,
+    },
+    Phase::{self, Auth, Connect, Data, Dot, Ehlo, Mail, Rcpt},
+};
+
+closed_set! {
+    /// Whom or what a refusal is about.
+    pub enum About {
+        /// One recipient.
+        Recipient = "recipient",
+        /// One message.
+        Message = "message",
+        /// One SMTP session: another one may be served.
+        Session = "session",
+        /// The number of connections that we have.
+        Connections = "connections",
+        /// Our quota or rate.
+        Rate = "rate",
+        /// Us, or the relay as a whole: sender, host, credentials, settings.
+        Us = "us",
+    }
+}
+
+impl About {
+    /// A refusal that is about neither the recipient nor the message costs no attempt (rule 25).
+    #[must_use]
+    pub const fn costs_attempt(self) -> bool {
+        matches!(self, Self::Recipient | Self::Message)
+    }
+}
+
+closed_set! {
+    /// The time for which a quota counts.
+    pub enum Quota {
+        Hour = "hour",
+        Day = "day",
+    }
+}
+
+/// Reply codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Codes {
+    Any,
+    /// 4yz.
+    Transient,
+    /// 5yz.
+    Permanent,
+    Of(&'static [u16]),
+}
+
+/// Enhanced status codes (RFC 3463), without their class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Statuses {
+    Any,
+    /// There is none, or it says nothing: x.0.0.
+    Bare,
+    /// Not about an address (x.1.y) or a mailbox (x.2.y).
+    NotAddress,
+    Subject(u16),
+    Of(&'static [(u16, u16)]),
+    /// Details from one to another, both included.
+    Between(u16, (u16, u16)),
+}
+
+/// Words of the reply's text, in lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Words {
+    Any,
+    /// One of these.
+    Of(&'static [&'static str]),
+    /// One of each.
+    Both(&'static [&'static str], &'static [&'static str]),
+    /// See [`names_unknown_mailbox`].
+    UnknownMailbox,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyRow {
+    /// From one phase to another, both included.
+    phases: (Phase, Phase),
+    codes: Codes,
+    statuses: Statuses,
+    words: Words,
+    pub about: About,
+    pub class: AttemptClass,
+    /// Set if the reply says that a quota is used up.
+    pub quota: Option<Quota>,
+    /// What it means, and what an operator can do.
+    pub meaning: &'static str,
+    /// Where the reply was seen, or the page or standard that defines it.
+    pub source: &'static str,
+}
+
+/// Finds the row of a refusal: the reply's code (4yz or 5yz), enhanced code and text, in the phase that it ended.
+#[must_use]
+pub fn find(phase: Phase, code: u16, enhanced: Option<(u16, u16, u16)>, text: &str) -> &'static ReplyRow {
+    let text = text.to_ascii_lowercase();
+    ROWS.iter().find(|row| row.fits(phase, code, enhanced, &text)).unwrap_or(&ANY)
+}
+
+impl ReplyRow {
+    fn fits(&self, phase: Phase, code: u16, enhanced: Option<(u16, u16, u16)>, text: &str) -> bool {
+        let (subject, detail) = enhanced.map_or((0, 0), |(_, subject, detail)| (subject, detail));
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let (from, to) = self.phases;
+        (from..=to).contains(&phase)
+            && match self.codes {
+                Codes::Any => true,
+                Codes::Transient => code / 100 == 4,
+                Codes::Permanent => code / 100 == 5,
+                Codes::Of(codes) => codes.contains(&code),
+            }
+            && match self.statuses {
+                Statuses::Any => true,
+                Statuses::Bare => (subject, detail) == (0, 0),
+                Statuses::NotAddress => !matches!(subject, 1 | 2),
+                Statuses::Subject(own) => subject == own,
+                Statuses::Of(statuses) => statuses.contains(&(subject, detail)),
+                Statuses::Between(own, (first, last)) => subject == own && (first..=last).contains(&detail),
+            }
+            && match self.words {
+                Words::Any => true,
+                Words::Of(words) => has(words),
+                Words::Both(words, others) => has(words) && has(others),
+                Words::UnknownMailbox => names_unknown_mailbox(text),
+            }
+    }
+
+    const fn new(phases: (Phase, Phase), codes: Codes, about: About, class: AttemptClass) -> Self {
+        let (statuses, words) = (Statuses::Any, Words::Any);
+        Self { phases, codes, statuses, words, about, class, quota: None, meaning: "", source: "" }
+    }
+
+    const fn status(self, statuses: Statuses) -> Self {
+        Self { statuses, ..self }
+    }
+
+    const fn words(self, words: Words) -> Self {
+        Self { words, ..self }
+    }
+
+    const fn quota(self, quota: Quota) -> Self {
+        Self { quota: Some(quota), ..self }
+    }
+
+    const fn meaning(self, meaning: &'static str, source: &'static str) -> Self {
+        Self { meaning, source, ..self }
+    }
+}
+
+const LIMIT: &[&str] = &["exceed", "limit", "quota", "maximum", "reached", "too many"];
+const DAY: &[&str] = &["daily", "per day", "24-hour", "24 hour", "24h", "/day"];
+const HOUR: &[&str] = &["hourly", "per hour", "hour limit", "an hour", "/hour", "1 hour", "last hour"];
+const EXCHANGE: &str = "Microsoft, \"Email non-delivery reports and SMTP errors in Exchange Online\"";
+const GMAIL: &str = "Google, \"Gmail SMTP errors and codes\" (support.google.com/a/answer/3726730)";
+const RELAY_DENIED: &str = "the relay does not relay for this host: allow it there, or log in";
+const DAILY: &str = "the sender's quota of a day is used up; messages wait until the relay takes them again";
+const SLOWER: &str = "the relay wants fewer messages: set `rate`, or ask for more";
+
+/// What fits nothing else. No reply comes here; see the test.
+static ANY: ReplyRow =
+    ReplyRow::new((Connect, Dot), Codes::Any, About::Us, Deferred).meaning("the relay refuses", "RFC 5321");
+
+/// The table.
+pub static ROWS: &[ReplyRow] = &[
+    // Connections: other sessions of ours work.
+    ReplyRow::new((Rcpt, Dot), Codes::Transient, About::Recipient, Deferred)
+        .words(Words::Of(&["recipient thread limit", "receiving mail too quickly", "receiving mail at a rate"]))
+        .meaning("this mailbox gets too much mail at the moment", "Exchange Online (432 4.3.2), Gmail (450 4.2.1): their pages"),
+    ReplyRow::new((Connect, Ehlo), Codes::Transient, About::Connections, Throttled)
+        .words(Words::Of(CONNECTIONS))
+        .meaning("too many connections at a time", "Exim 4.96 (20 in all), smtp-server 3.21.6 (`maxClients`), Postfix 3.7 (`smtpd_client_connection_count_limit`)"),
+    ReplyRow::new((Auth, Dot), Codes::Transient, About::Connections, Deferred)
+        .status(Statuses::NotAddress)
+        .words(Words::Of(CONNECTIONS))
+        .meaning("too many connections at a time", "Exchange Online: 432 4.3.2 Concurrent connections limit exceeded, at MAIL"),
+    // Greeting and EHLO cannot be about a message.
+    ReplyRow::new((Connect, Ehlo), Codes::Permanent, About::Us, Deferred)
+        .meaning("the relay serves nobody, or not this host", "RFC 5321 3.1 (554 instead of a greeting)"),
+    // Credentials.
+    ReplyRow::new((Auth, Auth), Codes::Of(&[454]), About::Us, Throttled)
+        .meaning("the relay cannot check credentials now", "RFC 4954 6"),
+    ReplyRow::new((Auth, Auth), Codes::Permanent, About::Us, Configuration)
+        .meaning("the relay does not take our credentials: correct user and password of its address", "RFC 4954 6; chasquid 1.11, Mailpit, smtp-server 3.21.6"),
+    ReplyRow::new((Mail, Dot), Codes::Of(&[530, 534, 535]), About::Us, Configuration)
+        .meaning("the relay wants TLS or a login first: correct its address", "RFC 4954 6, RFC 3207 4; Postfix 3.7, Mailpit, smtp-server 3.21.6, Exchange (5.7.57)"),
+    // The sender of the envelope.
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .status(Statuses::Of(&[(1, 7), (1, 8)]))
+        .meaning("the relay does not take the sender's address: its domain must exist in DNS", "RFC 3463 3.2; Postfix 3.7 (450 4.1.8 Sender address rejected: Domain not found)"),
+    // Quotas and rates.
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::Of(&[(1, 90), (7, 232), (7, 233), (7, 705)]))
+        .quota(Quota::Day)
+        .meaning(DAILY, EXCHANGE),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::Of(&[(7, 508)]))
+        .meaning(SLOWER, EXCHANGE),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .words(Words::Both(&["smtp relay limit"], DAY))
+        .quota(Quota::Day)
+        .meaning(DAILY, GMAIL),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .words(Words::Of(&["smtp relay limit"]))
+        .meaning(SLOWER, GMAIL),
+    ReplyRow::new((Connect, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::NotAddress)
+        .words(Words::Both(DAY, LIMIT))
+        .quota(Quota::Day)
+        .meaning(DAILY, "Gmail (550 5.4.5), Amazon SES (454 Throttling failure: Daily message quota exceeded), Outlook (550 ... 24-hour sending limit)"),
+    ReplyRow::new((Connect, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::NotAddress)
+        .words(Words::Both(HOUR, LIMIT))
+        .quota(Quota::Hour)
+        .meaning("the sender's quota of an hour is used up; messages wait until the relay takes them again", "cPanel (550 Domain ... has exceeded the max emails per hour), public reports"),
+    // Sessions.
+    ReplyRow::new((Auth, Dot), Codes::Any, About::Session, Deferred)
+        .status(Statuses::NotAddress)
+        .words(Words::Of(&["too many messages sent", "per session", "this session", "per connection", "this connection", "too many errors"]))
+        .meaning("this session has had enough messages: set `per_connection`", "OpenSMTPD 6.8.0p2 (452 4.5.3 Too many recipients: Too many messages sent, after 100), chasquid 1.11 (421 4.5.0 Too many errors)"),
+    ReplyRow::new((Connect, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::NotAddress)
+        .words(Words::Of(&[
+            "throttl",
+            "rate limit",
+            "ratelimit",
+            "rate exceeded",
+            "unusual rate",
+            "unexpected volume",
+            "sending rate",
+            "sending limit",
+            "sending quota",
+            "message quota",
+            "relay quota",
+            "too many messages",
+            "too much mail",
+            "too many recipients from",
+            "allowed outgoing messages",
+        ]))
+        .meaning(SLOWER, "Amazon SES, Gmail (421 4.7.28), Yahoo (421 4.7.0 [TSS04]), Plesk (554 5.7.0), Postfix 3.7 (450 4.7.1 Error: too much mail from ...)"),
+    // Relaying, whatever the code.
+    ReplyRow::new((Mail, Data), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&[
+            "relay access denied",
+            "relay denied",
+            "relaying denied",
+            "relay not permitted",
+            "relaying not permitted",
+            "relay not allowed",
+            "relaying not allowed",
+            "relaying prohibited",
+            "unable to relay",
+            "do not relay",
+        ]))
+        .meaning(RELAY_DENIED, "Exim 4.96 (550 relay not permitted), Postfix 3.7 (454 4.7.1 Relay access denied), Courier 1.0.16 (513 Relaying denied), chasquid 1.11 (503 5.7.1 Relay not allowed), Exchange (550 5.7.54 Unable to relay)"),
+    // The size, before MAIL is about us.
+    ReplyRow::new((Mail, Dot), Codes::Permanent, About::Recipient, MailboxFull)
+        .status(Statuses::Of(&[(2, 2)]))
+        .meaning("the mailbox is full", "RFC 3463 3.3"),
+    ReplyRow::new((Mail, Mail), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Subject(7))
+        .meaning("the relay rejects our server or sender", "RFC 3463 3.8; Exchange Online (5.7.515 at MAIL)"),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Between(7, (20, 30)))
+        .meaning("SPF, DKIM, DMARC or reverse DNS of our domain or server do not fit", "RFC 7372 3; Gmail (5.7.25, 5.7.26, 5.7.27, 5.7.30)"),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Of(&[(7, 57), (7, 60), (7, 64), (7, 501), (7, 502), (7, 503), (7, 509), (7, 511), (7, 515), (7, 703), (7, 708), (7, 750)]))
+        .meaning("Exchange Online rejects our server, our domain or our account", EXCHANGE),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Between(7, (606, 649)))
+        .meaning("Exchange Online has blocked our IP address: ask for removal at sender.office.com", EXCHANGE),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
+        .status(Statuses::Of(&[(7, 12), (7, 124), (7, 129), (7, 133), (7, 134), (7, 135), (7, 136), (7, 193)]))
+        .meaning("this mailbox takes mail only from certain senders", EXCHANGE),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Subject(7))
+        .words(Words::Of(&["client host", "blocked using", "must be authenticated", "helo command rejected", "sender address rejected"]))
+        .meaning("the relay rejects our server or sender", "Postfix 3.7 (`reject_rbl_client`, `check_client_access`), chasquid 1.11 (550 5.7.9 Mail to submission port must be authenticated)"),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
+        .status(Statuses::Subject(7))
+        .meaning("the recipient's server does not take this message for this recipient", "RFC 3463 3.8"),
+    ReplyRow::new((Data, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Subject(7))
+        .meaning("the relay rejects our server, our sender or this message", "RFC 3463 3.8"),
+    ReplyRow::new((Mail, Dot), Codes::Of(&[552]), About::Message, TooLarge).meaning(TOO_LARGE, "RFC 1870 6.1; Exim 4.96, MailDev 3.0.0"),
+    ReplyRow::new((Mail, Dot), Codes::Permanent, About::Message, TooLarge)
+        .status(Statuses::Of(&[(3, 4)]))
+        .meaning(TOO_LARGE, "RFC 3463 3.4; Postfix 3.7, Mailpit, OpenSMTPD 6.8.0p2"),
+    ReplyRow::new((Mail, Dot), Codes::Permanent, About::Message, TooLarge)
+        .status(Statuses::Bare)
+        .words(Words::Of(&["message too big", "message too large", "message size exceeds"]))
+        .meaning(TOO_LARGE, "Haraka 3.3.4 (550 Message too big!)"),
+    // MAIL is about us.
+    ReplyRow::new((Mail, Rcpt), Codes::Permanent, About::Recipient, Failed)
+        .status(Statuses::Of(&[(6, 7)]))
+        .meaning("the relay cannot carry this address (SMTPUTF8)", "RFC 6531 3.7.4.2"),
+    ReplyRow::new((Mail, Mail), Codes::Permanent, About::Us, Configuration)
+        .meaning("the relay does not take our sender: its domain must exist in DNS and be allowed there", "Courier 1.0.16 (517 Domain does not exist)"),
+    ReplyRow::new((Auth, Mail), Codes::Transient, About::Us, Deferred)
+        .meaning("the relay takes no message from us now", "RFC 5321 4.2.5; Exim 4.96, Postfix 3.7 (452 4.3.1 Insufficient system storage)"),
+    ReplyRow::new((Connect, Ehlo), Codes::Transient, About::Us, Deferred)
+        .meaning("the relay serves nobody now", "RFC 5321 3.1 (421)"),
+    // RCPT is about the recipient.
+    ReplyRow::new((Rcpt, Dot), Codes::Of(&[550]), About::Recipient, HardBounce)
+        .status(Statuses::Of(&[(1, 1), (1, 2), (1, 3), (1, 6), (1, 10)]))
+        .meaning("there is no such address", "RFC 3463 3.2, RFC 7505 (5.1.10); Postfix 3.7, sendmail 8.17, chasquid 1.11"),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Of(&[550, 551, 553, 554]), About::Recipient, UnknownMailbox)
+        .status(Statuses::Bare)
+        .words(Words::UnknownMailbox)
+        .meaning("there is no such address, by the relay's words", "Courier 1.0.16 (550 User <x> unknown), Exim 4.96"),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, Refused)
+        .meaning("the relay refuses this recipient, and does not say why", "OpenSMTPD 6.8.0p2 (550 Invalid recipient, for an unknown user and for relaying), Exim 4.96 (550 Unrouteable address)"),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Transient, About::Recipient, Deferred)
+        .meaning("the relay asks to try this recipient later", "RFC 5321 4.2.5; greylisting (RFC 6647)"),
+    // DATA and the content are about the message.
+    ReplyRow::new((Data, Dot), Codes::Transient, About::Message, Deferred)
+        .meaning("the relay asks to try this message later", "RFC 5321 4.2.5"),
+    ReplyRow::new((Data, Dot), Codes::Permanent, About::Message, Failed)
+        .meaning("the relay refuses this message", "RFC 5321 4.2.5"),
+];
+
+const TOO_LARGE: &str = "the message is larger than the relay takes";
+const CONNECTIONS: &[&str] = &[
+    "too many connections",
+    "too many concurrent",
+    "too many connected",
+    "concurrent connections",
+    "connection limit",
+    "connection count",
+];
 
 /// Reports if a refusal says in words that there is no such mailbox: Courier 1.0.16 `User <ann> unknown`, Postfix 3.7 `User unknown in
 /// local recipient table`, Exim 4.96 `no such user`. A word about the sender, a client or a domain means something else.
@@ -15,6 +353,179 @@ pub fn names_unknown_mailbox(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Phase, reply, whom it is about, class, quota.
+    const REPLIES: &[(Phase, &str, About, AttemptClass, Option<Quota>)] = &[
+        (Rcpt, "432 4.3.2 STOREDRV.Deliver; recipient thread limit exceeded", About::Recipient, Deferred, None),
+        (
+            Rcpt,
+            "450 4.2.1 The user you are trying to contact is receiving mail too quickly",
+            About::Recipient,
+            Deferred,
+            None,
+        ),
+        (Phase::Greeting, "421 4.7.0 Too many concurrent SMTP connections", About::Connections, Throttled, None),
+        (
+            Phase::Greeting,
+            "421 mail.example.com Too many connected clients, try again in a moment",
+            About::Connections,
+            Throttled,
+            None,
+        ),
+        (Mail, "432 4.3.2 Concurrent connections limit exceeded", About::Connections, Deferred, None),
+        (Phase::Greeting, "554 5.3.2 no service", About::Us, Deferred, None),
+        (Phase::Greeting, "421 4.3.2 Service busy, try again later", About::Us, Deferred, None),
+        (Phase::Tls, "454 4.7.0 TLS not available", About::Us, Deferred, None),
+        (Ehlo, "550 5.7.1 go away", About::Us, Deferred, None),
+        (Auth, "454 4.7.0 Temporary authentication failure", About::Us, Throttled, None),
+        (Auth, "535 5.7.8 Incorrect user or password", About::Us, Configuration, None),
+        (Auth, "421 4.3.0 later", About::Us, Deferred, None),
+        (Mail, "530 5.7.0 Must issue a STARTTLS command first", About::Us, Configuration, None),
+        (
+            Mail,
+            "530 5.7.57 SMTP; Client was not authenticated to send anonymous mail during MAIL FROM",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (Mail, "450 4.1.8 <address>: Sender address rejected: Domain not found", About::Us, Configuration, None),
+        (Rcpt, "450 4.1.8 <address>: Sender address rejected: Domain not found", About::Us, Configuration, None),
+        (Rcpt, "550 5.1.8 bad sender", About::Us, Configuration, None),
+        (Dot, "550 5.1.7 bad sender", About::Us, Configuration, None),
+        (
+            Dot,
+            "550 5.1.90 Your message can't be sent because you've reached your daily limit",
+            About::Rate,
+            Throttled,
+            Some(Quota::Day),
+        ),
+        (
+            Rcpt,
+            "550 5.7.232 Your message can't be sent because your trial tenant has exceeded its limit",
+            About::Rate,
+            Throttled,
+            Some(Quota::Day),
+        ),
+        (Rcpt, "450 4.2.1 Peak SMTP relay limit exceeded for customer", About::Rate, Throttled, None),
+        (Dot, "550 5.7.1 Daily SMTP relay limit exceeded for customer", About::Rate, Throttled, Some(Quota::Day)),
+        (Dot, "550 5.7.508 Access denied, 192.0.2.1 has exceeded permitted limits", About::Rate, Throttled, None),
+        (Dot, "550 5.4.5 Daily user sending quota exceeded", About::Rate, Throttled, Some(Quota::Day)),
+        (Dot, "550 User has exceeded its 24-hour sending limit", About::Rate, Throttled, Some(Quota::Day)),
+        (Mail, "454 Throttling failure: Daily message quota exceeded.", About::Rate, Throttled, Some(Quota::Day)),
+        (
+            Dot,
+            "554 5.7.0 The limit on the number of allowed outgoing messages was exceeded",
+            About::Rate,
+            Throttled,
+            None,
+        ),
+        (
+            Rcpt,
+            "550 Domain acme.example has exceeded the max emails per hour (150/150)",
+            About::Rate,
+            Throttled,
+            Some(Quota::Hour),
+        ),
+        (Dot, "550 mail rejected: exceeded hour limit", About::Rate, Throttled, Some(Quota::Hour)),
+        (Mail, "454 Throttling failure: Maximum sending rate exceeded.", About::Rate, Throttled, None),
+        (Mail, "450 4.7.1 Error: too much mail from 192.0.2.1", About::Rate, Throttled, None),
+        (Phase::Greeting, "421 4.7.28 unusual rate of unsolicited mail", About::Rate, Throttled, None),
+        (Mail, "451 4.3.2 Mails per session limit", About::Session, Deferred, None),
+        (Rcpt, "452 4.5.3 Too many recipients: Too many messages sent", About::Session, Deferred, None),
+        (Rcpt, "550 relay not permitted", About::Us, Configuration, None),
+        (Rcpt, "454 4.7.1 Relay access denied", About::Us, Configuration, None),
+        (Rcpt, "513 Relaying denied.", About::Us, Configuration, None),
+        (Rcpt, "503 5.7.1 Relay not allowed", About::Us, Configuration, None),
+        (Mail, "517 Domain does not exist: bounce.acme.example.", About::Us, Configuration, None),
+        (Mail, "452 4.3.1 Insufficient system storage", About::Us, Deferred, None),
+        (Mail, "550 5.7.515 access denied", About::Us, Policy, None),
+        (Mail, "552 message too big", About::Message, TooLarge, None),
+        (Mail, "550 Message too big!", About::Message, TooLarge, None),
+        (Dot, "554 5.3.4 Message too big for system", About::Message, TooLarge, None),
+        (Rcpt, "553 5.6.7 SMTPUTF8 required", About::Recipient, Failed, None),
+        (Rcpt, "552 5.2.2 mailbox full", About::Recipient, MailboxFull, None),
+        (Rcpt, "550 5.1.1 no such user", About::Recipient, HardBounce, None),
+        (Rcpt, "550 User <address> unknown", About::Recipient, UnknownMailbox, None),
+        (Rcpt, "550 Invalid recipient: <address>", About::Recipient, Refused, None),
+        (Rcpt, "550 5.4.1 Recipient address rejected: Access denied.", About::Recipient, Refused, None),
+        (
+            Rcpt,
+            "550 5.7.133 RESOLVER.RST.SenderNotAuthenticatedForGroup; authentication required",
+            About::Recipient,
+            RecipientPolicy,
+            None,
+        ),
+        (Rcpt, "550 5.7.1 rejected by policy", About::Recipient, RecipientPolicy, None),
+        (
+            Rcpt,
+            "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using bl.example",
+            About::Us,
+            Policy,
+            None,
+        ),
+        (Rcpt, "550 5.7.9 Mail to submission port must be authenticated", About::Us, Policy, None),
+        (Rcpt, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", About::Us, Policy, None),
+        (
+            Rcpt,
+            "550 5.7.708 Service unavailable. Access denied, traffic not accepted from this IP.",
+            About::Us,
+            Policy,
+            None,
+        ),
+        (Dot, "550 5.7.26 unauthenticated", About::Us, Policy, None),
+        (Dot, "550 5.7.1 spam", About::Us, Policy, None),
+        (Rcpt, "450 4.7.1 greylisted", About::Recipient, Deferred, None),
+        (Dot, "451 4.7.1 greylisted", About::Message, Deferred, None),
+        (Data, "554 no valid recipients", About::Message, Failed, None),
+        (Dot, "554 5.6.0 no", About::Message, Failed, None),
+    ];
+
+    fn row(phase: Phase, line: &str) -> &'static ReplyRow {
+        let (code, text) = line.split_at(3);
+        let text = text.trim_start();
+        let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match crate::delivery_events::enhanced(first) {
+            Some(enhanced) => find(phase, code.parse().unwrap(), Some(enhanced), rest),
+            None => find(phase, code.parse().unwrap(), None, text),
+        }
+    }
+
+    #[test]
+    fn each_reply_is_about_what_its_server_means() {
+        for (phase, line, about, class, quota) in REPLIES {
+            let row = row(*phase, line);
+            assert_eq!((row.about, row.class, row.quota), (*about, *class, *quota), "{phase} {line}: {row:?}");
+        }
+    }
+
+    #[test]
+    fn each_row_has_a_reply_a_meaning_and_a_source() {
+        for (n, own) in ROWS.iter().enumerate() {
+            let is_used = REPLIES.iter().any(|(phase, line, ..)| std::ptr::eq(row(*phase, line), own));
+            assert!(is_used && !own.meaning.is_empty() && !own.source.is_empty(), "row {n}: {own:?}");
+        }
+    }
+
+    #[test]
+    fn each_refusal_of_each_phase_has_a_row() {
+        let phases = Phase::ALL.into_iter().filter(|phase| !matches!(phase, Phase::Body | Phase::Done));
+        for phase in phases {
+            for code in 400..600 {
+                for enhanced in [None, Some((code / 100, 1, 1)), Some((code / 100, 7, 1)), Some((code / 100, 3, 0))] {
+                    let row = find(phase, code, enhanced, "");
+                    assert!(!std::ptr::eq(row, &ANY), "{phase} {code} {enhanced:?}");
+                    let is_named = phase > Mail;
+                    assert!(is_named || row.about != About::Recipient, "{phase} {code} {enhanced:?}: {row:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_about_recipient_or_message_costs_no_attempt() {
+        let free = About::ALL.into_iter().filter(|about| !about.costs_attempt());
+        assert_eq!(free.collect::<Vec<_>>(), [About::Session, About::Connections, About::Rate, About::Us]);
+    }
 
     #[test]
     fn words_of_an_unknown_mailbox_are_about_a_mailbox() {

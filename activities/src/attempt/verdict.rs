@@ -1,5 +1,7 @@
 //! The consequences of an attempt's end (rules 25 to 27).
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Reply};
 use tidings_model::{
@@ -40,6 +42,10 @@ pub(super) struct RetryContext {
     pub had_ambiguous_attempt: bool,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
+    /// The relay refused the recipient of this message before.
+    pub was_refused: bool,
+    /// The wait before a message is sent again that costs no attempt.
+    pub retry_delay: Duration,
 }
 
 /// Decides what each class of outcome leads to, for the ledger and for the workflow. No other place does. A message is of an origin, and
@@ -59,6 +65,8 @@ pub(super) fn verdict(
         }
         _ => (None, 1),
     };
+    // What is sent again is not over for the address.
+    let suppress = suppress.filter(|_| matches!(sent, Sent::Closed { .. }));
     let end = AttemptEnd {
         phase: delivery.phase,
         class: delivery.class,
@@ -76,7 +84,9 @@ pub(super) fn verdict(
             at: now,
         }),
         consecutive,
-        return_events: delivery.class == AttemptClass::Deferred && context.last && !context.had_ambiguous_attempt,
+        return_events: delivery.class == AttemptClass::Deferred
+            && matches!(sent, Sent::Closed { .. })
+            && !context.had_ambiguous_attempt,
     };
     (end, sent)
 }
@@ -85,12 +95,19 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
     let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, .. } = context;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::closed(Closed { outcome, why });
+    let later = || {
+        let until = now.saturating_add(context.retry_delay).unwrap_or(Timestamp::MAX);
+        Sent::Waiting { until, why: why.clone(), pause: None, too_large: None }
+    };
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     match delivery.class {
         AttemptClass::Sent => closed(Outcome::Sent, String::new()),
         AttemptClass::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
         // The recipient may have the message. Another digest must not repeat its events.
         AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
+        AttemptClass::Deferred if delivery.refusal().is_some_and(|row| !row.about.costs_attempt()) => later(),
+        // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
+        AttemptClass::Refused | AttemptClass::RecipientPolicy if !context.was_refused => later(),
         AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if last => exhausted(Outcome::Failed),
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
@@ -108,7 +125,92 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         | AttemptClass::MailboxFull
         | AttemptClass::UnknownMailbox
         | AttemptClass::Refused
+        | AttemptClass::RecipientPolicy
         | AttemptClass::TooLarge
         | AttemptClass::Failed => closed(Outcome::Failed, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_mail::smtp::{SmtpEvent, classify};
+    use tidings_model::{
+        Key,
+        attempt::Phase::{self, Connect, Dot, Greeting, Mail, Rcpt},
+    };
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn replied(phase: Phase, code: u16, text: &str) -> AttemptOutcome {
+        let reply = Reply::new(code, text);
+        let class = classify(phase, &SmtpEvent::Reply(reply.clone()));
+        AttemptOutcome { phase, class, detail: String::new(), reply: Some(reply) }
+    }
+
+    /// What follows, and the reason of a suppression.
+    fn decided(delivery: &AttemptOutcome, last: bool, was_refused: bool) -> (&'static str, Option<Reason>) {
+        let context = RetryContext {
+            may_resend: true,
+            shorter: Shorter::Never,
+            last,
+            had_ambiguous_attempt: false,
+            soft_bounces: 5,
+            was_refused,
+            retry_delay: Duration::from_mins(1),
+        };
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        let (end, sent) = verdict(delivery, (&Origin::Digest(key), "ann@example.net"), context, NOW);
+        let minute = NOW.saturating_add(Duration::from_mins(1)).unwrap();
+        let follows = match sent {
+            Sent::Closed { .. } if end.return_events => "fails and returns its events",
+            Sent::Closed { .. } => "fails",
+            Sent::Deferred { .. } => "costs an attempt",
+            Sent::Waiting { until, .. } if until == minute => "waits a delay",
+            Sent::Waiting { .. } => "waits for the breaker",
+            Sent::Unrecorded(_) => "unrecorded",
+        };
+        (follows, end.suppress.map(|suppression| suppression.reason))
+    }
+
+    #[test]
+    fn only_what_is_about_recipient_or_message_costs_an_attempt() {
+        let lost = AttemptOutcome { phase: Connect, class: AttemptClass::Deferred, detail: String::new(), reply: None };
+        for (delivery, first, last) in [
+            (replied(Rcpt, 450, "4.2.0 greylisted"), "costs an attempt", "fails and returns its events"),
+            (replied(Dot, 451, "4.3.0 later"), "costs an attempt", "fails and returns its events"),
+            (lost, "costs an attempt", "fails and returns its events"),
+            (replied(Greeting, 421, "4.3.2 busy"), "waits a delay", "waits a delay"),
+            (replied(Mail, 451, "4.3.0 later"), "waits a delay", "waits a delay"),
+            (replied(Mail, 451, "4.3.2 Mails per session limit"), "waits a delay", "waits a delay"),
+            (replied(Mail, 432, "4.3.2 Concurrent connections limit exceeded"), "waits a delay", "waits a delay"),
+            (replied(Mail, 517, "Domain does not exist"), "waits for the breaker", "waits for the breaker"),
+            (replied(Rcpt, 450, "4.1.8 no such domain"), "waits for the breaker", "waits for the breaker"),
+            (replied(Rcpt, 550, "relay not permitted"), "waits for the breaker", "waits for the breaker"),
+            (replied(Dot, 550, "exceeded hour limit"), "waits for the breaker", "waits for the breaker"),
+            (replied(Dot, 554, "5.6.0 no"), "fails", "fails"),
+        ] {
+            assert_eq!(decided(&delivery, false, false), (first, None), "{delivery:?}");
+            assert_eq!(decided(&delivery, true, false), (last, None), "{delivery:?}");
+        }
+    }
+
+    #[test]
+    fn a_recipient_that_is_refused_without_a_reason_is_asked_once_more() {
+        let soft = Some(Reason::SoftBounces);
+        for (delivery, once, twice) in [
+            (replied(Rcpt, 550, "no"), ("waits a delay", None), ("fails", soft)),
+            (replied(Rcpt, 550, "5.4.1 access denied"), ("waits a delay", None), ("fails", soft)),
+            (replied(Rcpt, 550, "5.7.133 not for you"), ("waits a delay", None), ("fails", None)),
+            (replied(Rcpt, 550, "no such user"), ("fails", soft), ("fails", soft)),
+            (replied(Rcpt, 552, "5.2.2 full"), ("fails", soft), ("fails", soft)),
+            (replied(Rcpt, 550, "5.1.1 no"), ("fails", Some(Reason::HardBounce)), ("fails", Some(Reason::HardBounce))),
+        ] {
+            for last in [false, true] {
+                assert_eq!(decided(&delivery, last, false), once, "{delivery:?}");
+                assert_eq!(decided(&delivery, last, true), twice, "{delivery:?}");
+            }
+        }
     }
 }

@@ -38,6 +38,8 @@ pub async fn run(
         keeps_ends: input.keeps_ends,
         ..Outgoing::new(deps, &input.key.tenant, stream, id, now)
     };
+    let retry_delay = delays.first().copied().unwrap_or(outgoing.retry_delay);
+    let outgoing = Outgoing { retry_delay, ..outgoing };
     if let Some(unrecorded) = &input.unrecorded {
         let sent = outgoing.record_end(unrecorded, Shorter::Never).await?;
         return Ok(Cancellable::Done(Attempted { sent, delays }));

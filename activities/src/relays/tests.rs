@@ -17,7 +17,15 @@ fn an_attempt_says_of_its_relay_what_its_class_says() {
     for (delivery, sign) in [
         (replied(Phase::Dot, 250, "2.0.0 ok"), Sign::Well(1)),
         (replied(Phase::Rcpt, 550, "5.1.1 no"), Sign::Bounced),
-        (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
+        (replied(Phase::Rcpt, 550, "5.7.1 no"), Sign::Answered),
+        (replied(Phase::Rcpt, 550, "no"), Sign::Answered),
+        (replied(Phase::Dot, 550, "5.7.1 no"), Sign::Fault(Cause::Policy)),
+        (replied(Phase::Mail, 550, "no"), Sign::Fault(Cause::Configuration)),
+        (replied(Phase::Mail, 451, "4.3.0 later"), Sign::Fault(Cause::Outage)),
+        (replied(Phase::Mail, 432, "4.3.2 Concurrent connections limit exceeded"), Sign::Nothing),
+        (replied(Phase::Mail, 451, "4.3.2 Mails per session limit"), Sign::Fault(Cause::Outage)),
+        (replied(Phase::Dot, 550, "5.4.5 Daily user sending quota exceeded"), Sign::Fault(Cause::DailyQuota)),
+        (replied(Phase::Dot, 550, "exceeded hour limit"), Sign::Fault(Cause::HourlyQuota)),
         (replied(Phase::Auth, 535, "5.7.8 no"), Sign::Fault(Cause::Configuration)),
         (replied(Phase::Dot, 454, "Throttling failure"), Sign::Fault(Cause::Throttled)),
         (delivered(Phase::Connect, SmtpEvent::Lost), Sign::Fault(Cause::Outage)),
@@ -29,7 +37,7 @@ fn an_attempt_says_of_its_relay_what_its_class_says() {
         (delivered(Phase::Dot, SmtpEvent::Silent), Sign::Nothing),
         (delivered(Phase::Rcpt, SmtpEvent::NotRepresentable), Sign::Nothing),
     ] {
-        let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some());
+        let said = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some(), delivery.refusal());
         assert_eq!(said, sign, "{delivery:?}");
     }
 }

@@ -1,9 +1,6 @@
-//! The class of an attempt, decided from its last event. No other code looks at reply codes.
+//! The class of an attempt, decided from its last event. What a refusal means is in one table (`tidings_model::replies`).
 
-use tidings_model::{
-    attempt::{AttemptClass, Phase},
-    replies::names_unknown_mailbox,
-};
+use tidings_model::attempt::{AttemptClass, Phase};
 
 use super::reply::Reply;
 
@@ -51,51 +48,7 @@ fn classify_reply(phase: Phase, reply: &Reply) -> AttemptClass {
         (200..=299, Phase::Dot | Phase::Done) => AttemptClass::Sent,
         // A reply to another command: the two sides are out of step.
         (..=399, Phase::Dot) => AttemptClass::Ambiguous,
-        (454, Phase::Auth) => AttemptClass::Throttled,
-        (400..=499, _) if is_throttling(reply) => AttemptClass::Throttled,
-        // No reply before EHLO can concern a message.
-        (..=499, _) | (_, Phase::Connect | Phase::Tls | Phase::Greeting | Phase::Ehlo) => AttemptClass::Deferred,
-        (530 | 534 | 535, _) | (_, Phase::Auth) => AttemptClass::Configuration,
-        _ => classify_rejection(phase, reply),
+        (..=399, _) => AttemptClass::Deferred,
+        _ => reply.refusal(phase).map_or(AttemptClass::Deferred, |row| row.class),
     }
-}
-
-/// Classifies a permanent reply (5yz) to MAIL, RCPT, DATA or the content.
-fn classify_rejection(phase: Phase, reply: &Reply) -> AttemptClass {
-    let (subject, detail) = reply.enhanced.map_or((0, 0), |(_, subject, detail)| (subject, detail));
-    match (reply.code, subject, detail) {
-        // The relay learns the recipient's address from RCPT. An earlier reply cannot concern the recipient.
-        (550, 1, 1 | 2 | 3 | 6 | 10) if phase > Phase::Mail => AttemptClass::HardBounce,
-        (_, 2, 2) => AttemptClass::MailboxFull,
-        (_, 7, _) => AttemptClass::Policy,
-        (552, ..) | (_, 3, 4) => AttemptClass::TooLarge,
-        _ if is_throttling(reply) => AttemptClass::Throttled,
-        // No code says why.
-        (550, 0, 0) if phase == Phase::Rcpt && names_unknown_mailbox(&reply.text) => AttemptClass::UnknownMailbox,
-        (550, 0, 0) if phase == Phase::Rcpt => AttemptClass::Refused,
-        _ => AttemptClass::Failed,
-    }
-}
-
-/// Recognises the replies of providers to a sender that is too fast. SES replies "Maximum sending rate exceeded" or "Daily
-/// message quota exceeded", Gmail "unusual rate" or "sending limit exceeded", Outlook "throttled", Postfix "too many
-/// connections". A reply about an address (x.1.y) or a mailbox (x.2.y) never throttles the sender.
-fn is_throttling(reply: &Reply) -> bool {
-    const PHRASES: &[&str] = &[
-        "throttl",
-        "rate limit",
-        "ratelimit",
-        "rate exceeded",
-        "unusual rate",
-        "sending rate",
-        "sending limit",
-        "sending quota",
-        "message quota",
-        "too many connections",
-        "too many concurrent",
-        "too many messages",
-    ];
-    let about_the_recipient = matches!(reply.enhanced, Some((_, 1 | 2, _)));
-    let text = reply.text.to_ascii_lowercase();
-    !about_the_recipient && PHRASES.iter().any(|phrase| text.contains(phrase))
 }

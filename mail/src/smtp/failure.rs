@@ -2,7 +2,10 @@
 
 use std::{error::Error as _, io, time::Duration};
 
-use tidings_model::attempt::Phase;
+use tidings_model::{
+    attempt::{AttemptClass, Phase},
+    replies::{About, ReplyRow},
+};
 use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
@@ -46,21 +49,33 @@ impl Failure {
         io.map_or_else(|| Self::new(phase, SmtpEvent::Lost, detail), |io| Self::lost(phase, io))
     }
 
-    /// Recognises that the relay closed an idle connection. The relay reports that at the next command, with 421 or not at all.
-    pub(super) fn is_stale(&self) -> bool {
-        let gone = match &self.event {
-            SmtpEvent::Reply(reply) => reply.code == 421,
-            event => *event == SmtpEvent::Lost,
-        };
-        gone && self.phase == Phase::Mail
+    /// Recognises that the session may be at fault and another one may be served: the relay closed an idle connection, which it reports at
+    /// the next command with 421 or not at all, or it takes no more messages over this one.
+    pub(super) fn is_about_session(&self) -> bool {
+        match (&self.event, self.refusal()) {
+            (SmtpEvent::Lost, _) => self.phase == Phase::Mail,
+            (SmtpEvent::Reply(reply), Some(row)) => {
+                let is_transient_us = row.about == About::Us && row.class == AttemptClass::Deferred;
+                reply.code == 421 || row.about == About::Session || is_transient_us
+            }
+            _ => false,
+        }
     }
 
-    /// The relay refused a command and waits for the next one.
+    /// The relay refused a command and waits for the next one. A session that refuses messages is not asked again.
     pub(super) fn leaves_the_connection_usable(&self) -> bool {
-        match &self.event {
-            SmtpEvent::Reply(reply) => reply.code >= 400 && reply.code != 421,
-            event => matches!(event, SmtpEvent::OverSize | SmtpEvent::NotRepresentable),
+        match (&self.event, self.refusal()) {
+            (SmtpEvent::Reply(reply), Some(row)) => {
+                let is_given_up = matches!(row.about, About::Session | About::Connections)
+                    || (row.about == About::Us && self.phase == Phase::Mail);
+                reply.code != 421 && !is_given_up
+            }
+            (event, _) => matches!(event, SmtpEvent::OverSize | SmtpEvent::NotRepresentable),
         }
+    }
+
+    fn refusal(&self) -> Option<&'static ReplyRow> {
+        if let SmtpEvent::Reply(reply) = &self.event { reply.refusal(self.phase) } else { None }
     }
 }
 

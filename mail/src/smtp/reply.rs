@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-use tidings_model::{delivery_events::enhanced, presentable};
+use tidings_model::{
+    attempt::Phase,
+    delivery_events::enhanced,
+    presentable,
+    replies::{self, ReplyRow},
+};
 
 /// A relay's reply (RFC 5321 4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,13 @@ impl Reply {
         let long = |word: &&&str| word.len() >= LONG_ID && word.bytes().any(|byte| byte.is_ascii_digit());
         let id = named.or_else(|| words.iter().filter(|word| is_id(word)).find(long).copied());
         id.filter(|id| is_id(id)).map(str::to_owned)
+    }
+
+    /// Returns whom a refusal (4yz or 5yz) in this phase is about. `None` for any other reply.
+    #[must_use]
+    pub fn refusal(&self, phase: Phase) -> Option<&'static ReplyRow> {
+        let Self { code, enhanced, text } = self;
+        (400..600).contains(code).then(|| replies::find(phase, *code, *enhanced, text))
     }
 
     /// Returns whether the command succeeded (2yz).

@@ -9,6 +9,7 @@ use lettre::{
 use tidings_model::{
     RelayUrl,
     attempt::{AttemptClass, Phase},
+    replies::ReplyRow,
 };
 use tokio_rustls::TlsConnector;
 use tracing::{Instrument, Span};
@@ -53,6 +54,14 @@ impl From<Failure> for AttemptOutcome {
     }
 }
 
+impl AttemptOutcome {
+    /// Whom the relay's refusal is about. `None` if no refusal ended the attempt.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static ReplyRow> {
+        self.reply.as_ref()?.refusal(self.phase)
+    }
+}
+
 /// Sends messages to one relay.
 #[derive(Clone)]
 pub struct Mailer {
@@ -83,8 +92,8 @@ impl Mailer {
     /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits
     /// while all connections are in use. An empty `from` is the null sender of RFC 5321.
     ///
-    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle is
-    /// replaced silently.
+    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle, or over
+    /// which it takes no more messages, is replaced silently.
     ///
     /// # Errors
     /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
@@ -230,15 +239,22 @@ impl<'a> Mail<'a> {
     }
 }
 
+/// Offers the message over the lease's connection. If that served another message before and its session may be at fault, the message is
+/// tried once over a new one.
 async fn offer(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
-    match begin(lease, mail).await {
-        Err(failure) if lease.reused && failure.is_stale() => {
+    match transact(lease, mail).await {
+        Err(failure) if lease.reused && failure.is_about_session() => {
             lease.renew().await?;
-            begin(lease, mail).await?;
+            transact(lease, mail).await
         }
-        begun => begun?,
+        transacted => transacted,
     }
+}
+
+async fn transact(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
     let (connection, timeouts) = lease.parts()?;
+    let parameters = mail.parameters(connection)?;
+    connection.mail(mail.from.clone(), parameters, timeouts).await?;
     connection.rcpt(mail.to.clone(), timeouts).await?;
     connection.data(timeouts).await?;
     let mut content = dotted(mail.bytes);
@@ -248,12 +264,6 @@ async fn offer(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
         connection.block(block, timeouts).await?;
     }
     Ok(last)
-}
-
-async fn begin(lease: &mut Lease, mail: &Mail<'_>) -> Result<(), Failure> {
-    let (connection, timeouts) = lease.parts()?;
-    let parameters = mail.parameters(connection)?;
-    connection.mail(mail.from.clone(), parameters, timeouts).await
 }
 
 /// Keeps a connection whose transaction ended half-way.

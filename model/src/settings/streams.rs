@@ -171,7 +171,7 @@ impl RelaySettings {
 pub struct Rate {
     /// At least one.
     pub mails: u32,
-    /// A second, a minute or an hour.
+    /// A second, a minute, an hour or a day.
     pub per: Per,
 }
 
@@ -196,6 +196,7 @@ closed_set! {
         Second = "s",
         Minute = "m",
         Hour = "h",
+        Day = "d",
     }
 }
 
@@ -205,6 +206,7 @@ impl Per {
             Self::Second => 1,
             Self::Minute => 60,
             Self::Hour => 3600,
+            Self::Day => 86_400,
         }
     }
 }
@@ -224,7 +226,9 @@ mod tests {
 
     #[test]
     fn a_rate_is_the_same_in_every_unit() {
-        for (mails, per, per_second) in [(14, Per::Second, 14.0), (90, Per::Minute, 1.5), (1800, Per::Hour, 0.5)] {
+        for (mails, per, per_second) in
+            [(14, Per::Second, 14.0), (90, Per::Minute, 1.5), (1800, Per::Hour, 0.5), (43_200, Per::Day, 0.5)]
+        {
             let rate = Rate { mails, per };
             assert!((rate.per_second() - per_second).abs() < 1e-9, "{rate}");
         }

@@ -377,7 +377,7 @@ fn fault_of(smtp: Smtp) -> relay::Fault {
         Smtp::CloseInBody(times) => relay::Fault::new(At::Body, Act::Close).times(times),
         Smtp::Defer(times) => relay::Fault::new(At::Rcpt, reply("451 4.3.0 not now")).times(times),
         Smtp::Bounce => relay::Fault::new(At::Rcpt, reply("550 5.1.1 no such user")).times(1),
-        Smtp::Policy => relay::Fault::new(At::Rcpt, reply("550 5.7.1 not from you")).times(1),
+        Smtp::Policy => relay::Fault::new(At::Rcpt, reply("550 5.7.606 not from you")).times(1),
         Smtp::Refuse => relay::Fault::new(At::Greeting, Act::ReplyAndClose("421 4.3.2 not in service".to_owned())),
     }
 }

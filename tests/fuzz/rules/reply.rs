@@ -36,7 +36,8 @@ fn enhanced(code: u16, text: &str) -> Option<(u16, u16, u16)> {
 }
 
 fn lawful(phase: Phase, reply: &Reply, class: AttemptClass) -> bool {
-    let retried = matches!(class, AttemptClass::Deferred | AttemptClass::Throttled);
+    // A sender that is refused for now is our mistake all the same.
+    let retried = matches!(class, AttemptClass::Deferred | AttemptClass::Throttled | AttemptClass::Configuration);
     let by_code = match (reply.code / 100, phase) {
         (2, Phase::Dot) => class == AttemptClass::Sent,
         (0..=3, Phase::Dot) => class == AttemptClass::Ambiguous,
@@ -55,6 +56,8 @@ fn lawful(phase: Phase, reply: &Reply, class: AttemptClass) -> bool {
         }
         AttemptClass::MailboxFull => matches!(subject, Some((2, 2))),
         AttemptClass::Policy => matches!(subject, Some((7, _))),
+        AttemptClass::RecipientPolicy => phase == Phase::Rcpt && matches!(subject, Some((7, _))),
+        AttemptClass::Refused | AttemptClass::UnknownMailbox => phase == Phase::Rcpt && reply.code >= 500,
         _ => true,
     };
     let unheard = phase <= Phase::Ehlo && reply.code >= 500 && class != AttemptClass::Deferred;

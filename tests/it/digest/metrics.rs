@@ -49,7 +49,7 @@ async fn watched() -> Result<(CliEnv, Port)> {
         "tenant,user,address\nacme,ann,ann@example.test\nbolt,bo,bo@example.test\n",
     )?;
     cli.run(&["recipients", "import", "people.csv"]).await?;
-    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 no".into())).to("ann@example.test"));
+    cli.relay.fault(Fault::new(At::Dot, Act::Reply("554 5.6.0 no".into())).to("ann@example.test"));
     cli.start_worker()?;
     Ok((cli, port))
 }
@@ -122,7 +122,7 @@ async fn prometheus_counts_ends_lateness_dead_letters_and_what_waits() -> Result
 async fn prometheus_sees_an_open_breaker_and_the_digest_that_waits() -> Result<()> {
     let (cli, port) = watched().await?;
     cli.relay.heal();
-    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.7.1 we do not like you".into())));
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("550 5.7.606 we do not like you".into())));
     emit(&cli, "bolt", "bo", "activity").await?;
     let lines = [
         "tidings_relay_open{relay=\"default\"} 1",

@@ -157,7 +157,9 @@ async fn a_reply_about_a_message_or_address_affects_that_digest_only() -> Result
         };
         let class = row.class.name();
         rows.push(match row.follows {
-            Follows::Retry | Follows::Repeat => (at, reply(text), vec![class, "sent"], Sent, 1, false),
+            Follows::Retry | Follows::Repeat | Follows::Confirm => {
+                (at, reply(text), vec![class, "sent"], Sent, 1, false)
+            }
             Follows::Suppress => (at, reply(text), vec![class], Failed, 0, true),
             Follows::Fail => (at, reply(text), vec![class], Failed, 0, false),
             Follows::Delivered | Follows::OpenBreaker(_) | Follows::Shrink => continue,
@@ -238,7 +240,7 @@ async fn a_reply_about_the_sender_opens_the_breaker_and_digests_wait() -> Result
         sent += 1;
         assert_eq!(relay.mails().len(), sent, "{text}");
     }
-    assert_eq!(causes, [Cause::Throttled, Cause::Configuration, Cause::Policy]);
+    assert_eq!(causes, [Cause::Throttled, Cause::DailyQuota, Cause::HourlyQuota, Cause::Configuration, Cause::Policy]);
     Ok(())
 }
 

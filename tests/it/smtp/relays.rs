@@ -48,7 +48,7 @@ async fn cause(store: &dyn Store, name: &str) -> Result<Option<Cause>> {
 }
 
 fn policy() -> Fault {
-    Fault::new(At::Rcpt, Act::Reply("550 5.7.1 we do not like you".into()))
+    Fault::new(At::Rcpt, Act::Reply("550 5.7.606 we do not like you".into()))
 }
 
 #[needs(temporal)]
@@ -103,7 +103,7 @@ async fn digests_wait_while_every_breaker_is_open() -> Result<()> {
     .await?;
     eventually("every digest waits", MINUTE, async || {
         let waiting = env.status(&keys[7]).await?;
-        Ok(waiting.delivering.is_some_and(|digest| digest.why.contains("550 5.7.1")).then_some(()))
+        Ok(waiting.delivering.is_some_and(|digest| digest.why.contains("550 5.7.606")).then_some(()))
     })
     .await?;
     // What comes meanwhile waits for the next digest of its key.

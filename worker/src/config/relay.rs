@@ -214,7 +214,7 @@ fn provider(text: &str) -> Result<Provider, String> {
 
 /// Parses `14/s`.
 fn rate(text: &str) -> Result<Rate, String> {
-    let wrong = || "is not a rate; write for example \"14/s\", \"600/m\" or \"10000/h\"".to_owned();
+    let wrong = || "is not a rate; write for example \"14/s\", \"600/m\", \"10000/h\" or \"300/d\"".to_owned();
     let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
     let mails = mails.parse().ok().filter(|mails| *mails > 0).ok_or_else(wrong)?;
     let per = Per::named(per).ok_or_else(wrong)?;

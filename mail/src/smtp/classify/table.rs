@@ -3,15 +3,15 @@
 use tidings_model::{
     attempt::{
         AttemptClass::{
-            self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, Refused, Sent,
-            Throttled, TooLarge, UnknownMailbox,
+            self, Ambiguous, Configuration, Deferred, Failed, HardBounce, MailboxFull, Policy, RecipientPolicy,
+            Refused, Sent, Throttled, TooLarge, UnknownMailbox,
         },
         Phase::{self, Auth, Connect, Data, Dot, Ehlo, Greeting, Mail, Rcpt, Tls},
     },
     breaker::Cause,
 };
 
-use self::Follows::{Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
+use self::Follows::{Confirm, Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
 use super::{Reply, SmtpEvent};
 
 /// One row: an event in a phase, its class, and the step that follows.
@@ -50,6 +50,8 @@ pub enum Follows {
     OpenBreaker(Cause),
     /// The digest fails and the address is suppressed.
     Suppress,
+    /// The digest waits, and fails if it is refused again.
+    Confirm,
     /// The digest fails.
     Fail,
     /// The digest is rendered once more with fewer lines.
@@ -81,7 +83,7 @@ const fn reply(phase: Phase, line: &'static str, class: AttemptClass, follows: F
 }
 
 /// Every outcome of an attempt that the tests prove.
-pub const OUTCOMES: [OutcomeRow; 63] = [
+pub const OUTCOMES: [OutcomeRow; 75] = [
     reply(Dot, "250 2.0.0 queued", Sent, Delivered),
     // Cannot connect, TLS, EHLO; 421; any 4yz.
     reply(Greeting, "554 5.3.2 no service", Deferred, Retry),
@@ -101,16 +103,28 @@ pub const OUTCOMES: [OutcomeRow; 63] = [
     // 454 to AUTH, and the replies of providers to a sender that is too fast.
     reply(Auth, "454 4.7.0 Temporary authentication failure", Throttled, OpenBreaker(Cause::Throttled)),
     reply(Greeting, "421 4.7.28 unusual rate of unsolicited mail", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Mail, "421 4.7.0 Too many connections from your host", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Mail, "454 Throttling failure: Daily message quota exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Greeting, "421 4.7.0 Too many connections from your host", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Mail, "432 4.3.2 Concurrent connections limit exceeded", Deferred, Retry),
+    reply(Mail, "454 Throttling failure: Daily message quota exceeded.", Throttled, OpenBreaker(Cause::DailyQuota)),
     reply(Mail, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
-    reply(Rcpt, "550 5.4.5 Daily user sending limit exceeded", Throttled, OpenBreaker(Cause::Throttled)),
+    reply(Rcpt, "550 5.4.5 Daily user sending limit exceeded", Throttled, OpenBreaker(Cause::DailyQuota)),
+    reply(Rcpt, "550 acme.example has exceeded the max emails per hour", Throttled, OpenBreaker(Cause::HourlyQuota)),
+    reply(Mail, "450 4.7.1 Error: too much mail from 192.0.2.1", Throttled, OpenBreaker(Cause::Throttled)),
     reply(Dot, "454 Throttling failure: Maximum sending rate exceeded.", Throttled, OpenBreaker(Cause::Throttled)),
     // 530, 534, 535, and any other permanent reply to AUTH.
     reply(Mail, "530 5.7.0 Must issue a STARTTLS command first", Configuration, OpenBreaker(Cause::Configuration)),
     reply(Auth, "534 5.7.9 mechanism too weak", Configuration, OpenBreaker(Cause::Configuration)),
     reply(Auth, "535 5.7.8 bad credentials", Configuration, OpenBreaker(Cause::Configuration)),
     reply(Auth, "504 5.5.4 unknown mechanism", Configuration, OpenBreaker(Cause::Configuration)),
+    // Our sender and our host.
+    reply(Mail, "550 5.1.1 who are you", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Mail, "517 Domain does not exist: acme.example.", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Mail, "553 5.1.7 bad address syntax", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Mail, "450 4.1.8 Sender address rejected", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Rcpt, "550 5.1.8 bad sender", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Rcpt, "550 5.7.1 relaying denied", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Rcpt, "550 relay not permitted", Configuration, OpenBreaker(Cause::Configuration)),
+    reply(Rcpt, "454 4.7.1 Relay access denied", Configuration, OpenBreaker(Cause::Configuration)),
     // 550 with 5.1.1, 5.1.2, 5.1.3, 5.1.6 or 5.1.10.
     reply(Rcpt, "550 5.1.1 no such user", HardBounce, Suppress),
     reply(Rcpt, "550 5.1.2 no such host", HardBounce, Suppress),
@@ -124,7 +138,7 @@ pub const OUTCOMES: [OutcomeRow; 63] = [
     reply(Dot, "554 5.2.2 over quota", MailboxFull, Fail),
     // 5.7.x.
     reply(Mail, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
-    reply(Rcpt, "550 5.7.1 relaying denied", Policy, OpenBreaker(Cause::Policy)),
+    reply(Rcpt, "550 5.7.606 banned sending IP", Policy, OpenBreaker(Cause::Policy)),
     reply(Dot, "550 5.7.26 unauthenticated", Policy, OpenBreaker(Cause::Policy)),
     reply(Dot, "550 5.7.515 access denied", Policy, OpenBreaker(Cause::Policy)),
     reply(Dot, "552 5.7.0 content blocked", Policy, OpenBreaker(Cause::Policy)),
@@ -133,12 +147,13 @@ pub const OUTCOMES: [OutcomeRow; 63] = [
     reply(Dot, "552 5.3.4 too big", TooLarge, Shrink),
     reply(Dot, "554 5.3.4 message too big", TooLarge, Shrink),
     // Every other 5yz.
-    reply(Mail, "550 5.1.1 who are you", Failed, Fail),
-    reply(Mail, "553 5.1.7 bad address syntax", Failed, Fail),
-    reply(Rcpt, "550 5.1.8 bad sender", Failed, Fail),
-    // A bare 550 at RCPT.
+    // 5yz at RCPT by which perhaps we are meant.
     reply(Rcpt, "550 no such user", UnknownMailbox, Fail),
-    reply(Rcpt, "550 Unrouteable address", Refused, Fail),
+    reply(Rcpt, "550 Unrouteable address", Refused, Confirm),
+    reply(Rcpt, "550 5.4.1 access denied", Refused, Confirm),
+    reply(Rcpt, "550 5.7.133 sender not authenticated for group", RecipientPolicy, Confirm),
+    reply(Rcpt, "550 5.7.1 rejected by policy", RecipientPolicy, Confirm),
+    reply(Rcpt, "553 5.6.7 SMTPUTF8 required", Failed, Fail),
     reply(Data, "554 5.5.1 no valid recipients", Failed, Fail),
     reply(Data, "554 no valid recipients", Failed, Fail),
     reply(Dot, "554 5.6.0 no", Failed, Fail),

@@ -1,6 +1,6 @@
 //! The table of outcomes, and the laws that hold for every reply.
 
-use super::*;
+use super::{Follows::OpenBreaker, *};
 
 #[test]
 fn each_row_of_the_table_has_its_class() {
@@ -13,7 +13,9 @@ fn each_row_of_the_table_has_its_class() {
 fn the_same_class_is_always_followed_by_the_same_step() {
     for row in OUTCOMES {
         let first = OUTCOMES.iter().find(|other| other.class == row.class).unwrap();
-        assert_eq!(first.follows, row.follows, "{row:?} and {first:?}");
+        // A relay that wants fewer messages may say for how long.
+        let same = |one, other| one == other || matches!((one, other), (OpenBreaker(_), OpenBreaker(_)));
+        assert!(same(first.follows, row.follows), "{row:?} and {first:?}");
     }
 }
 
