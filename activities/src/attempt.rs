@@ -29,7 +29,7 @@ use crate::{
 
 mod verdict;
 
-use verdict::{RetryContext, verdict, withheld};
+use verdict::{Charge, RetryContext, verdict, withheld};
 
 /// The age up to which a relay that drops second copies knows the first copy. Resend says 24 hours, Mailjet does not say.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
@@ -339,12 +339,17 @@ struct EndedAttempt<'a> {
 
 impl EndedAttempt<'_> {
     fn verdict(&self, delivery: &AttemptOutcome, shorter: Shorter) -> (AttemptEnd, Sent) {
-        let Outgoing { stream, soft_bounces, last, retry_delay, .. } = *self.outgoing;
+        let Outgoing { relays, stream, soft_bounces, id, last, retry_delay, .. } = *self.outgoing;
         let deduplicates = self.route.is_some_and(Route::deduplicates);
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || deduplicates;
         let Self { had_ambiguous_attempt, was_refused, .. } = *self;
+        let charge = match delivery.class {
+            class if !relays.charges(self.relay, id, class) => Charge::Relay,
+            class if class.is_refusal() && !was_refused => Charge::Nobody,
+            _ => Charge::Message,
+        };
         let context =
-            RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces, was_refused, retry_delay };
+            RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces, charge, retry_delay };
         verdict(delivery, (self.origin, self.envelope_to), context, self.at)
     }
 
@@ -381,7 +386,8 @@ impl EndedAttempt<'_> {
     async fn conclude(&self, delivery: &AttemptOutcome, sent: Sent) -> Result<Sent, Error> {
         let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
         if let Some(route) = self.route {
-            relays.report_result(store, route, delivery, now).await;
+            let ended = matches!(sent, Sent::Closed { .. });
+            relays.report_result(store, route, delivery, (self.envelope_to, ended), now).await;
         }
         self.report(delivery, &sent);
         match sent {

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, Ready, Timeouts, Withdrawal};
 use tidings_model::{
     Provider,
-    breaker::{self, Answer, Breaker, Sign, VersionedBreaker},
+    attempt::AttemptClass,
+    breaker::{self, Answer, Breaker, DomainRun, Sign, VersionedBreaker, tag},
     records::AuditEntry,
     settings::RelaySettings,
 };
@@ -31,7 +32,7 @@ mod view;
 
 pub use breaker_command::BreakerCommand;
 pub(crate) use reported::reported;
-pub use view::RelayView;
+pub use view::{ExplainedRefusal, RelayView};
 
 /// Age up to which a worker trusts the breakers that it has read.
 const FRESH: Duration = Duration::from_secs(1);
@@ -58,6 +59,8 @@ struct BreakerCache {
     breakers: BTreeMap<String, VersionedBreaker>,
     /// Successes that are not written yet, by breaker.
     successes: BTreeMap<String, u32>,
+    /// The domains of the latest messages, by relay.
+    domains: BTreeMap<String, DomainRun>,
 }
 
 /// The relay that takes a message, if one does.
@@ -190,10 +193,26 @@ impl Relays {
         Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
-    /// Reports the outcome of an attempt to the breaker of its relay, and to that of its tenant. A report that the store cannot take
-    /// is lost, because the next attempt reports the same.
-    pub async fn report_result(&self, store: &dyn Store, route: &Route<'_>, delivery: &AttemptOutcome, now: Timestamp) {
+    /// Reports the outcome of an attempt to the breaker of its relay, and to that of its tenant. `to` is the recipient's address, and
+    /// `ended` says if the message ended with the attempt. A report that the store cannot take is lost, because the next attempt reports
+    /// the same.
+    pub async fn report_result(
+        &self,
+        store: &dyn Store,
+        route: &Route<'_>,
+        delivery: &AttemptOutcome,
+        (to, ended): (&str, bool),
+        now: Timestamp,
+    ) {
         let sign = Sign::of(delivery.phase, delivery.class, delivery.reply.is_some(), delivery.refusal());
+        let sign = match sign {
+            Sign::Well(_) => {
+                self.mixes(store, route.name, to, now).await;
+                sign
+            }
+            _ if delivery.class.is_refusal() => self.refused(route.name, to, ended),
+            _ => sign,
+        };
         let Some(tenant) = &route.tenant else {
             return self.report_sign(store, route.name, route.message, sign, &delivery.detail, now).await;
         };
@@ -202,9 +221,36 @@ impl Relays {
         self.report_sign(store, &name, route.message, sign.of_mail(), &delivery.detail, now).await;
     }
 
+    /// Reports if the message pays for a refusal of this class by the relay. See [`Breaker::charges`].
+    #[must_use]
+    pub fn charges(&self, relay: &str, message: Uuid, class: AttemptClass) -> bool {
+        self.seen(relay).breaker.charges(message, class)
+    }
+
+    /// Counts a refused recipient.
+    fn refused(&self, relay: &str, to: &str, ended: bool) -> Sign {
+        let refusals = self.seen(relay).breaker.refusals;
+        let (recipient, domain) = (tag(to), domain(to));
+        let mut seen = self.lock();
+        let run = seen.domains.entry(relay.to_owned()).or_default();
+        run.count(domain);
+        Sign::Refused { recipient, domain, is_alone: run.is_alone(&refusals), ended }
+    }
+
+    /// Counts an accepted recipient. That a relay has messages to several domains is written once.
+    async fn mixes(&self, store: &dyn Store, relay: &str, to: &str, now: Timestamp) {
+        let is_other = self.lock().domains.entry(relay.to_owned()).or_default().count(domain(to));
+        if !is_other || self.seen(relay).breaker.refusals.is_mixed {
+            return;
+        }
+        if let Err(error) = change::change(store, relay, None, now, Breaker::mixed).await {
+            tracing::warn!(relay, %error, "that a relay has several domains cannot be recorded");
+        }
+    }
+
     /// Lets another message probe the relay, because this message did not.
     pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
-        self.report_result(store, route, &Withdrawal::Cancelled.into(), now).await;
+        self.report_result(store, route, &Withdrawal::Cancelled.into(), ("", false), now).await;
     }
 
     /// Returns the time at which one of `names` may take `message`, after an attempt that failed because of the relay.
@@ -262,11 +308,11 @@ impl Relays {
     /// Reports a sign to a breaker. Successes of a closed one are written in batches.
     async fn report_sign(&self, store: &dyn Store, name: &str, message: Uuid, sign: Sign, why: &str, now: Timestamp) {
         let seen = self.seen(name).breaker;
-        let unremarkable = seen.open.is_none() && seen.failures == 0;
+        let unremarkable = seen.open.is_none() && seen.failures == 0 && seen.refusals.in_a_row.is_empty();
         let waits = match sign {
             Sign::Well(count) => self.add_successes(name, count) < SUCCESS_BATCH,
             Sign::Nothing => true,
-            Sign::Bounced | Sign::Answered | Sign::Fault(_) => false,
+            Sign::Works | Sign::Bounced | Sign::Refused { .. } | Sign::Answered | Sign::Fault(_) => false,
         };
         if waits && unremarkable {
             return;
@@ -384,6 +430,11 @@ impl Relays {
     fn lock(&self) -> MutexGuard<'_, BreakerCache> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The domain of an address, without its name.
+fn domain(address: &str) -> u32 {
+    tag(address.rsplit_once('@').map_or("", |(_, domain)| domain))
 }
 
 /// Returns the time to ask all of these breakers again; `None`: each lets the message go or try.

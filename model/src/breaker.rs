@@ -8,6 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+mod refusals;
+
+pub use refusals::{DomainRun, Refusals, Refused, tag};
+
 use crate::{
     attempt::{AttemptClass, Phase},
     replies::{About, Quota, ReplyRow},
@@ -30,6 +34,9 @@ const PROBE: Duration = Duration::from_mins(15);
 /// Waiting messages ask again after as long as the relay has been open, within these bounds: an operator may close it.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
+/// A message that opened a breaker lets others try the relay for so long, before it does itself. Others ask when their time comes.
+const OTHERS_FIRST: Duration = Duration::from_mins(1);
+
 /// The state of a relay's breaker. A new relay has the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
@@ -47,6 +54,8 @@ pub struct Breaker {
     pub taken: u32,
     /// The complaints about them.
     pub complained: u32,
+    /// Refusals of recipients by which it may mean us.
+    pub refusals: Refusals,
 }
 
 /// A breaker as the store has it.
@@ -101,6 +110,8 @@ closed_set! {
         HourlyQuota = "hourly_quota",
         /// Our quota of a day is used up.
         DailyQuota = "daily_quota",
+        /// It refuses every recipient.
+        Refusals = "refusals",
     }
 }
 
@@ -108,7 +119,7 @@ impl Cause {
     /// The first wait and the longest wait. The wait doubles with every message that fails.
     const fn waits(self) -> (Duration, Duration) {
         match self {
-            Self::Policy | Self::Configuration => (Duration::from_mins(5), Duration::from_hours(1)),
+            Self::Policy | Self::Configuration | Self::Refusals => (Duration::from_mins(5), Duration::from_hours(1)),
             Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
             Self::Throttled => (Duration::from_mins(1), Duration::from_mins(15)),
             Self::Bounces | Self::Complaints => (Duration::from_mins(30), Duration::from_hours(4)),
@@ -170,8 +181,21 @@ pub enum Answer {
 pub enum Sign {
     /// The relay accepted this number of messages.
     Well(u32),
+    /// It works, and accepted nothing.
+    Works,
     /// It says that the address does not exist.
     Bounced,
+    /// It refuses the recipient, and may mean us.
+    Refused {
+        /// See [`tag`].
+        recipient: u32,
+        /// See [`tag`].
+        domain: u32,
+        /// It has messages of this domain only.
+        is_alone: bool,
+        /// The digest or message ended with the refusal.
+        ended: bool,
+    },
     /// It answered after we had logged in.
     Answered,
     /// It is to be left alone.
@@ -221,8 +245,9 @@ impl Sign {
     #[must_use]
     pub const fn of_relay(self) -> Self {
         match self {
-            // The relay works, whatever it says of the address.
-            Self::Well(_) | Self::Bounced => Self::Well(0),
+            Self::Well(_) => Self::Well(0),
+            // Whatever it says of the address.
+            Self::Bounced => Self::Works,
             other => other,
         }
     }
@@ -232,7 +257,7 @@ impl Sign {
     pub const fn of_mail(self) -> Self {
         match self {
             Self::Well(_) | Self::Bounced => self,
-            Self::Answered | Self::Fault(_) | Self::Nothing => Self::Nothing,
+            Self::Works | Self::Refused { .. } | Self::Answered | Self::Fault(_) | Self::Nothing => Self::Nothing,
         }
     }
 }
@@ -243,9 +268,11 @@ impl Breaker {
     pub fn ask(&self, message: Uuid, now: Timestamp) -> Answer {
         let Some(open) = &self.open else { return Answer::Go };
         let taken = open.probe.as_ref().is_some_and(|probe| probe.message != message && now < probe.until);
-        if now < open.until || taken {
+        let others_first = if self.refusals.has_opened(message) { OTHERS_FIRST } else { Duration::ZERO };
+        let opens = later(open.until, others_first);
+        if now < opens || taken {
             let soon = open.ask_again(now);
-            let until = if now < open.until { soon.min(open.until) } else { soon };
+            let until = if now < opens { soon.min(opens) } else { soon };
             return Answer::Wait { until };
         }
         let probe = Some(Probe { message, until: later(now, PROBE) });
@@ -256,9 +283,9 @@ impl Breaker {
     #[must_use]
     pub fn after(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
         match &self.open {
-            None => self.while_closed(sign, why, now),
+            None => self.while_closed(message, sign, why, now),
             Some(open) if open.probe.as_ref().is_some_and(|probe| probe.message == message) => {
-                Some(self.after_probe(open, sign, why, now))
+                Some(self.after_probe(message, open, sign, why, now))
             }
             // The attempt began before the breaker opened.
             Some(_) => None,
@@ -282,7 +309,29 @@ impl Breaker {
     /// An operator leaves it alone.
     #[must_use]
     pub fn opened(&self, why: &str, now: Timestamp) -> Self {
-        Self::opening(Cause::Operator, why, now, 1)
+        self.opening(Cause::Operator, why, now, 1)
+    }
+
+    /// Reports if the message pays for a refusal of this class: an attempt, or its end. If not, the relay is to blame and the message waits.
+    /// Where it is refused by policy (5.7.x), the first time opens the breaker. Where its recipient is refused, it pays, unless it tries an
+    /// open relay: then it pays only if every other waiting message has tried before, and two digests at most do.
+    #[must_use]
+    pub fn charges(&self, message: Uuid, class: AttemptClass) -> bool {
+        let refusals = &self.refusals;
+        match (class, &self.open) {
+            (AttemptClass::Policy, _) => refusals.has_opened(message),
+            (AttemptClass::Refused | AttemptClass::RecipientPolicy, Some(_)) => {
+                refusals.has_opened(message) && refusals.may_end()
+            }
+            _ => true,
+        }
+    }
+
+    /// Remembers that messages to more than one domain go by the relay; `None`: that is known.
+    #[must_use]
+    pub fn mixed(&self) -> Option<Self> {
+        let refusals = || Refusals { is_mixed: true, ..self.refusals.clone() };
+        (!self.refusals.is_mixed).then(|| Self { refusals: refusals(), ..self.clone() })
     }
 
     /// It works, as far as anybody knows.
@@ -291,22 +340,48 @@ impl Breaker {
         Self::default()
     }
 
-    fn while_closed(&self, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
+    /// It works again.
+    fn works_again(&self) -> Self {
+        Self { refusals: self.refusals.clone().accepted(), ..Self::closed() }
+    }
+
+    fn while_closed(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
         let answers = Self { failures: 0, failing_since: None, ..self.clone() };
+        let is_news = self.failures > 0;
         match sign {
-            Sign::Well(count) => Some(answers.counted(count, 0)),
+            Sign::Well(count) => {
+                let refusals = self.refusals.clone().accepted();
+                Some(Self { refusals, ..answers }.counted(count, 0))
+            }
             Sign::Bounced => Some(answers.with_bounce(now)),
-            Sign::Answered => (self.failures > 0).then_some(answers),
+            Sign::Refused { recipient, domain, is_alone, ended } if !self.refusals.has_opened(message) => {
+                let mut refusals = self.refusals.clone();
+                if refusals.add(Refused { message, recipient, domain, ended }, is_alone) {
+                    let blamed = Self { refusals: refusals.blamed(), ..self.clone() };
+                    return Some(blamed.opening(Cause::Refusals, why, now, 1));
+                }
+                Some(Self { refusals, ..answers })
+            }
+            // One message opens it at most once.
+            Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => is_news.then_some(answers),
+            Sign::Works | Sign::Answered | Sign::Refused { .. } => is_news.then_some(answers),
             Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
-            Sign::Fault(cause) => Some(Self::opening(cause, why, now, 1)),
+            Sign::Fault(cause) => Some(self.blaming(cause, message).opening(cause, why, now, 1)),
             Sign::Nothing => None,
         }
+    }
+
+    /// Remembers the message that met a rejection by policy.
+    fn blaming(&self, cause: Cause, message: Uuid) -> Self {
+        let refusals = self.refusals.clone();
+        let is_opener = matches!(cause, Cause::Policy | Cause::Refusals);
+        Self { refusals: if is_opener { refusals.opened_by(message) } else { refusals }, ..self.clone() }
     }
 
     fn with_bounce(self, now: Timestamp) -> Self {
         let counted = self.counted(0, 1);
         let why = format!("{} of {} messages bounced", counted.bounced, counted.bounced + counted.sent);
-        if counted.bounces() { Self::opening(Cause::Bounces, &why, now, 1) } else { counted }
+        if counted.bounces() { counted.opening(Cause::Bounces, &why, now, 1) } else { counted }
     }
 
     fn with_complaint(&self, now: Timestamp) -> Self {
@@ -316,40 +391,48 @@ impl Breaker {
             return counted;
         }
         let why = format!("{complained} complaints about the latest messages");
-        Self::opening(Cause::Complaints, &why, now, 1)
+        self.opening(Cause::Complaints, &why, now, 1)
     }
 
     fn failed(&self, why: &str, now: Timestamp) -> Self {
         let since = self.failing_since.filter(|since| now < later(*since, OUTAGE_WITHIN));
         let failures = since.map_or(0, |_| self.failures).saturating_add(1);
         if failures >= OUTAGE_FAILURES {
-            return Self::opening(Cause::Outage, why, now, 1);
+            return self.opening(Cause::Outage, why, now, 1);
         }
         Self { failures, failing_since: since.or(Some(now)), ..self.clone() }
     }
 
-    fn after_probe(&self, open: &Open, sign: Sign, why: &str, now: Timestamp) -> Self {
+    fn after_probe(&self, message: Uuid, open: &Open, sign: Sign, why: &str, now: Timestamp) -> Self {
         let undecided = || Self { open: Some(Open { probe: None, ..open.clone() }), ..self.clone() };
         let again = |cause, why: &str| {
-            let again = Self::opening(cause, why, now, open.times.saturating_add(1));
+            let again = self.blaming(cause, message).opening(cause, why, now, open.times.saturating_add(1));
             Self { open: again.open.map(|again| Open { since: open.since, ..again }), ..again }
         };
         match sign {
+            // It opened the breaker before, and nobody else waits: it pays itself, and the next message tries.
+            Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => undecided(),
             Sign::Fault(cause) => again(cause, why),
+            Sign::Refused { ended, .. } => {
+                let mut again = again(Cause::Refusals, why);
+                again.refusals.ended = self.refusals.ended.saturating_add(u32::from(ended));
+                again
+            }
             Sign::Bounced if open.cause == Cause::Bounces => again(Cause::Bounces, &open.why),
-            Sign::Well(_) | Sign::Bounced => Self::closed(),
-            Sign::Answered if open.cause.ends_with_an_answer() => Self::closed(),
+            Sign::Well(_) | Sign::Works | Sign::Bounced => self.works_again(),
+            Sign::Answered if open.cause.ends_with_an_answer() => self.works_again(),
             Sign::Answered | Sign::Nothing => undecided(),
         }
     }
 
     /// Resets the counters, which are from the time before the breaker opened.
-    fn opening(cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
+    fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
         let (first, longest) = cause.waits();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
         let until = later(now, doubled.min(longest));
         Self {
             open: Some(Open { cause, why: why.to_owned(), since: now, until, times, probe: None }),
+            refusals: Refusals { in_a_row: Vec::new(), ..self.refusals.clone() },
             ..Self::closed()
         }
     }

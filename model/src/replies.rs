@@ -37,6 +37,21 @@ impl About {
     }
 }
 
+impl About {
+    /// For operators: "about ...".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Recipient => "the recipient",
+            Self::Message => "the message",
+            Self::Session => "the session",
+            Self::Connections => "our number of connections",
+            Self::Rate => "our quota or rate",
+            Self::Us => "us",
+        }
+    }
+}
+
 closed_set! {
     /// The time for which a quota counts.
     pub enum Quota {

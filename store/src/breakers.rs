@@ -2,7 +2,10 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::{breaker::VersionedBreaker, records::AuditEntry};
+use tidings_model::{
+    breaker::VersionedBreaker,
+    records::{AuditEntry, RefusalRecord},
+};
 
 use crate::Result;
 
@@ -21,4 +24,7 @@ pub trait Breakers: Send + Sync + 'static {
         entry: Option<&AuditEntry>,
         now: Timestamp,
     ) -> Result<bool>;
+
+    /// Reads the latest replies by which a relay ended an attempt without taking the message, the latest first.
+    async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>>;
 }

@@ -360,6 +360,7 @@ conformance! {
     }
     relays {
         what_is_remembered_of_a_relay_comes_back,
+        the_latest_refusals_of_a_relay_come_first,
         of_many_changes_of_a_relay_at_once_one_counts,
         an_operators_change_of_a_relay_is_audited_when_it_counts,
         a_database_that_has_lost_a_table_is_not_healthy,

@@ -29,6 +29,17 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     (end, closed)
 }
 
+/// Who pays for a refusal of the recipient, or by policy: see [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Charge {
+    /// The relay: the message waits for its breaker.
+    Relay,
+    /// Nobody yet: the message is sent once more.
+    Nobody,
+    /// The message.
+    Message,
+}
+
 /// The circumstances that decide if another attempt may follow.
 #[derive(Clone, Copy)]
 pub(super) struct RetryContext {
@@ -42,8 +53,8 @@ pub(super) struct RetryContext {
     pub had_ambiguous_attempt: bool,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
-    /// The relay refused the recipient of this message before.
-    pub was_refused: bool,
+    /// Who pays for a refusal that may mean us.
+    pub charge: Charge,
     /// The wait before a message is sent again that costs no attempt.
     pub retry_delay: Duration,
 }
@@ -92,7 +103,7 @@ pub(super) fn verdict(
 }
 
 fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> Sent {
-    let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, .. } = context;
+    let RetryContext { may_resend, shorter, last, had_ambiguous_attempt, charge, .. } = context;
     let why = delivery.detail.clone();
     let closed = |outcome, why| Sent::closed(Closed { outcome, why });
     let later = || {
@@ -106,8 +117,15 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         // The recipient may have the message. Another digest must not repeat its events.
         AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if delivery.refusal().is_some_and(|row| !row.about.costs_attempt()) => later(),
+        // The message meets this each time. Others go by the relay.
+        AttemptClass::Policy if charge == Charge::Message && last => exhausted(Outcome::Failed),
+        AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
+        // The relay refuses everybody. Its breaker decides when it is tried again.
+        AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Relay => {
+            Sent::Waiting { until: now, why, pause: None, too_large: None }
+        }
         // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
-        AttemptClass::Refused | AttemptClass::RecipientPolicy if !context.was_refused => later(),
+        AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
         AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if last => exhausted(Outcome::Failed),
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {
@@ -150,14 +168,14 @@ mod tests {
     }
 
     /// What follows, and the reason of a suppression.
-    fn decided(delivery: &AttemptOutcome, last: bool, was_refused: bool) -> (&'static str, Option<Reason>) {
+    fn decided(delivery: &AttemptOutcome, last: bool, charge: Charge) -> (&'static str, Option<Reason>) {
         let context = RetryContext {
             may_resend: true,
             shorter: Shorter::Never,
             last,
             had_ambiguous_attempt: false,
             soft_bounces: 5,
-            was_refused,
+            charge,
             retry_delay: Duration::from_mins(1),
         };
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
@@ -191,8 +209,8 @@ mod tests {
             (replied(Dot, 550, "exceeded hour limit"), "waits for the breaker", "waits for the breaker"),
             (replied(Dot, 554, "5.6.0 no"), "fails", "fails"),
         ] {
-            assert_eq!(decided(&delivery, false, false), (first, None), "{delivery:?}");
-            assert_eq!(decided(&delivery, true, false), (last, None), "{delivery:?}");
+            assert_eq!(decided(&delivery, false, Charge::Nobody), (first, None), "{delivery:?}");
+            assert_eq!(decided(&delivery, true, Charge::Nobody), (last, None), "{delivery:?}");
         }
     }
 
@@ -208,9 +226,21 @@ mod tests {
             (replied(Rcpt, 550, "5.1.1 no"), ("fails", Some(Reason::HardBounce)), ("fails", Some(Reason::HardBounce))),
         ] {
             for last in [false, true] {
-                assert_eq!(decided(&delivery, last, false), once, "{delivery:?}");
-                assert_eq!(decided(&delivery, last, true), twice, "{delivery:?}");
+                assert_eq!(decided(&delivery, last, Charge::Nobody), once, "{delivery:?}");
+                assert_eq!(decided(&delivery, last, Charge::Message), twice, "{delivery:?}");
             }
+        }
+    }
+    #[test]
+    fn a_relay_that_refuses_everybody_ends_nothing_and_a_message_that_always_meets_a_policy_does() {
+        for (delivery, charge, follows) in [
+            (replied(Rcpt, 550, "no"), Charge::Relay, ["waits for the breaker"; 2]),
+            (replied(Rcpt, 550, "5.7.1 no"), Charge::Relay, ["waits for the breaker"; 2]),
+            (replied(Dot, 550, "5.7.1 no"), Charge::Relay, ["waits for the breaker"; 2]),
+            (replied(Dot, 550, "5.7.1 no"), Charge::Message, ["costs an attempt", "fails"]),
+        ] {
+            let found = [false, true].map(|last| decided(&delivery, last, charge));
+            assert_eq!(found, follows.map(|follows| (follows, None)), "{delivery:?}");
         }
     }
 }

@@ -4,8 +4,12 @@ use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::Serialize;
+use tidings_mail::smtp::Reply;
 use tidings_model::{
+    attempt::{AttemptClass, Phase},
     breaker::{Breaker, VersionedBreaker, parts},
+    records::RefusalRecord,
+    replies::{About, ReplyRow},
     settings::{Settings, StreamName},
 };
 use uuid::Uuid;
@@ -113,6 +117,40 @@ impl State {
     }
 }
 
+/// A refusal of a relay, explained by the table of replies.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedRefusal {
+    at: Timestamp,
+    message: Uuid,
+    phase: Phase,
+    class: AttemptClass,
+    /// Code, enhanced code and text, without addresses.
+    reply: String,
+    /// Whom it is about.
+    about: About,
+    meaning: &'static str,
+    /// Where such a reply was seen, or what defines it.
+    source: &'static str,
+}
+
+impl ExplainedRefusal {
+    /// `None` if the reply is no refusal: it belonged to another command.
+    #[must_use]
+    pub fn new(RefusalRecord { message, at, phase, class, reply }: RefusalRecord) -> Option<Self> {
+        let (code, text) = reply.split_at_checked(3)?;
+        let &ReplyRow { about, meaning, source, .. } = Reply::new(code.parse().ok()?, text).refusal(phase)?;
+        Some(Self { at, message, phase, class, reply, about, meaning, source })
+    }
+}
+
+impl fmt::Display for ExplainedRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, message, phase, class, reply, about, meaning, source } = self;
+        writeln!(f, "{at:.0}  {phase}: {reply}  ({class}, message {message})")?;
+        write!(f, "  about {}: {meaning}\n  as at: {source}", about.words())
+    }
+}
+
 impl fmt::Display for RelayView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, tenant, url, state, failures, sent, bounced, complained, .. } = self;
@@ -144,5 +182,37 @@ impl fmt::Display for RelayView<'_> {
             write!(f, "; {bounced} of the last {} bounced", sent + bounced)?;
         }
         if *complained > 0 { write!(f, "; {complained} complaints") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_explained_in_words() {
+        let refusal = |phase, reply: &str| {
+            let (class, message) = (AttemptClass::Configuration, Uuid::nil());
+            ExplainedRefusal::new(RefusalRecord {
+                message,
+                at: Timestamp::UNIX_EPOCH,
+                phase,
+                class,
+                reply: reply.into(),
+            })
+        };
+        let said = refusal(Phase::Rcpt, "550 relay not permitted").unwrap().to_string();
+        assert_eq!(
+            said.lines().take(2).collect::<Vec<_>>(),
+            [
+                "1970-01-01T00:00:00Z  rcpt: 550 relay not permitted  (configuration, message 00000000-0000-0000-0000-000000000000)",
+                "  about us: the relay does not relay for this host: allow it there, or log in",
+            ]
+        );
+        assert!(said.contains("Exim 4.96"), "{said}");
+        let sender = refusal(Phase::Rcpt, "450 4.1.8 <address>: Sender address rejected: Domain not found").unwrap();
+        assert_eq!(sender.about, About::Us);
+        assert_eq!(refusal(Phase::Data, "250 2.0.0 what?"), None);
+        assert_eq!(refusal(Phase::Data, "x"), None);
     }
 }

@@ -34,6 +34,11 @@ fn tried(breaker: &Breaker, now: Timestamp) -> Breaker {
     }
 }
 
+/// A refused recipient of a domain, at a relay with several domains.
+const fn refused(recipient: u32, domain: u32) -> Sign {
+    Sign::Refused { recipient, domain, is_alone: false, ended: false }
+}
+
 const OUTAGE: Sign = Sign::Fault(Cause::Outage);
 
 #[test]
@@ -106,7 +111,8 @@ fn three_complaints_in_a_thousand_messages_open_a_breaker() {
 fn a_sign_is_split_between_the_relay_and_the_mail() {
     for (sign, of_relay, of_mail) in [
         (Sign::Well(7), Sign::Well(0), Sign::Well(7)),
-        (Sign::Bounced, Sign::Well(0), Sign::Bounced),
+        (Sign::Bounced, Sign::Works, Sign::Bounced),
+        (refused(1, 1), refused(1, 1), Sign::Nothing),
         (Sign::Answered, Sign::Answered, Sign::Nothing),
         (OUTAGE, OUTAGE, Sign::Nothing),
         (Sign::Fault(Cause::Policy), Sign::Fault(Cause::Policy), Sign::Nothing),
@@ -156,7 +162,7 @@ fn one_message_at_a_time_probes_an_open_relay() {
 fn a_probe_closes_the_breaker_or_opens_it_for_longer() {
     let [policy, outage, bounces, login] =
         [Cause::Policy, Cause::Outage, Cause::Bounces, Cause::Configuration].map(|cause| {
-            let mut breaker = Breaker::opening(cause, "no", at(0), 1);
+            let mut breaker = Breaker::default().opening(cause, "no", at(0), 1);
             breaker.open.as_mut().unwrap().until = at(100);
             breaker
         });
@@ -185,6 +191,127 @@ fn a_probe_closes_the_breaker_or_opens_it_for_longer() {
 }
 
 #[test]
+fn three_recipients_in_a_row_that_are_refused_open_the_breaker() {
+    let alone = |recipient| Sign::Refused { recipient, domain: 1, is_alone: true, ended: false };
+    let open_now = Some((Cause::Refusals, 300));
+    for (signs, expected) in [
+        (vec![refused(1, 1), refused(2, 1), refused(3, 2)], open_now),
+        (vec![refused(1, 1), refused(2, 1), refused(3, 1)], None),
+        (vec![refused(1, 1), refused(2, 1), refused(3, 1), refused(4, 2)], open_now),
+        (vec![alone(1), alone(2), alone(3)], open_now),
+        (vec![alone(1), alone(2)], None),
+        // One recipient counts once.
+        (vec![refused(1, 1), refused(1, 1), refused(2, 2)], None),
+        (vec![refused(1, 1), refused(2, 2), Sign::Well(1), refused(3, 3)], None),
+        (vec![refused(1, 1), refused(2, 2), Sign::Well(0), refused(3, 3)], None),
+        // An address that does not exist is not accepted, and is not refused like the others.
+        (vec![refused(1, 1), refused(2, 2), Sign::Bounced, refused(3, 3)], open_now),
+        (vec![refused(1, 1), refused(2, 2), Sign::Answered, Sign::Works, refused(3, 3)], open_now),
+    ] {
+        assert_eq!(open(&after(&signs)), expected, "{signs:?}");
+    }
+}
+
+#[test]
+fn a_relay_has_one_domain_if_its_latest_hundred_messages_have() {
+    let run = |domains: &[(u32, u32)]| {
+        let mut run = DomainRun::default();
+        domains.iter().flat_map(|(domain, count)| (0..*count).map(move |_| *domain)).for_each(|domain| {
+            run.count(domain);
+        });
+        run
+    };
+    let (known, mixed) = (Refusals::default(), Refusals { is_mixed: true, ..Refusals::default() });
+    for (domains, new, old) in [
+        (&[(1, 3)][..], true, false),
+        (&[(1, 100)], true, true),
+        (&[(1, 3), (2, 1)], false, false),
+        (&[(1, 3), (2, 99)], false, false),
+        (&[(1, 3), (2, 100)], true, true),
+    ] {
+        let run = run(domains);
+        assert_eq!((run.is_alone(&known), run.is_alone(&mixed)), (new, old), "{domains:?}");
+    }
+    let mut run = DomainRun::default();
+    assert_eq!([1, 1, 2, 2, 1].map(|domain| run.count(domain)), [false, false, true, false, true]);
+}
+
+#[test]
+fn a_message_opens_a_breaker_once_and_tries_it_after_the_others() {
+    let policy = Sign::Fault(Cause::Policy);
+    let opened = after(&[policy]);
+    assert!(!Breaker::default().charges(message(1), AttemptClass::Policy), "the first time is the relay's");
+    assert_eq!(opened.ask(message(1), at(301)), Answer::Wait { until: at(361) });
+    assert!(matches!(opened.ask(message(2), at(301)), Answer::Try(_)));
+    // Nobody else waits: it is half open for the one that opened it.
+    let Answer::Try(tries) = opened.ask(message(1), at(361)) else { panic!("not half open") };
+    assert!(tries.charges(message(1), AttemptClass::Policy));
+    let undecided = tries.after(message(1), policy, "no", at(362)).unwrap();
+    assert_eq!(open(&undecided), Some((Cause::Policy, 300)), "it does not open again");
+    assert!(matches!(undecided.ask(message(2), at(362)), Answer::Try(_)));
+    // Another one is accepted.
+    let closed = tried(&opened, at(301)).after(message(7), Sign::Well(1), "", at(302)).unwrap();
+    assert!(closed.charges(message(1), AttemptClass::Policy) && !closed.charges(message(2), AttemptClass::Policy));
+    assert_eq!(closed.after(message(1), policy, "no", at(303)), None);
+    assert_eq!(open(&closed.after(message(2), policy, "no", at(303)).unwrap()), Some((Cause::Policy, 300)));
+}
+
+/// Messages that begin at these seconds, each to a domain of its own, at a relay that refuses all before `healed`. Those that ended, and
+/// those that were sent.
+fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
+    #[derive(Clone, Copy)]
+    struct Waiting {
+        at: i64,
+        was_refused: bool,
+    }
+    let mut waiting: Vec<_> = begin.iter().map(|at| Some(Waiting { at: *at, was_refused: false })).collect();
+    let (mut breaker, mut ended, mut sent) = (Breaker::default(), 0, 0);
+    while let Some((n, Waiting { at: second, was_refused })) =
+        waiting.iter().enumerate().filter_map(|(n, one)| Some((n, (*one)?))).min_by_key(|(_, one)| one.at)
+    {
+        if second > 86_400 * 3 {
+            break;
+        }
+        let (id, now, tag) = (message(n as u128), at(second), u32::try_from(n).unwrap());
+        match breaker.ask(id, now) {
+            Answer::Wait { until } => {
+                waiting[n] = Some(Waiting { at: until.duration_since(at(0)).as_secs().max(second + 1), was_refused });
+                continue;
+            }
+            Answer::Try(next) => breaker = next,
+            Answer::Go => {}
+        }
+        let sign = if second >= healed {
+            (waiting[n], sent) = (None, sent + 1);
+            Sign::Well(1)
+        } else {
+            let ends = breaker.charges(id, AttemptClass::Refused) && was_refused;
+            waiting[n] = (!ends).then_some(Waiting { at: second + 60, was_refused: true });
+            ended += usize::from(ends);
+            Sign::Refused { recipient: tag, domain: tag, is_alone: false, ended: ends }
+        };
+        breaker = breaker.after(id, sign, "550 no", now).unwrap_or(breaker);
+    }
+    (ended, sent)
+}
+
+#[test]
+fn of_ten_messages_at_a_relay_that_refuses_all_at_most_two_end() {
+    for (begin, most) in [
+        ([0; 10], 0),
+        ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 0),
+        ([0, 30, 90, 150, 200, 260, 330, 500, 600, 900], 2),
+        ([0, 600, 1200, 1800, 2400, 3000, 3600, 4200, 4800, 5400], 2),
+    ] {
+        let (ended, sent) = simulated(&begin, i64::MAX);
+        assert!(ended <= 2 && sent == 0, "{begin:?}: {ended} ended");
+        let (ended, sent) = simulated(&begin, 7_200);
+        assert!(ended <= most.max(2) && ended + sent == 10, "{begin:?}: {ended} ended, {sent} sent");
+    }
+    assert_eq!(simulated(&[0], i64::MAX), (1, 0), "one alone pays itself");
+}
+
+#[test]
 fn a_relay_that_an_operator_opened_stays_open_until_closed() {
     let opened = Breaker::default().opened("they are moving", at(0));
     for days in [1, 1000] {
@@ -201,6 +328,9 @@ fn any_sign() -> impl Strategy<Value = Sign> {
         Just(Sign::Bounced),
         Just(Sign::Answered),
         Just(Sign::Nothing),
+        Just(Sign::Works),
+        (0..4_u32, 0..2_u32, any::<bool>(), any::<bool>())
+            .prop_map(|(recipient, domain, is_alone, ended)| { Sign::Refused { recipient, domain, is_alone, ended } }),
         prop::sample::select(&Cause::ALL[..5]).prop_map(Sign::Fault),
     ]
 }

@@ -192,6 +192,17 @@ pub struct AttemptRecord {
     pub late: Option<LateEnd>,
 }
 
+/// A reply by which a relay ended an attempt without taking the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalRecord {
+    pub message: Uuid,
+    pub at: Timestamp,
+    pub phase: Phase,
+    pub class: AttemptClass,
+    /// Code, enhanced code and text, without addresses.
+    pub reply: String,
+}
+
 /// The end of an attempt that came after a later attempt had begun, or after the message had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -2,10 +2,12 @@
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_model::breaker::{Breaker, Cause, Open, Probe, VersionedBreaker};
+use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::breaker::{Breaker, Cause, Open, Probe, Refusals, Refused, VersionedBreaker};
+use tidings_model::records::AttemptEnd;
 use uuid::Uuid;
 
-use super::{Bench, at, bench::Behind, entry};
+use super::{Bench, at, bench::Behind, end, entry, recipient};
 
 fn open(probe: Option<Probe>) -> Breaker {
     let why = "rcpt: 550 5.7.1 no".to_owned();
@@ -18,6 +20,12 @@ fn open(probe: Option<Probe>) -> Breaker {
         bounced: 2,
         taken: 900,
         complained: 1,
+        refusals: Refusals {
+            in_a_row: vec![Refused { message: Uuid::from_u128(7), recipient: 1, domain: 2, ended: true }],
+            openers: vec![Uuid::from_u128(8)],
+            ended: 1,
+            is_mixed: true,
+        },
     }
 }
 
@@ -72,4 +80,30 @@ pub async fn a_database_that_has_lost_a_table_is_not_healthy(bench: &Bench) {
         Behind::Postgres { pool, .. } => drop(sqlx::query(rename).execute(pool).await.unwrap()),
     }
     assert!(bench.store.ping().await.is_err());
+}
+
+pub async fn the_latest_refusals_of_a_relay_come_first(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    let refused = |reply: &str, class| AttemptEnd { phase: Phase::Rcpt, reply: reply.into(), ..end(class) };
+    let window = bench.rendered(0).await;
+    for (n, reply, class) in [
+        (210, "450 4.2.0 later", AttemptClass::Deferred),
+        (220, "", AttemptClass::Deferred),
+        (230, "550 relay not permitted", AttemptClass::Configuration),
+        (240, "250 ok", AttemptClass::Sent),
+    ] {
+        let (number, _) = bench.begin(&window).await;
+        bench.store.end_attempt(window.digest_id, number, &refused(reply, class), at(n)).await.unwrap();
+    }
+    let attempts = bench.store.attempts(window.digest_id).await.unwrap();
+    let relay = &attempts[0].relay;
+    let replies = async |limit| {
+        let found = bench.store.refusals(relay, limit).await.unwrap();
+        found.into_iter().map(|found| (found.message, found.at, found.class, found.reply)).collect::<Vec<_>>()
+    };
+    let id = window.digest_id;
+    let latest = (id, at(230), AttemptClass::Configuration, "550 relay not permitted".to_owned());
+    assert_eq!(replies(9).await, [latest.clone(), (id, at(210), AttemptClass::Deferred, "450 4.2.0 later".to_owned())]);
+    assert_eq!(replies(1).await, [latest]);
+    assert_eq!(bench.store.refusals("another", 9).await.unwrap(), []);
 }

@@ -3,34 +3,42 @@
 use super::columns::row;
 use super::dialect::Dialect;
 use super::{Sql, no_nul, or_zero, within_timeout};
-use crate::{Breakers, Result};
+use crate::{Breakers, Error, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::Key;
-use tidings_model::breaker::{Breaker, Cause, Open, Probe, VersionedBreaker};
-use tidings_model::records::AuditEntry;
+use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_model::breaker::{Breaker, Cause, Open, Probe, Refusals, VersionedBreaker};
+use tidings_model::records::{AuditEntry, RefusalRecord};
 use tracing::instrument;
 use uuid::Uuid;
 
 pub const BREAKERS: &str = "
 SELECT name, revision, failures, failing_since, sent, bounced, taken, complained, cause, why, opened_at, until_at, times,
-       probe_message, probe_until
+       probe_message, probe_until, refusals
 FROM relays";
 
 /// Of a revision that is not the one after the row's, nothing is taken.
 pub const PUT_BREAKER: &str = "
 INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
-                    probe_message, probe_until, changed_at, taken, complained)
+                    probe_message, probe_until, changed_at, taken, complained, refusals)
 VALUES ($1, $2, $3, NULLIF($4, 0), $5, $6, $7, NULLIF($8, ''), NULLIF($9, ''), NULLIF($10, 0), NULLIF($11, 0), $12,
-        NULLIF($13, ''), NULLIF($14, 0), $15, $16, $17)
+        NULLIF($13, ''), NULLIF($14, 0), $15, $16, $17, $18)
 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = excluded.failures,
     failing_since = excluded.failing_since, sent = excluded.sent, bounced = excluded.bounced, state = excluded.state,
     cause = excluded.cause, why = excluded.why, opened_at = excluded.opened_at, until_at = excluded.until_at,
     times = excluded.times, probe_message = excluded.probe_message, probe_until = excluded.probe_until,
-    changed_at = excluded.changed_at, taken = excluded.taken, complained = excluded.complained
+    changed_at = excluded.changed_at, taken = excluded.taken, complained = excluded.complained,
+    refusals = excluded.refusals
 WHERE relays.revision = excluded.revision - 1";
+
+/// `$1` relay, `$2` limit. For operators: it reads all attempts that the ledger keeps.
+pub const REFUSALS: &str = "
+SELECT message, ended_at, phase, class, reply FROM attempts
+WHERE relay = $1 AND ended_at IS NOT NULL AND class <> 'sent' AND phase IS NOT NULL AND reply <> ''
+ORDER BY ended_at DESC, message, number DESC LIMIT $2";
 
 #[async_trait]
 impl<D: Dialect> Breakers for Sql<D> {
@@ -54,6 +62,10 @@ impl<D: Dialect> Breakers for Sql<D> {
         within_timeout(async {
             let open = breaker.open.as_ref();
             let probe = open.and_then(|open| open.probe.as_ref());
+            let refusals = match &breaker.refusals {
+                nothing if *nothing == Refusals::default() => String::new(),
+                refusals => serde_json::to_string(refusals).map_err(|error| Error::Broken(error.to_string()))?,
+            };
             let mut tx = self.write().await?;
             let done = query(PUT_BREAKER)
                 .bind(name.to_owned())
@@ -73,6 +85,7 @@ impl<D: Dialect> Breakers for Sql<D> {
                 .bind(now.as_millisecond())
                 .bind(i64::from(breaker.taken))
                 .bind(i64::from(breaker.complained))
+                .bind(refusals)
                 .execute(&mut *tx)
                 .await?;
             let put = D::rows(&done) > 0;
@@ -81,6 +94,16 @@ impl<D: Dialect> Breakers for Sql<D> {
             }
             tx.commit().await?;
             Ok(put)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(relay = relay), err(level = "debug"))]
+    async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>> {
+        within_timeout(async {
+            let statement = query_as(REFUSALS).bind(relay.to_owned()).bind(i64::from(limit));
+            let rows: Vec<RefusalRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+            Ok(rows.into_iter().map(RefusalRecord::from).collect())
         })
         .await
     }
@@ -114,6 +137,8 @@ pub struct BreakerRow {
     times: u32,
     probe_message: Option<Uuid>,
     probe_until: Option<Timestamp>,
+    /// JSON; empty where nothing is remembered.
+    refusals: String,
 }
 }
 
@@ -127,7 +152,26 @@ fn kept(row: BreakerRow) -> (String, VersionedBreaker) {
         times: row.times,
         probe,
     });
-    let BreakerRow { failures, failing_since, sent, bounced, taken, complained, .. } = row;
-    let breaker = Breaker { open, failures, failing_since, sent, bounced, taken, complained };
+    let BreakerRow { failures, failing_since, sent, bounced, taken, complained, refusals, .. } = row;
+    // What a later version remembers otherwise is not worth a relay.
+    let refusals = serde_json::from_str(&refusals).unwrap_or_default();
+    let breaker = Breaker { open, failures, failing_since, sent, bounced, taken, complained, refusals };
     (row.name, VersionedBreaker { revision: row.revision, breaker })
+}
+
+row! {
+/// Columns of [`REFUSALS`].
+pub struct RefusalRow {
+    message: Uuid,
+    ended_at: Timestamp,
+    phase: Phase,
+    class: AttemptClass,
+    reply: String,
+}
+}
+
+impl From<RefusalRow> for RefusalRecord {
+    fn from(RefusalRow { message, ended_at, phase, class, reply }: RefusalRow) -> Self {
+        Self { message, at: ended_at, phase, class, reply }
+    }
 }

@@ -35,6 +35,7 @@ macro_rules! migrations {
             (18, "dead notices", include_str!(concat!("../../migrations/", $database, "/0018_dead_notices.sql"))),
             (19, "troubled runs", include_str!(concat!("../../migrations/", $database, "/0019_troubled_runs.sql"))),
             (20, "installation", include_str!(concat!("../../migrations/", $database, "/0020_installation.sql"))),
+            (21, "refusals", include_str!(concat!("../../migrations/", $database, "/0021_refusals.sql"))),
         ]
     };
 }
@@ -43,9 +44,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 20;
+const VERSION: i64 = 21;
 
-const STEPS: usize = 20;
+const STEPS: usize = 21;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

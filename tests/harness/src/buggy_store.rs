@@ -32,7 +32,7 @@ use tidings_model::{
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
         KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessagePlace, MessageRecord,
         Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
-        RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, SuppressionPlace, Unattempted,
+        RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, SuppressionPlace, Unattempted,
         WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
     },
     report::{Counts, Question},
@@ -195,6 +195,10 @@ impl Breakers for BuggyStore {
             sleep(Duration::from_millis(20)).await;
         }
         put
+    }
+
+    async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>> {
+        self.store.refusals(relay, limit).await
     }
 }
 

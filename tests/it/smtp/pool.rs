@@ -28,7 +28,7 @@ async fn open_connections_never_exceed_the_limit() -> Result<()> {
 #[tokio::test]
 async fn one_connection_carries_many_messages_despite_refusals() -> Result<()> {
     let relay = Relay::start().await?;
-    for at in [At::Mail, At::Rcpt, At::Data, At::Dot] {
+    for at in [At::Rcpt, At::Data, At::Dot] {
         relay.fault(Fault::new(at, Act::Reply("550 5.1.1 no".into())).after(2).times(1));
     }
     let mailer = mailer(&relay.url())?;
@@ -36,7 +36,26 @@ async fn one_connection_carries_many_messages_despite_refusals() -> Result<()> {
     for _ in 0..20 {
         sent += usize::from(deliver(&mailer, ANN).await.class == AttemptClass::Sent);
     }
-    assert_eq!((sent, relay.mails().len(), relay.connections()), (16, 16, 1));
+    assert_eq!((sent, relay.mails().len(), relay.connections()), (17, 17, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_takes_no_more_messages_is_given_up() -> Result<()> {
+    for (at, reply) in [
+        (At::Mail, "451 4.3.2 Mails per session limit"),
+        (At::Mail, "451 4.3.0 later"),
+        (At::Rcpt, "452 4.5.3 Too many recipients: Too many messages sent"),
+        (At::Rcpt, "421 4.5.0 Too many errors, bye"),
+    ] {
+        let relay = Relay::start().await?;
+        relay.fault(Fault::new(at, Act::Reply(reply.into())).after(2).times(1));
+        let mailer = mailer(&relay.url())?;
+        for _ in 0..4 {
+            assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent, "{reply}");
+        }
+        assert_eq!((relay.mails().len(), relay.connections()), (4, 2), "{reply}");
+    }
     Ok(())
 }
 
