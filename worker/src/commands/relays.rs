@@ -1,16 +1,21 @@
 //! `tidings relays`: the state of the relays, a test of one, and its breaker.
 
 use jiff::Timestamp;
-use tidings_activities::relays::{BreakerCommand, RelayView};
+use serde_json::json;
+use tidings_activities::relays::{BreakerCommand, ExplainedRefusal, RelayView};
 use tidings_model::breaker;
 
 use crate::{Config, args::OptionalReason, config::Relay, error::Usage, storage};
 
 mod test;
 
+/// Refusals that are explained.
+const REFUSALS: u32 = 10;
+
 const EXAMPLES: &str = "\
 Examples:
   tidings relays list
+  tidings relays show ses
   tidings relays test ses
   tidings relays test ses --to ann@acme.example
   tidings relays open ses --why 'they are moving, ticket 812'
@@ -27,6 +32,16 @@ pub enum Command {
     /// Lists the relays with their streams and breakers
     #[command(after_help = "Example: tidings relays list --json")]
     List {
+        /// Answer in JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows a relay, and explains its latest refusals: whom each was about, and what to do
+    #[command(after_help = "Example: tidings relays show ses --json")]
+    Show {
+        /// The relay: [relay.NAME] of tidings.toml, or `default` for the one of `smtp_url`
+        #[arg(value_name = "NAME")]
+        name: String,
         /// Answer in JSON
         #[arg(long)]
         json: bool,
@@ -69,6 +84,7 @@ pub struct Options {
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List { json } => list(config, json).await,
+        Command::Show { name, json } => show(&name, config, json).await,
         Command::Test(options) => test::run(options, config).await,
         Command::Open(options) => change(BreakerCommand::Open, options, config).await,
         Command::Close(options) => change(BreakerCommand::Close, options, config).await,
@@ -85,6 +101,29 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
         for relay in &relays {
             anstream::println!("{relay}");
         }
+    }
+    Ok(true)
+}
+
+async fn show(name: &str, config: &Config, json: bool) -> anyhow::Result<bool> {
+    let relay = named(config, name)?;
+    let store = storage::open(&config.database_url).await?;
+    let (breakers, refusals) = (store.breakers().await?, store.refusals(name, REFUSALS).await?);
+    let relays = RelayView::all([(name, address(relay))], &config.unsigned(), &breakers, Timestamp::now());
+    let refusals: Vec<_> = refusals.into_iter().filter_map(ExplainedRefusal::new).collect();
+    if json {
+        anstream::println!("{}", serde_json::to_string_pretty(&json!({"relay": relays, "refusals": refusals}))?);
+        return Ok(true);
+    }
+    for relay in &relays {
+        anstream::println!("{relay}");
+    }
+    match refusals.len() {
+        0 => anstream::println!("no refusals in the ledger"),
+        count => anstream::println!("the latest {count} refusals:"),
+    }
+    for refusal in &refusals {
+        anstream::println!("{refusal}");
     }
     Ok(true)
 }
