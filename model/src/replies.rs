@@ -528,7 +528,7 @@ mod tests {
             for code in 400..600 {
                 for enhanced in [None, Some((code / 100, 1, 1)), Some((code / 100, 7, 1)), Some((code / 100, 3, 0))] {
                     let row = find(phase, code, enhanced, "");
-                    assert!(!std::ptr::eq(row, &ANY), "{phase} {code} {enhanced:?}");
+                    assert!(*row != ANY, "{phase} {code} {enhanced:?}");
                     let is_named = phase > Mail;
                     assert!(is_named || row.about != About::Recipient, "{phase} {code} {enhanced:?}: {row:?}");
                 }
