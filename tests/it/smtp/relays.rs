@@ -174,7 +174,7 @@ async fn send(relays: &Relays, store: &Sqlite, message: u128, now: Timestamp) ->
         return Ok(None);
     };
     let delivery = attempt(&route).await;
-    relays.report_result(store, &route, &delivery, now).await;
+    relays.report_result(store, &route, &delivery, (ANN, false), now).await;
     Ok(Some(delivery.class))
 }
 
@@ -204,7 +204,7 @@ async fn one_message_among_all_workers_probes_an_open_relay() -> Result<()> {
     let [route] = &tries[..] else { bail!("{} messages try it", tries.len()) };
     let delivery = attempt(route).await;
     assert_eq!(delivery.class, AttemptClass::Sent);
-    workers[0].report_result(&*store, route, &delivery, over).await;
+    workers[0].report_result(&*store, route, &delivery, (ANN, false), over).await;
     assert_eq!(cause(&*store, "own").await?, None);
     for message in 40..44 {
         assert_eq!(send(&workers[0], &store, message, over).await?, Some(AttemptClass::Sent));
@@ -224,7 +224,8 @@ async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     let route = relays.route("own", Uuid::nil()).context("it is configured")?;
     let delivery = attempt(&route).await;
     assert_eq!(delivery.class, AttemptClass::Sent);
-    join_all((0..MESSAGES).map(|_| relays.report_result(&store, &route, &delivery, Timestamp::now()))).await;
+    let report = |_| relays.report_result(&store, &route, &delivery, (ANN, false), Timestamp::now());
+    join_all((0..MESSAGES).map(report)).await;
     let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
     // The latest wait until there are more of them.
     assert!((MESSAGES / 2..=MESSAGES).contains(&sent), "{sent} of {MESSAGES} are counted");

@@ -130,7 +130,7 @@ impl Bench {
             Ok(ready) => ready.dot().await,
             Err(delivery) => delivery,
         };
-        self.relays.report_result(&*self.store, &route, &delivery, now).await;
+        self.relays.report_result(&*self.store, &route, &delivery, (to, false), now).await;
         Ok(Some(delivery.class))
     }
 }
