@@ -8,7 +8,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -46,16 +46,22 @@ struct Misnamed {
     payloads: Vec<Payload>,
 }
 
+/// Requests that Temporal took in the last minute.
+type HandedOver = Arc<Mutex<HashMap<Uuid, Instant>>>;
+
 pub(super) struct ProducerFaults {
     client: Client,
     task_queue: String,
     /// The digest workflows in memory: run id, workflow id.
     digests: Mutex<HashMap<String, String>>,
+    /// The next try of a task that failed brings its signals again. Without this memory that try, too, would wait for Temporal, which
+    /// takes nothing for a run that ends until the task is over.
+    handed_over: HandedOver,
 }
 
 impl ProducerFaults {
     pub fn new(client: Client, task_queue: String) -> Self {
-        Self { client, task_queue, digests: Mutex::default() }
+        Self { client, task_queue, digests: Mutex::default(), handed_over: HandedOver::default() }
     }
 
     /// The signals of an unknown name that the activation brings.
@@ -93,6 +99,12 @@ fn request(run_id: &str, name: &str, payloads: &[Payload]) -> Uuid {
     Uuid::new_v5(&REQUESTS, &content)
 }
 
+fn is_handed_over(requests: &HandedOver, request: Uuid) -> bool {
+    let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+    requests.retain(|_, at| at.elapsed() < PATIENCE);
+    requests.contains_key(&request)
+}
+
 fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || name.starts_with(RESERVED)
 }
@@ -118,18 +130,21 @@ impl WorkerInterceptor for ProducerFaults {
         for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
             let payloads = Inbound::misnamed(&name, payloads);
-            // A task that failed brings its signals again.
             let request = request(&activation.run_id, &name, &payloads);
-            let (client, task_queue) = (self.client.clone(), self.task_queue.clone());
+            if is_handed_over(&self.handed_over, request) {
+                continue;
+            }
+            let (client, task_queue, handed_over) = (self.client.clone(), self.task_queue.clone(), self.handed_over.clone());
             let handing = tokio::spawn(async move {
                 let deadline = Instant::now() + PATIENCE;
                 while let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads.clone(), request).await {
                     if !error.is_retryable() || Instant::now() >= deadline {
                         tracing::error!(alert = %Alert::MisnamedSignal, workflow, %error, "a signal of an unknown name is lost");
-                        break;
+                        return;
                     }
                     sleep(AGAIN).await;
                 }
+                handed_over.lock().unwrap_or_else(PoisonError::into_inner).insert(request, Instant::now());
             });
             // Beyond that time it goes on without the task.
             let _ = timeout(HELD, handing).await;
