@@ -2,11 +2,11 @@
 //!
 //! The store fences attempts: each one takes the next number, and only the latest may send the final dot (rule 26).
 
-use std::{pin::pin, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
-use tidings_mail::smtp::{AttemptOutcome, Reply, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, Lane, Reply, Slot, Withdrawal};
 use tidings_model::{
     Alert,
     attempt::{AttemptClass, Phase},
@@ -50,6 +50,9 @@ const RETRY_DELAY: Duration = Duration::from_mins(1);
 /// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
+/// Between two looks at the breakers while a message waits for a connection.
+const CHOOSE_AGAIN: Duration = Duration::from_secs(5);
+
 /// The message that follows one that the relay finds too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shorter {
@@ -66,6 +69,7 @@ pub(crate) struct Outgoing<'a> {
     pub store: &'a dyn Store,
     pub relays: &'a Relays,
     pub stream: &'a Stream,
+    pub lane: Lane,
     /// The tenant, if its bounces and complaints count apart.
     pub tenant: Option<&'a str>,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
@@ -87,12 +91,19 @@ pub(crate) enum Beginning<'a> {
     Begun(DeliveryAttempt<'a>),
     /// No attempt is made now: every relay is left alone, or the message has ended.
     NotBegun(Sent),
+    /// The delivery was cancelled while it waited for a connection.
+    Cancelled,
 }
+
+/// A relay for a message, and a slot among its connections.
+type RouteSlot<'a> = (Route<'a>, Slot);
 
 /// An attempt that is under way.
 pub(crate) struct DeliveryAttempt<'a> {
     outgoing: Outgoing<'a>,
     route: Route<'a>,
+    /// Taken by [`transmit`](Self::transmit).
+    slot: Option<Slot>,
     pub number: u32,
     /// Set if the ledger hears of the attempt when it comes to its dot, or ends.
     first: Option<FirstAttempt>,
@@ -102,24 +113,28 @@ pub(crate) struct DeliveryAttempt<'a> {
 
 impl<'a> Outgoing<'a> {
     /// The message `id` of a tenant in a stream.
-    pub fn new(deps: &'a Deps, tenant: &str, stream: &'a Stream, id: Uuid, now: Timestamp) -> Self {
+    pub fn new(deps: &'a Deps, tenant: &str, (stream, lane): (&'a Stream, Lane), id: Uuid, now: Timestamp) -> Self {
         let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
         let (last, keeps_ends) = (false, false);
         let retry_delay = stream.retry_delay(1).unwrap_or(RETRY_DELAY);
         let (store, relays) = (&*deps.store, &*deps.relays);
-        Self { store, relays, stream, tenant, soft_bounces, id, last, retry_delay, keeps_ends, now }
+        Self { store, relays, stream, lane, tenant, soft_bounces, id, last, retry_delay, keeps_ends, now }
     }
 
     /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
     ///
     /// # Errors
     /// The store cannot answer.
-    pub async fn begin_first(self, unattempted: Unattempted) -> Result<Beginning<'a>, Error> {
-        let route = match self.route().await? {
-            Ok(route) => route,
-            Err(waiting) => return Ok(Beginning::NotBegun(waiting)),
-        };
+    pub async fn begin_first(
+        mut self,
+        unattempted: Unattempted,
+        cancelled: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Beginning<'a>, Error> {
         let Unattempted { message, epoch } = unattempted;
+        let (route, slot) = match self.route(&message.envelope_to, cancelled).await? {
+            Ok(found) => found,
+            Err(not_begun) => return Ok(not_begun),
+        };
         let first = FirstAttempt {
             message: self.id,
             relay: route.name().to_owned(),
@@ -132,6 +147,7 @@ impl<'a> Outgoing<'a> {
         Ok(Beginning::Begun(DeliveryAttempt {
             outgoing: self,
             route,
+            slot: Some(slot),
             number: 1,
             first,
             message,
@@ -139,10 +155,47 @@ impl<'a> Outgoing<'a> {
         }))
     }
 
-    /// The relay for an attempt, or the answer while none may be used.
-    async fn route(&self) -> Result<Result<Route<'a>, Sent>, Error> {
-        let Self { store, relays, stream, tenant, id, now, .. } = self;
-        Ok(match relays.choose(*store, &stream.relays, *tenant, *id, *now).await? {
+    /// The relay for an attempt with a slot among its connections, or the answer while none may be used. Breakers may open during the wait
+    /// for a slot. The attempt begins after it.
+    async fn route(
+        &mut self,
+        to: &str,
+        mut cancelled: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Result<RouteSlot<'a>, Beginning<'a>>, Error> {
+        let mut route = match self.choose().await? {
+            Ok(route) => route,
+            Err(waiting) => return Ok(Err(Beginning::NotBegun(waiting))),
+        };
+        let mut slot = Box::pin(route.slot(self.lane, to));
+        loop {
+            tokio::select! {
+                slot = &mut slot => {
+                    self.now = self.now.max(Timestamp::now());
+                    let Some(slot) = slot else { return Ok(Err(Beginning::Cancelled)) };
+                    return Ok(Ok((route, slot)));
+                }
+                () = cancelled.as_mut() => {
+                    self.relays.give_up(self.store, &route, self.now).await;
+                    return Ok(Err(Beginning::Cancelled));
+                }
+                () = tokio::time::sleep(CHOOSE_AGAIN) => {}
+            }
+            self.now = self.now.max(Timestamp::now());
+            match self.choose().await? {
+                Ok(chosen) if chosen.name() == route.name() => {}
+                Ok(chosen) => {
+                    self.relays.give_up(self.store, &route, self.now).await;
+                    slot = Box::pin(chosen.slot(self.lane, to));
+                    route = chosen;
+                }
+                Err(waiting) => return Ok(Err(self.give_up(&route, waiting).await)),
+            }
+        }
+    }
+
+    async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
+        let Self { store, relays, stream, tenant, id, now, .. } = *self;
+        Ok(match relays.choose(store, &stream.relays, tenant, id, now).await? {
             Choice::By(route) => Ok(route),
             Choice::Wait { until, why } => Err(Sent::Waiting { until, why, pause: None, too_large: None }),
         })
@@ -153,12 +206,16 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// The store cannot answer.
-    pub async fn begin(self) -> Result<Beginning<'a>, Error> {
-        let Self { store, id, now, .. } = self;
-        let route = match self.route().await? {
-            Ok(route) => route,
-            Err(waiting) => return Ok(Beginning::NotBegun(waiting)),
+    pub async fn begin(
+        mut self,
+        to: &str,
+        cancelled: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Beginning<'a>, Error> {
+        let (route, slot) = match self.route(to, cancelled).await? {
+            Ok(found) => found,
+            Err(not_begun) => return Ok(not_begun),
         };
+        let Self { store, id, now, .. } = self;
         let (number, ambiguous, had_ambiguous_attempt, message) =
             match store.begin_attempt(id, route.name(), self.relays.reply_time(), now).await? {
                 AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message } => {
@@ -179,8 +236,15 @@ impl<'a> Outgoing<'a> {
             alert::ended(id, &message.origin, &closed);
             return Ok(self.give_up(&route, Sent::closed(closed)).await);
         }
-        let first = None;
-        Ok(Beginning::Begun(DeliveryAttempt { outgoing: self, route, number, first, message, had_ambiguous_attempt }))
+        Ok(Beginning::Begun(DeliveryAttempt {
+            outgoing: self,
+            route,
+            slot: Some(slot),
+            number,
+            first: None,
+            message,
+            had_ambiguous_attempt,
+        }))
     }
 
     async fn give_up(&self, route: &Route<'_>, sent: Sent) -> Beginning<'a> {
@@ -243,12 +307,15 @@ impl DeliveryAttempt<'_> {
     ///
     /// # Errors
     /// The store cannot record that the dot follows, so that no dot was sent. No attempt was made.
-    pub async fn transmit(&self, cancelled: impl Future<Output = ()>) -> Result<AttemptOutcome, Error> {
+    pub async fn transmit(
+        &mut self,
+        mut cancelled: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<AttemptOutcome, Error> {
+        let Some(slot) = self.slot.take() else { return Ok(Withdrawal::Cancelled.into()) };
         let Message { id, envelope_from, envelope_to, bytes, .. } = &*self.message;
-        let mut cancelled = pin!(cancelled);
         let offered = tokio::select! {
-            offered = self.route.offer(envelope_from, envelope_to, bytes) => offered,
-            () = &mut cancelled => return Ok(Withdrawal::Cancelled.into()),
+            offered = self.route.offer(slot, envelope_from, envelope_to, bytes) => offered,
+            () = cancelled.as_mut() => return Ok(Withdrawal::Cancelled.into()),
         };
         let ready = match offered {
             Ok(ready) => ready,
@@ -263,7 +330,7 @@ impl DeliveryAttempt<'_> {
         };
         match recorded {
             // A cancel that came while the store recorded.
-            Ok(true) if cancelled.now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
+            Ok(true) if cancelled.as_mut().now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
             Ok(true) => Ok(ready.dot().await),
             Ok(false) => Ok(ready.withdraw(Withdrawal::Fenced)),
             Err(error) => {
@@ -315,7 +382,8 @@ impl DeliveryAttempt<'_> {
             envelope_to: &self.message.envelope_to,
             had_ambiguous_attempt: self.had_ambiguous_attempt,
             was_refused,
-            at: self.outgoing.now,
+            // Not the time at which the attempt began: the relay may have taken minutes.
+            at: self.outgoing.now.max(Timestamp::now()),
         }
     }
 }
@@ -343,7 +411,9 @@ impl EndedAttempt<'_> {
         let deduplicates = self.route.is_some_and(Route::deduplicates);
         let may_resend = stream.guarantee == Guarantee::AtLeastOnce || deduplicates;
         let Self { had_ambiguous_attempt, was_refused, .. } = *self;
+        let meets_no_relay = delivery.class == AttemptClass::Deferred && delivery.phase <= Phase::Ehlo;
         let charge = match delivery.class {
+            _ if meets_no_relay && self.route.is_some_and(Route::has_alternative) => Charge::Relay,
             class if !relays.charges(self.relay, id, class) => Charge::Relay,
             class if class.is_refusal() && !was_refused => Charge::Nobody,
             _ => Charge::Message,
@@ -387,13 +457,13 @@ impl EndedAttempt<'_> {
         let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
         if let Some(route) = self.route {
             let ended = matches!(sent, Sent::Closed { .. });
-            relays.report_result(store, route, delivery, (self.envelope_to, ended), now).await;
+            relays.report_result(store, route, delivery, (self.envelope_to, ended), self.at).await;
         }
         self.report(delivery, &sent);
         match sent {
             // Another relay of the stream may take it at once, if the message waits for nothing else.
             Sent::Waiting { until, why, too_large, .. } => {
-                let until = relays.again_at(store, &stream.relays, tenant, id, now).await?.max(until);
+                let until = relays.again_at(store, &stream.relays, tenant, id, now.max(self.at)).await?.max(until);
                 Ok(Sent::Waiting { until, why, pause: None, too_large })
             }
             sent => Ok(sent),

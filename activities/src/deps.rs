@@ -29,7 +29,7 @@ pub struct Deps {
     pub renderer: Arc<Renderer>,
     /// DKIM keys of the streams and of tenants.
     pub signers: Signers,
-    /// Connections to the relays of this worker's stream.
+    /// Connections to the relays, for all mail of the process.
     pub relays: Arc<Relays>,
     /// The configuration.
     pub settings: Settings,

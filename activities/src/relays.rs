@@ -9,7 +9,7 @@ use std::{
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, Ready, Timeouts, Withdrawal};
+use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Slot, Timeouts, Withdrawal};
 use tidings_model::{
     Provider,
     attempt::AttemptClass,
@@ -36,6 +36,8 @@ pub use view::{ExplainedRefusal, RelayView};
 
 /// Age up to which a worker trusts the breakers that it has read.
 const FRESH: Duration = Duration::from_secs(1);
+/// The longest wait for a connection where another relay would take the message.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
 /// Successes that are written together, so that not every message costs a write.
 const SUCCESS_BATCH: u32 = 50;
 
@@ -83,6 +85,8 @@ pub struct Route<'a> {
     /// The tenant, if its bounces and complaints count apart.
     tenant: Option<String>,
     message: Uuid,
+    /// Another relay would take the message, too.
+    has_alternative: bool,
 }
 
 impl Route<'_> {
@@ -118,17 +122,30 @@ impl Route<'_> {
         self.relay.provider.deduplicates()
     }
 
-    /// Calls [`Mailer::offer`] with the provider's headers in front of the stored bytes.
+    /// Another relay would take the message, too.
+    #[must_use]
+    pub const fn has_alternative(&self) -> bool {
+        self.has_alternative
+    }
+
+    /// Waits for a slot among the relay's connections, for a message to this address. `None` once the relays are closed.
+    pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
+        let patience = self.has_alternative.then_some(CONNECT_PATIENCE);
+        let slot = self.relay.mailer.slot(lane, to);
+        async move { Some(slot.await?.with_patience(patience)) }
+    }
+
+    /// Calls [`Slot::offer`] with the provider's headers in front of the stored bytes.
     ///
     /// # Errors
     /// The outcome of the attempt.
-    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
+    pub async fn offer(&self, slot: Slot, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
         let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
         let span = debug_span!("smtp", relay = self.name, message = %self.message);
         if headers.is_empty() {
-            return self.relay.mailer.offer(from, to, bytes).instrument(span).await;
+            return slot.offer(from, to, bytes).instrument(span).await;
         }
-        self.relay.mailer.offer(from, to, &[headers.as_bytes(), bytes].concat()).instrument(span).await
+        slot.offer(from, to, &[headers.as_bytes(), bytes].concat()).instrument(span).await
     }
 }
 
@@ -139,7 +156,8 @@ impl Relays {
     /// See [`Mailer::new`].
     pub fn new(settings: &BTreeMap<String, RelaySettings>, timeouts: Timeouts) -> Result<Self, tidings_mail::Error> {
         let relays = settings.iter().map(|(name, settings)| {
-            let limits = Limits { messages: settings.per_connection, ..Limits::default() };
+            let RelaySettings { per_connection: messages, connections, .. } = *settings;
+            let limits = Limits { messages, connections, ..Limits::default() };
             let RelaySettings { provider, pool, reply_timeout, .. } = settings.clone();
             let timeouts = Timeouts { dot: reply_timeout.unwrap_or(timeouts.dot), ..timeouts };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
@@ -158,7 +176,7 @@ impl Relays {
     /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
-        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, tenant: None, message })
+        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, tenant: None, message, has_alternative: false })
     }
 
     /// The first of `names` that takes `message` now. `tenant` is that of the message, if its bounces and complaints count apart.
@@ -175,12 +193,15 @@ impl Relays {
     ) -> Result<Choice<'_>, tidings_store::Error> {
         self.refresh(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
-        for (name, relay) in names.iter().filter_map(|name| self.relays.get_key_value(name)) {
+        let mut named = names.iter().filter_map(|name| self.relays.get_key_value(name));
+        while let Some((name, relay)) = named.next() {
             let asked = self.asked(name, tenant);
             let wait = wait(&asked, message, now);
             if wait.is_none() {
                 if self.try_open(store, &asked, message, now).await? {
-                    return Ok(Choice::By(Route { name, relay, tenant: tenant.map(str::to_owned), message }));
+                    let tenant_name = tenant.map(str::to_owned);
+                    let has_alternative = named.any(|(name, _)| is_closed(&self.asked(name, tenant)));
+                    return Ok(Choice::By(Route { name, relay, tenant: tenant_name, message, has_alternative }));
                 }
                 // Another message was faster: ask again at once.
                 self.forget();
@@ -435,6 +456,10 @@ impl Relays {
 /// The domain of an address, without its name.
 fn domain(address: &str) -> u32 {
     tag(address.rsplit_once('@').map_or("", |(_, domain)| domain))
+}
+
+fn is_closed(asked: &[(String, VersionedBreaker)]) -> bool {
+    asked.iter().all(|(_, kept)| kept.breaker.open.is_none())
 }
 
 /// Returns the time to ask all of these breakers again; `None`: each lets the message go or try.

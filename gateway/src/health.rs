@@ -1,4 +1,5 @@
-//! `/livez` says that the process answers. `/readyz` says that the database and Temporal answer, and remembers that for a second.
+//! `/livez` says that the process answers. `/readyz` says that the database answers and takes what it is given, and remembers that for a
+//! second. It names Temporal, which no request needs: what comes meanwhile is handed over later.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use temporalio_client::{Client, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
 use tokio::{
     sync::Mutex,
+    task::JoinHandle,
     time::{Instant, timeout},
 };
 
@@ -19,6 +21,8 @@ use crate::State;
 
 /// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit of a write. Another writer may have the database meanwhile.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 /// Time for which an answer counts.
 const MEMORY: Duration = Duration::from_secs(1);
 
@@ -30,7 +34,7 @@ pub enum Answer {
     NoAnswer,
 }
 
-/// The answers of all dependencies.
+/// The answers of all dependencies. The gateway is ready without Temporal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Readiness {
     pub store: Answer,
@@ -41,7 +45,14 @@ pub struct Readiness {
 #[derive(Clone)]
 pub(crate) struct Health {
     state: State,
-    last: Arc<Mutex<Option<(Instant, Readiness)>>>,
+    last: Arc<Mutex<Asked>>,
+}
+
+#[derive(Default)]
+struct Asked {
+    answered: Option<(Instant, Readiness)>,
+    /// The write that is under way. A second one could only wait behind it.
+    writing: Option<(Instant, JoinHandle<bool>)>,
 }
 
 impl Health {
@@ -52,18 +63,33 @@ impl Health {
     /// Returns the answers of now, or those of the last second.
     pub async fn ready(&self) -> Readiness {
         let mut last = self.last.lock().await;
-        if let Some((at, readiness)) = *last
+        let Asked { answered, writing } = &mut *last;
+        if let Some((at, readiness)) = *answered
             && at.elapsed() < MEMORY
         {
             return readiness;
         }
-        let (store, temporal) = tokio::join!(
+        let (reads, writes, temporal) = tokio::join!(
             answer(async { self.state.store.ping().await.is_ok() }),
+            self.writes(writing),
             answer(async { temporal(self.state.temporal()).await })
         );
+        let store = if writes { reads } else { Answer::NoAnswer };
         let readiness = Readiness { store, temporal };
-        *last = Some((Instant::now(), readiness));
+        *answered = Some((Instant::now(), readiness));
         readiness
+    }
+
+    async fn writes(&self, writing: &mut Option<(Instant, JoinHandle<bool>)>) -> bool {
+        let (begun, mut write) = writing.take().unwrap_or_else(|| {
+            let store = self.state.store.clone();
+            (Instant::now(), tokio::spawn(async move { store.ping_writing().await.is_ok() }))
+        });
+        if let Ok(ended) = timeout(PATIENCE, &mut write).await {
+            return ended.unwrap_or(false);
+        }
+        *writing = Some((begun, write));
+        begun.elapsed() < WRITE_PATIENCE
     }
 }
 
@@ -79,8 +105,7 @@ async fn temporal(client: Option<Client>) -> bool {
 
 impl IntoResponse for Readiness {
     fn into_response(self) -> Response {
-        let ready = self.store == Answer::Ok && self.temporal == Answer::Ok;
-        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let status = if self.store == Answer::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         (status, Json(self)).into_response()
     }
 }

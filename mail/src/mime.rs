@@ -15,10 +15,14 @@ use tidings_model::settings::{RecipientLinks, StreamName};
 mod attachment;
 mod body;
 mod header;
+mod short_lines;
 #[cfg(test)]
 mod tests;
 
-use self::header::{address, host, label, one_line, opaque, raw};
+use self::{
+    header::{address, host, label, one_line, opaque, raw},
+    short_lines::short_lines,
+};
 pub use self::{attachment::Attachment, body::Body};
 
 /// Limits of a subject and of a display name, in characters. They bound the header lines.
@@ -168,7 +172,7 @@ impl Draft<'_> {
         MultiPart::alternative()
             .boundary(format!("=_{}", self.id.simple()))
             .singlepart(part(ContentType::TEXT_PLAIN, self.text))
-            .singlepart(part(ContentType::TEXT_HTML, html))
+            .singlepart(part(ContentType::TEXT_HTML, &short_lines(html)))
     }
 }
 

@@ -14,6 +14,7 @@ use self::{
     dialect::Dialect,
     group_commit::{Arrivals, Dots},
     pool::{Pool, Work},
+    sessions::unless_dead,
 };
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
@@ -56,6 +57,7 @@ mod retention;
 mod retries;
 mod returned;
 mod schema;
+mod sessions;
 mod sqlite;
 pub(crate) mod statistics;
 mod suppressions;
@@ -112,13 +114,16 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// Time limit of a call: four waits for a lock. If the host of the database disappears after it received a statement, TCP has
-/// nothing to resend and reports no error.
+/// Time limit of a call: four waits for a lock. A call whose connection is dead ends earlier, where the database can say so.
 const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
-    let silent = || io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {CALL_TIMEOUT:?}"));
-    timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(sqlx::Error::Io(silent()).into()))
+    let silent = |text: String| Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)).into());
+    match timeout(CALL_TIMEOUT, unless_dead(call)).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => silent("the connection is dead: the database knows of no call".to_owned()),
+        Err(_) => silent(format!("no answer within {CALL_TIMEOUT:?}")),
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<String> {

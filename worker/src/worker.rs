@@ -69,9 +69,7 @@ pub async fn run(
     let mut beating = beats.run();
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
-    // Each worker keeps connections of its own, so that a flood in one queue takes none from the others.
-    let connect = || Relays::new(&settings.relays, Timeouts::default()).map(Arc::new);
-    let (bulk, bulk_messages, transactional) = (connect()?, connect()?, connect()?);
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
     let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
     store.subscribe(&config.subscriptions, Timestamp::now()).await?;
     let subscribed = !config.subscriptions.is_empty();
@@ -90,14 +88,12 @@ pub async fn run(
     let subscriptions = config.subscriptions.iter().map(|one| (one.name.clone(), one.clone())).collect();
     let subscriptions = SubscriptionActivities { store: store.clone(), subscriptions };
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
-    let digests = Deps { store, directory, renderer, signers, relays: bulk.clone(), settings };
-    let messages = Deps { relays: transactional.clone(), ..digests.clone() };
-    let of_bulk = Deps { relays: bulk_messages.clone(), ..digests.clone() };
+    let deps = Deps { store, directory, renderer, signers, relays: relays.clone(), settings };
     let runtime = sdk::runtime()?;
     let mut workers = vec![
-        registration::digests(&config.task_queue, digests)?,
-        registration::transactional(&config.task_queue, messages)?,
-        registration::bulk(&config.task_queue, of_bulk)?,
+        registration::digests(&config.task_queue, deps.clone())?,
+        registration::transactional(&config.task_queue, deps.clone())?,
+        registration::bulk(&config.task_queue, deps)?,
         registration::retention(&config.task_queue, retention)?,
     ];
     if subscribed {
@@ -136,7 +132,7 @@ pub async fn run(
             running.await?;
         }
     }
-    tokio::join!(bulk.close(), bulk_messages.close(), transactional.close());
+    relays.close().await;
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 

@@ -29,7 +29,7 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     (end, closed)
 }
 
-/// Who pays for a refusal of the recipient, or by policy: see [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
+/// Who pays for a relay that opens no connection while another one would, or for a refusal of the recipient or by policy: see [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charge {
     /// The relay: the message waits for its breaker.
@@ -126,6 +126,10 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         }
         // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
         AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
+        // Another relay takes it, once the breaker of this one is open.
+        AttemptClass::Deferred if charge == Charge::Relay => {
+            Sent::Waiting { until: now, why, pause: None, too_large: None }
+        }
         AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if last => exhausted(Outcome::Failed),
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {

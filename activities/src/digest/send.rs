@@ -1,10 +1,12 @@
 //! `send`: attempts to deliver the email of a digest once.
 
+use std::pin::pin;
+
 use jiff::Timestamp;
-use tidings_mail::smtp::AttemptOutcome;
+use tidings_mail::smtp::{AttemptOutcome, Lane};
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, Closing, Facts, Origin, Unattempted},
+    records::{Actor, Closing, Facts, Origin},
     rules::{effective::consent_or_suppression_block, pause},
     settings::{InForce, StreamName},
     step::{Closed, Outcome, Returned, SendInput, Sent, Window},
@@ -60,7 +62,7 @@ async fn attempt(
     let outgoing = Outgoing {
         last: again_in.is_none(),
         keeps_ends: *keeps_ends,
-        ..Outgoing::new(deps, &window.key.tenant, stream, window.digest_id, now)
+        ..Outgoing::new(deps, &window.key.tenant, (stream, Lane::Digests), window.digest_id, now)
     };
     let in_time = |sent| match sent {
         Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
@@ -73,20 +75,26 @@ async fn attempt(
     }
     let (facts, unattempted) = deps.store.facts_for_attempt(&window.key, window.digest_id).await?;
     let facts = deps.invented(&window.key, facts);
-    if let Some(closed) = blocked(deps, window, &facts, unattempted.as_ref()).await? {
+    let envelope_to = match &unattempted {
+        Some(unattempted) => unattempted.message.envelope_to.clone(),
+        None => deps.store.message(window.digest_id).await?.map(|message| message.envelope_to).unwrap_or_default(),
+    };
+    if let Some(closed) = blocked(deps, window, &facts, &envelope_to).await? {
         return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
     }
     if let Some(waiting) = paused(deps, window, &facts, now) {
         return Ok(Cancellable::Done(waiting));
     }
+    let mut cancelled = pin!(cancelled);
     // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
     let beginning = match unattempted.filter(|_| *shortens) {
-        Some(unattempted) => outgoing.begin_first(unattempted).await?,
-        None => outgoing.begin().await?,
+        Some(unattempted) => outgoing.begin_first(unattempted, cancelled.as_mut()).await?,
+        None => outgoing.begin(&envelope_to, cancelled.as_mut()).await?,
     };
-    let attempt = match beginning {
+    let mut attempt = match beginning {
         Beginning::Begun(attempt) => attempt,
         Beginning::NotBegun(sent) => return Ok(Cancellable::Done(sent)),
+        Beginning::Cancelled => return Ok(Cancellable::Cancelled),
     };
     let delivery = attempt.transmit(cancelled).await?;
     let shorter = match delivery.class {
@@ -103,22 +111,15 @@ async fn blocked(
     deps: &Deps,
     window: &Window,
     facts: &Facts,
-    unattempted: Option<&Unattempted>,
+    envelope_to: &str,
 ) -> Result<Option<Closed>, Error> {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Ok(Some(block.closed()));
     }
-    let envelope_to = match unattempted {
-        Some(unattempted) => unattempted.message.envelope_to.clone(),
-        None => match deps.store.message(window.digest_id).await? {
-            Some(message) => message.envelope_to,
-            None => return Ok(None),
-        },
-    };
     if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == envelope_to) {
         return Ok(None);
     }
-    let reasons = deps.store.suppressed(&window.key.tenant, &envelope_to).await?;
+    let reasons = deps.store.suppressed(&window.key.tenant, envelope_to).await?;
     let reason = reasons.into_iter().find(|reason| reason.forbids(StreamName::Bulk));
     let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))

@@ -1,11 +1,14 @@
 //! `message_send`: attempts to deliver a single message once.
 
+use std::pin::pin;
+
 use jiff::Timestamp;
+use tidings_mail::smtp::Lane;
 use tidings_model::{
     message::contract::{Attempted, SendInput},
     records::{Actor, MessageRecord},
     rules::pause,
-    settings::InForce,
+    settings::{InForce, StreamName},
     step::{Closed, Outcome, Sent},
 };
 
@@ -36,7 +39,7 @@ pub async fn run(
     let outgoing = Outgoing {
         last: usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len()),
         keeps_ends: input.keeps_ends,
-        ..Outgoing::new(deps, &input.key.tenant, stream, id, now)
+        ..Outgoing::new(deps, &input.key.tenant, (stream, lane(message.stream)), id, now)
     };
     let retry_delay = delays.first().copied().unwrap_or(outgoing.retry_delay);
     let outgoing = Outgoing { retry_delay, ..outgoing };
@@ -50,15 +53,24 @@ pub async fn run(
     if let Some(sent) = paused(deps, input, now).await? {
         return Ok(Cancellable::Done(Attempted { sent, delays }));
     }
-    let sent = match outgoing.begin().await? {
+    let mut cancelled = pin!(cancelled);
+    let sent = match outgoing.begin(&message.envelope_to, cancelled.as_mut()).await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),
-        Beginning::Begun(attempt) => {
+        Beginning::Cancelled => Cancellable::Cancelled,
+        Beginning::Begun(mut attempt) => {
             let delivery = attempt.transmit(cancelled).await?;
             // A single message cannot be shortened: its sender wrote it.
             attempt.finish(&delivery, Shorter::Never).await?
         }
     };
     Ok(sent.map(|sent| Attempted { sent, delays }))
+}
+
+const fn lane(stream: StreamName) -> Lane {
+    match stream {
+        StreamName::Transactional => Lane::Transactional,
+        StreamName::Bulk => Lane::Bulk,
+    }
 }
 
 /// Ends the message if its address was suppressed after it was accepted (rule 28).

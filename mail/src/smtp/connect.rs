@@ -1,6 +1,6 @@
 //! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH.
 
-use std::io;
+use std::{io, time::Duration};
 
 use lettre::transport::smtp::{
     authentication::{self, DEFAULT_MECHANISMS},
@@ -9,6 +9,7 @@ use lettre::transport::smtp::{
     extension::{ClientId, Extension},
 };
 use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use tidings_model::{
     RelayUrl,
     attempt::Phase,
@@ -54,7 +55,7 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<SharedStream, Failu
         let share = deadline.saturating_duration_since(Instant::now()) / left;
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => {
-                socket.set_nodelay(true).map_err(|e| lost(&e))?;
+                watch(&socket).map_err(|e| lost(&e))?;
                 return Ok(SharedStream::plain(socket));
             }
             Ok(Err(error)) => problem = error,
@@ -62,6 +63,21 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<SharedStream, Failu
         }
     }
     Err(lost(&problem))
+}
+
+/// A peer that acknowledges nothing for so long is gone: half a minute, while [`Timeouts`] are for a slow one that acknowledges.
+const DEAD: Duration = Duration::from_secs(30);
+
+/// Has the kernel notice a peer that is gone, and send without delay.
+fn watch(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    let probes = TcpKeepalive::new().with_time(DEAD / 3).with_interval(DEAD / 6).with_retries(4);
+    socket.set_tcp_keepalive(&probes)?;
+    // Other systems have no such limit for data that nobody acknowledges.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(DEAD))?;
+    Ok(())
 }
 
 /// Negotiates the TLS that the relay's URL asks for, and sends EHLO.
@@ -99,8 +115,20 @@ async fn handshake(
 ) -> Result<TlsStream<SharedStream>, Failure> {
     let no_tls = |detail: String| Failure::new(Phase::Tls, SmtpEvent::NoTls, detail);
     let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
-    let shaken = async { connector.connect(name, wire).await.map_err(|e| no_tls(format!("no TLS with {relay}: {e}"))) };
+    let refused = |error: io::Error| no_tls(format!("no TLS with {relay}: {}", explained(&error.to_string())));
+    let shaken = async { connector.connect(name, wire).await.map_err(refused) };
     within(limits.connect, Phase::Tls, shaken).await
+}
+
+/// Adds a remedy to an error that rustls 0.23 names and does not explain.
+fn explained(error: &str) -> String {
+    if !error.contains("CaUsedAsEndEntity") {
+        return error.to_owned();
+    }
+    format!(
+        "{error}: the certificate calls itself a CA, as `openssl req -x509` makes it; make one with -addext \
+         basicConstraints=critical,CA:FALSE, or sign one with that CA"
+    )
 }
 
 /// Reads the greeting and sends EHLO.

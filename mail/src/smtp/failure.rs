@@ -33,6 +33,14 @@ impl Failure {
         Self::new(phase, SmtpEvent::Silent, format!("no answer within {limit:?}"))
     }
 
+    /// Removes what the relay's reply quotes of the recipient's address.
+    pub(super) fn hiding(mut self, local_part: &str) -> Self {
+        if let SmtpEvent::Reply(reply) = &mut self.event {
+            reply.hide(local_part, self.phase);
+        }
+        self
+    }
+
     pub(super) fn replied(phase: Phase, reply: Reply) -> Self {
         Self::new(phase, SmtpEvent::Reply(reply), "")
     }
@@ -60,6 +68,12 @@ impl Failure {
             }
             _ => false,
         }
+    }
+
+    /// The relay refuses or closes a connection, which may be one more than it takes.
+    pub(super) fn is_about_connections(&self) -> bool {
+        let is_closed = matches!(self.event, SmtpEvent::Lost | SmtpEvent::Reply(_)) && self.phase <= Phase::Ehlo;
+        is_closed || self.refusal().is_some_and(|row| row.about == About::Connections)
     }
 
     /// The relay refused a command and waits for the next one. A session that refuses messages is not asked again.

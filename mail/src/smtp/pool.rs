@@ -1,16 +1,20 @@
-//! Connections to one relay. Their number is limited, and good ones are used again.
+//! Connections to one relay, for all mail of a process. Their number is limited, and good ones are used again.
 //!
-//! A lease holds a permit before it takes a connection and until it has returned the connection. The open connections,
-//! including idle ones, therefore never exceed the permits.
+//! A message has a slot before it takes a connection and until it has returned the connection. The open connections, including idle ones,
+//! therefore never exceed the slots. Who gets a slot is decided in [`super::slots`].
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use futures::future::join_all;
 use tidings_model::{RelayUrl, attempt::Phase, settings::RelaySettings};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, timeout},
+};
 use tokio_rustls::TlsConnector;
 
 use super::{
@@ -18,14 +22,18 @@ use super::{
     connect::open,
     connection::{Connection, Timeouts},
     failure::Failure,
+    slots::{Lane, SlotId, Slots},
 };
+
+/// Between two looks at idle connections and at messages that wait.
+const TICK: Duration = Duration::from_millis(250);
 
 /// The number of connections, and the use of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most open connections, including idle ones. 8.
-    pub connections: usize,
-    /// Longest idle time of a connection that is used again. 30 s.
+    /// Most open connections, including idle ones. 10.
+    pub connections: u32,
+    /// Longest idle time of a connection. 30 s.
     pub idle: Duration,
     /// Longest use of a connection. 10 min.
     pub age: Duration,
@@ -36,7 +44,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 8,
+            connections: RelaySettings::CONNECTIONS,
             idle: Duration::from_secs(30),
             age: Duration::from_mins(10),
             messages: RelaySettings::PER_CONNECTION,
@@ -49,40 +57,75 @@ pub(super) struct Pool {
     pub(super) timeouts: Timeouts,
     pub(super) tls: Option<TlsConnector>,
     limits: Limits,
-    permits: Arc<Semaphore>,
-    idle: Mutex<Vec<Connection>>,
+    state: Mutex<PoolState>,
 }
+
+struct PoolState {
+    slots: Slots,
+    idle: Vec<Connection>,
+    waiters: HashMap<SlotId, oneshot::Sender<Admitted>>,
+    interrupts: HashMap<SlotId, oneshot::Sender<()>>,
+    is_tended: bool,
+    is_closed: bool,
+}
+
+/// Resolves when the slot is wanted back.
+type Admitted = oneshot::Receiver<()>;
 
 impl Pool {
     pub(super) fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: Limits, timeouts: Timeouts) -> Self {
-        let permits = Arc::new(Semaphore::new(limits.connections.max(1)));
-        Self { relay, timeouts, tls, limits, permits, idle: Mutex::default() }
+        let state = PoolState {
+            slots: Slots::new(usize::try_from(limits.connections).unwrap_or(usize::MAX)),
+            idle: Vec::new(),
+            waiters: HashMap::new(),
+            interrupts: HashMap::new(),
+            is_tended: false,
+            is_closed: false,
+        };
+        Self { relay, timeouts, tls, limits, state: Mutex::new(state) }
     }
 
-    /// Leases the connection that was used last, or a new one. Waits while all are leased.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed"))?;
-        let mut lease = Lease { connection: None, reused: true, pool: Arc::clone(self), _permit: permit };
-        loop {
-            let found = self.idle().pop();
-            match found {
-                Some(connection) if self.is_good(&connection) => lease.connection = Some(connection),
-                Some(connection) => {
-                    connection.quit().await;
-                    continue;
-                }
-                None => lease.renew().await?,
-            }
-            return Ok(lease);
-        }
+    /// Waits for a slot. `None`: the pool is closed.
+    pub(super) async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
+        let id = self.state().slots.request(lane, &domain);
+        let mut slot = Slot { id, interrupted: None, connection: None, is_reused: false, patience: None, pool: self };
+        slot.wait().await.then_some(slot)
     }
 
     /// Sends QUIT on every idle connection. Attempts under way finish; no attempt begins.
     pub(super) async fn close(&self) {
-        self.permits.close();
-        let idle = std::mem::take(&mut *self.idle());
+        let idle = {
+            let mut state = self.state();
+            state.is_closed = true;
+            state.waiters.clear();
+            std::mem::take(&mut state.idle)
+        };
         join_all(idle.into_iter().map(Connection::quit)).await;
+    }
+
+    /// Gives free slots to those who wait, and asks for the slots of those that stall.
+    fn settle(&self, state: &mut PoolState) {
+        let now = Instant::now();
+        for id in state.slots.admit(now) {
+            let (interrupt, interrupted) = oneshot::channel();
+            state.interrupts.insert(id, interrupt);
+            // Whoever is gone gives the slot back.
+            if let Some(waiter) = state.waiters.remove(&id) {
+                let _ = waiter.send(interrupted);
+            }
+        }
+        for id in state.slots.interrupt(now) {
+            if let Some(interrupt) = state.interrupts.remove(&id) {
+                let _ = interrupt.send(());
+            }
+        }
+    }
+
+    /// Looks after idle connections and those who wait, while there are some.
+    fn tend(self: &Arc<Self>, state: &mut PoolState) {
+        if !std::mem::replace(&mut state.is_tended, true) {
+            tokio::spawn(tend(Arc::downgrade(self)));
+        }
     }
 
     fn is_good(&self, connection: &Connection) -> bool {
@@ -91,45 +134,176 @@ impl Pool {
             && connection.used < self.limits.messages
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection for one message. Dropping it closes the connection; [`Lease::give_back`] keeps it.
-pub(super) struct Lease {
-    // Before the permit: fields are dropped in this order.
-    connection: Option<Connection>,
-    /// The connection was idle before, and the relay may have closed it.
-    pub(super) reused: bool,
-    pub(super) pool: Arc<Pool>,
-    _permit: OwnedSemaphorePermit,
+async fn tend(pool: Weak<Pool>) {
+    loop {
+        sleep(TICK).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let over: Vec<_> = {
+            let mut state = pool.state();
+            state.slots.grow(Instant::now());
+            pool.settle(&mut state);
+            let over = state.idle.extract_if(.., |connection| !pool.is_good(connection)).collect();
+            state.is_tended = state.slots.has_waiters() || !state.idle.is_empty();
+            if !state.is_tended {
+                drop(state);
+                join_all(over.into_iter().map(Connection::quit)).await;
+                return;
+            }
+            over
+        };
+        join_all(over.into_iter().map(Connection::quit)).await;
+    }
 }
 
-impl Lease {
+/// A place among the connections to a relay, for one message. Dropping it closes its connection; [`Slot::give_back`] keeps that.
+pub struct Slot {
+    connection: Option<Connection>,
+    /// The connection was idle before, and the relay may have closed it.
+    pub(super) is_reused: bool,
+    /// Set while the slot is not waited for.
+    interrupted: Option<Admitted>,
+    /// The longest wait for a connection, if another relay would take the message.
+    patience: Option<Duration>,
+    id: SlotId,
+    pub(super) pool: Arc<Pool>,
+}
+
+impl Slot {
+    /// Limits the wait for a connection, because another relay would take the message.
+    #[must_use]
+    pub fn with_patience(self, patience: Option<Duration>) -> Self {
+        Self { patience, ..self }
+    }
+
+    async fn wait(&mut self) -> bool {
+        let (waiter, admitted) = oneshot::channel();
+        {
+            let mut state = self.pool.state();
+            if state.is_closed {
+                return false;
+            }
+            state.waiters.insert(self.id, waiter);
+            self.pool.settle(&mut state);
+            if state.slots.has_waiters() {
+                self.pool.tend(&mut state);
+            }
+        }
+        self.interrupted = admitted.await.ok();
+        self.interrupted.is_some()
+    }
+
+    /// Closes the connection and waits once more, before those who came later.
+    pub(super) async fn wait_again(&mut self) -> Result<(), Failure> {
+        self.connection = None;
+        {
+            let mut state = self.pool.state();
+            state.interrupts.remove(&self.id);
+            state.slots.wait_again(self.id, Instant::now());
+        }
+        let closed = || Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed");
+        self.wait().await.then_some(()).ok_or_else(closed)
+    }
+
+    /// Takes the connection that was used last, or opens one.
+    pub(super) async fn connect(&mut self) -> Result<(), Failure> {
+        loop {
+            let found = self.pool.state().idle.pop();
+            match found {
+                Some(connection) if self.pool.is_good(&connection) => {
+                    self.connection = Some(connection);
+                    self.is_reused = true;
+                    self.connected();
+                    return Ok(());
+                }
+                Some(connection) => connection.quit().await,
+                None => return self.renew().await,
+            }
+        }
+    }
+
     /// Opens a new connection and drops the former one.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
         self.connection = None;
         let pool = &self.pool;
         // The future is rare and large.
-        self.connection = Some(Box::pin(open(&pool.relay, pool.tls.as_ref(), &pool.timeouts)).await?);
-        self.reused = false;
+        let opening = Box::pin(open(&pool.relay, pool.tls.as_ref(), &pool.timeouts));
+        let opened = match self.patience {
+            Some(patience) => {
+                let silent = |_| Err(Failure::silent(Phase::Greeting, patience));
+                timeout(patience, opening).await.unwrap_or_else(silent)
+            }
+            None => opening.await,
+        };
+        self.connection = Some(opened?);
+        self.is_reused = false;
+        self.connected();
         Ok(())
     }
 
-    /// Returns the connection and the time limits of its steps.
-    pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts), Failure> {
+    fn connected(&self) {
+        let mut state = self.pool.state();
+        let idle = state.idle.len();
+        state.slots.connected(self.id, idle, Instant::now());
+    }
+
+    /// The relay refused a connection. Returns whether others of ours work, so that this message can wait for one of them.
+    pub(super) fn refused(&mut self) -> bool {
+        self.connection = None;
+        let mut state = self.pool.state();
+        let idle = state.idle.len();
+        let others_work = state.slots.refused(self.id, idle, Instant::now());
+        if others_work {
+            tracing::info!(relay = %self.pool.relay, "the relay refuses one more connection while others work: fewer are used");
+        }
+        others_work
+    }
+
+    /// The message is past the point at which another one may have its slot.
+    pub(super) fn offered(&self) {
+        let mut state = self.pool.state();
+        state.interrupts.remove(&self.id);
+        state.slots.offered(self.id);
+    }
+
+    /// Resolves when others need the slot more than a message that stalls.
+    pub(super) async fn interrupted(interrupted: &mut Option<Admitted>) {
+        match interrupted {
+            Some(receiver) if receiver.await.is_ok() => {}
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// The connection with the time limits of its steps, and the interruption.
+    pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts, &mut Option<Admitted>), Failure> {
         let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
-        Ok((self.connection.as_mut().ok_or_else(lost)?, &self.pool.timeouts))
+        Ok((self.connection.as_mut().ok_or_else(lost)?, &self.pool.timeouts, &mut self.interrupted))
     }
 
     /// Keeps the connection for the next message, unless its time is over.
     pub(super) fn give_back(mut self) {
-        if let Some(mut connection) = self.connection.take() {
-            connection.idle_since = tokio::time::Instant::now();
-            if self.pool.is_good(&connection) && !self.pool.permits.is_closed() {
-                self.pool.idle().push(connection);
-            }
+        let Some(mut connection) = self.connection.take() else { return };
+        connection.idle_since = Instant::now();
+        let mut state = self.pool.state();
+        if self.pool.is_good(&connection) && !state.is_closed {
+            state.idle.push(connection);
+            self.pool.tend(&mut state);
         }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // Before the next message opens one.
+        self.connection = None;
+        let mut state = self.pool.state();
+        state.waiters.remove(&self.id);
+        state.interrupts.remove(&self.id);
+        state.slots.release(self.id, Instant::now());
+        self.pool.settle(&mut state);
     }
 }

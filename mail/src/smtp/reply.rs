@@ -32,14 +32,33 @@ impl Reply {
         }
     }
 
-    /// Returns the relay's own id of the message in the reply to DATA: the word after "queued as" (Postfix, SendGrid) or "id="
-    /// (Exim), or else a word of 16 characters or more that has a digit (Amazon SES).
+    /// Replaces the local part of the recipient's address, which some relays quote without its domain: "User <ann> unknown" (Courier
+    /// 1.0.16). A local part that is one of the words by which the reply is understood, such as `user`, stays.
+    pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
+        let hidden = Self { text: without_word(&self.text, local_part), ..self.clone() };
+        if hidden.refusal(phase) == self.refusal(phase) {
+            *self = hidden;
+        }
+    }
+
+    /// Returns the relay's own id of the message in the reply to DATA: the word after "queued as" (Postfix, SendGrid), "queued" in brackets
+    /// (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery" (sendmail 8.17, OpenSMTPD 6.8), or else a word of 16
+    /// characters or more that has a digit (Amazon SES).
     #[must_use]
     pub fn queued_as(&self) -> Option<String> {
-        let words = self.text.split_ascii_whitespace().map(|word| word.trim_end_matches(['.', ',', ';', ')']));
-        let words: Vec<_> = words.collect();
+        let words: Vec<_> = self.text.split_ascii_whitespace().map(|word| word.trim_end_matches(['.', ',', ';'])).collect();
+        let in_brackets = |word: &'_ str| word.strip_prefix('(')?.strip_suffix(')').map(str::to_owned);
+        let is_queued = |word: &str| word.eq_ignore_ascii_case("queued");
         let named = words.windows(3).find_map(|words| match words {
-            [queued, "as", id] if queued.eq_ignore_ascii_case("queued") => Some(*id),
+            [queued, "as", id] if is_queued(queued) => Some(*id),
+            _ => None,
+        });
+        let bracketed = || words.windows(2).find(|words| is_queued(words[0])).and_then(|words| in_brackets(words[1]));
+        if let (None, Some(id)) = (named, bracketed()) {
+            return Some(id).filter(|id| is_id(id));
+        }
+        let named = named.or_else(|| match &words[..] {
+            [id, "Message", "accepted", "for", "delivery", ..] => Some(*id),
             _ => None,
         });
         let named = named.or_else(|| words.iter().find_map(|word| word.strip_prefix("id=")));
@@ -60,6 +79,26 @@ impl Reply {
     pub const fn is_success(&self) -> bool {
         self.code / 100 == 2
     }
+}
+
+/// Replaces each occurrence of a word, in any case. Letters and digits around it make another word.
+fn without_word(text: &str, word: &str) -> String {
+    if word.is_empty() {
+        return text.to_owned();
+    }
+    let (lower, word) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
+    let joins = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let (mut clean, mut from) = (String::with_capacity(text.len()), 0);
+    for (at, found) in lower.match_indices(&word) {
+        let after = at + found.len();
+        if at >= from && !joins(text[..at].chars().next_back()) && !joins(text[after..].chars().next()) {
+            clean.push_str(&text[from..at]);
+            clean.push_str("<address>");
+            from = after;
+        }
+    }
+    clean.push_str(&text[from..]);
+    clean.replace("<<address>>", "<address>")
 }
 
 /// Bytes from which a word with a digit in a reply to DATA is taken for the message's id.
@@ -128,6 +167,11 @@ mod tests {
                 "2.0.0 OK 1795262399 ffacd0b85a97d-42b5f2ff7a1si1234567f8f.305 - gsmtp",
                 Some("ffacd0b85a97d-42b5f2ff7a1si1234567f8f.305"),
             ),
+            ("2.0.0 6ASDvILI025196 Message accepted for delivery", Some("6ASDvILI025196")),
+            ("2.0.0 6968a8ef Message accepted for delivery", Some("6968a8ef")),
+            ("Message Queued (01234567-89AB-4DEF-8123-456789ABCDEF.1)", Some("01234567-89AB-4DEF-8123-456789ABCDEF.1")),
+            ("Ok. 000000006B0ADDBF.00006307", Some("000000006B0ADDBF.00006307")),
+            ("Message queued as qxmjmtez", Some("qxmjmtez")),
             ("Great success", None),
             ("2.0.0 OK", None),
             ("queued as", None),
@@ -136,6 +180,26 @@ mod tests {
         ] {
             assert_eq!(Reply::new(250, text).queued_as().as_deref(), id, "{text}");
         }
+    }
+
+    #[test]
+    fn the_recipients_local_part_does_not_survive_in_a_reply() {
+        for (text, hidden) in [
+            ("User <ann.smith> unknown", "User <address> unknown"),
+            ("Unknown user: Ann.Smith", "Unknown user: <address>"),
+            ("joann.smith ann.smithson", "joann.smith ann.smithson"),
+            ("ann.smith, ann.smith!", "<address>, <address>!"),
+        ] {
+            let mut reply = Reply::new(550, text);
+            reply.hide("ann.smith", Phase::Rcpt);
+            assert_eq!(reply.text, hidden);
+        }
+        let mut reply = Reply::new(550, "no user jürgen");
+        reply.hide("Jürgen", Phase::Rcpt);
+        assert_eq!(reply.text, "no user <address>");
+        let mut reply = Reply::new(550, "user unknown");
+        reply.hide("user", Phase::Rcpt);
+        assert_eq!(reply.text, "user unknown");
     }
 
     #[test]

@@ -18,8 +18,9 @@ use super::{
     classify::{SmtpEvent, classify},
     connection::{Connection, Timeouts},
     failure::Failure,
-    pool::{Lease, Limits, Pool},
+    pool::{Limits, Pool, Slot},
     reply::Reply,
+    slots::Lane,
     tls,
 };
 use crate::Error;
@@ -28,6 +29,8 @@ use crate::Error;
 const BLOCK_BYTES: usize = 64 * 1024;
 /// Longest line in bytes, without its end (RFC 5322 2.1.1).
 const LINE_BYTES: usize = 998;
+/// A message for which the relay refuses so many connections, while others work, waits for no further one.
+const REFUSED_CONNECTIONS: u32 = 5;
 
 /// The outcome of an attempt. It contains no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,38 +92,89 @@ impl Mailer {
         (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
     }
 
-    /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. Waits
-    /// while all connections are in use. An empty `from` is the null sender of RFC 5321.
-    ///
-    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle, or over
-    /// which it takes no more messages, is replaced silently.
-    ///
-    /// # Errors
-    /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
-    pub async fn offer(&self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
-        let mail = Mail::new(from, to, bytes)?;
-        let mut lease = self.pool.lease().await?;
-        match offer(&mut lease, &mail).await {
-            Ok(last) => Ok(Ready { lease, last, span: Span::current() }),
-            Err(failure) => {
-                if failure.leaves_the_connection_usable() {
-                    refused(lease);
-                }
-                Err(failure.into())
-            }
-        }
+    /// Waits for a slot among the connections, for a message to this address. `None` once the mailer is closed.
+    pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
+        let domain = to.rsplit_once('@').map_or_else(String::new, |(_, domain)| domain.to_owned());
+        Arc::clone(&self.pool).slot(lane, domain)
     }
 
-    /// Sends QUIT on every idle connection. Attempts under way finish; later ones are deferred.
+    /// Sends QUIT on every idle connection. Attempts under way finish; no slot is given any more.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
+impl Slot {
+    /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. An empty `from` is the
+    /// null sender of RFC 5321.
+    ///
+    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle, or over
+    /// which it takes no more messages, is replaced silently. A message that is refused one more connection while others work, or stalls
+    /// while others wait, waits for a slot again.
+    ///
+    /// # Errors
+    /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
+    pub async fn offer(mut self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
+        let mail = Mail::new(from, to, bytes)?;
+        let mut refused = 0;
+        loop {
+            match self.try_offer(&mail).await {
+                Ok(Some(last)) => {
+                    self.offered();
+                    let local_part = mail.to.user().to_owned();
+                    return Ok(Ready { slot: self, last, local_part, span: Span::current() });
+                }
+                Ok(None) => {}
+                Err(failure) if failure.is_about_connections() && refused < REFUSED_CONNECTIONS && self.refused() => {
+                    refused += 1;
+                }
+                Err(failure) => {
+                    if failure.leaves_the_connection_usable() {
+                        self.give_back_dirty();
+                    }
+                    return Err(failure.hiding(mail.to.user()).into());
+                }
+            }
+            self.wait_again().await?;
+        }
+    }
+
+    /// Offers the message over a connection. If that served another message before and its session may be at fault, the message is tried
+    /// once over a new one. `None`: interrupted.
+    async fn try_offer(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        self.connect().await?;
+        match self.transact(mail).await {
+            Err(failure) if self.is_reused && failure.is_about_session() => {
+                self.renew().await?;
+                self.transact(mail).await
+            }
+            transacted => transacted,
+        }
+    }
+
+    async fn transact(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        let (connection, timeouts, interrupted) = self.parts()?;
+        tokio::select! {
+            last = transact(connection, timeouts, mail) => last.map(Some),
+            () = Self::interrupted(interrupted) => Ok(None),
+        }
+    }
+
+    /// Keeps a connection whose transaction ended half-way.
+    fn give_back_dirty(mut self) {
+        if let Ok((connection, ..)) = self.parts() {
+            connection.dirty = true;
+            self.give_back();
+        }
+    }
+}
+
 /// A message that the relay has without its end. Dropping it closes the connection, and the relay discards the message.
 pub struct Ready {
-    lease: Lease,
+    slot: Slot,
     last: Vec<u8>,
+    /// Of the recipient's address.
+    local_part: String,
     /// The caller's span of the conversation, which [`Ready::dot`] continues.
     span: Span,
 }
@@ -148,13 +202,14 @@ impl Ready {
     }
 
     async fn send_last_block(mut self) -> AttemptOutcome {
-        let ended = match self.lease.parts() {
-            Ok((connection, timeouts)) => connection.last_block(&self.last, timeouts).await,
+        let ended = match self.slot.parts() {
+            Ok((connection, timeouts, _)) => connection.last_block(&self.last, timeouts).await,
             Err(failure) => Err(failure),
         };
         let failure = match ended {
-            Ok(reply) if reply.is_success() => {
-                self.lease.give_back();
+            Ok(mut reply) if reply.is_success() => {
+                reply.hide(&self.local_part, Phase::Dot);
+                self.slot.give_back();
                 return AttemptOutcome {
                     phase: Phase::Done,
                     class: classify(Phase::Dot, &SmtpEvent::Reply(reply.clone())),
@@ -166,9 +221,9 @@ impl Ready {
             Err(failure) => failure,
         };
         if failure.leaves_the_connection_usable() {
-            self.lease.give_back();
+            self.slot.give_back();
         }
-        failure.into()
+        failure.hiding(&self.local_part).into()
     }
 
     /// Closes the connection without the dot, so that the relay discards the message.
@@ -239,20 +294,7 @@ impl<'a> Mail<'a> {
     }
 }
 
-/// Offers the message over the lease's connection. If that served another message before and its session may be at fault, the message is
-/// tried once over a new one.
-async fn offer(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
-    match transact(lease, mail).await {
-        Err(failure) if lease.reused && failure.is_about_session() => {
-            lease.renew().await?;
-            transact(lease, mail).await
-        }
-        transacted => transacted,
-    }
-}
-
-async fn transact(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
-    let (connection, timeouts) = lease.parts()?;
+async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
     let parameters = mail.parameters(connection)?;
     connection.mail(mail.from.clone(), parameters, timeouts).await?;
     connection.rcpt(mail.to.clone(), timeouts).await?;
@@ -264,14 +306,6 @@ async fn transact(lease: &mut Lease, mail: &Mail<'_>) -> Result<Vec<u8>, Failure
         connection.block(block, timeouts).await?;
     }
     Ok(last)
-}
-
-/// Keeps a connection whose transaction ended half-way.
-fn refused(mut lease: Lease) {
-    if let Ok((connection, _)) = lease.parts() {
-        connection.dirty = true;
-        lease.give_back();
-    }
 }
 
 /// Returns the reason why SMTP cannot carry these bytes. A lone CR or LF could make a relay see a final dot too early.

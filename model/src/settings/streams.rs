@@ -147,6 +147,8 @@ pub struct RelaySettings {
     pub rate: Option<Rate>,
     /// Messages over one connection.
     pub per_connection: u32,
+    /// Connections of a process at a time, at most.
+    pub connections: u32,
     /// The provider's name for the IP addresses that send.
     pub pool: Option<String>,
     /// The longest wait for the reply after the final dot. `None`: ten minutes, the least that RFC 5321 4.5.3.2.6 allows a client that
@@ -157,12 +159,21 @@ pub struct RelaySettings {
 impl RelaySettings {
     /// Messages over one connection by default.
     pub const PER_CONNECTION: u32 = 100;
+    /// Connections of a process by default.
+    pub const CONNECTIONS: u32 = 10;
 
     /// Creates a relay with defaults for everything else.
     #[must_use]
     pub fn new(relay: RelayUrl) -> Self {
-        let per_connection = Self::PER_CONNECTION;
-        Self { relay, provider: Provider::default(), rate: None, per_connection, pool: None, reply_timeout: None }
+        Self {
+            relay,
+            provider: Provider::default(),
+            rate: None,
+            per_connection: Self::PER_CONNECTION,
+            connections: Self::CONNECTIONS,
+            pool: None,
+            reply_timeout: None,
+        }
     }
 }
 

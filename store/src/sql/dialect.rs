@@ -1,5 +1,6 @@
 //! The differences between the two databases.
 
+use super::sessions::Session;
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Type};
 
 /// A statement that the two databases write differently. Parameters and columns are the same in both.
@@ -32,8 +33,17 @@ pub trait Dialect:
     /// The database is another process, and may end a connection.
     const HANGS_UP: bool;
 
-    /// Prepares a new connection.
-    fn prepare(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
+    /// Prepares a new connection. Returns its session, where the database is a server.
+    fn prepare(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<Option<Session>>> + Send;
+
+    /// Returns those of the sessions with these numbers that work, or did something just now ([`SILENT`](super::sessions::SILENT)).
+    fn at_work(
+        connection: &mut Self::Connection,
+        pids: &[i32],
+    ) -> impl Future<Output = sqlx::Result<Vec<Session>>> + Send;
+
+    /// Ends a session. Returns `true` once there is no such session any more.
+    fn end(connection: &mut Self::Connection, session: &Session) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
     /// The place of the database, from what a statement says of it.
     fn place(said: &str) -> String;

@@ -1,10 +1,16 @@
 //! Connections that calls of the store share.
 //!
 //! A call that ended well releases its connection, and the next call takes the connection unchanged. After every other call, for
-//! example one that was cancelled in the middle of a statement, the connection is asked first, and replaced unless it answers.
+//! example one that was cancelled in the middle of a statement, the connection is asked first, and replaced unless it answers. Then its
+//! session is ended ([`super::sessions`]).
 
 use std::{
+    io,
     ops::{Deref, DerefMut},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,9 +19,12 @@ use deadpool::{
     managed::{self, Metrics, Object, PoolError, RecycleResult},
 };
 use sqlx::{Connection as _, raw_sql};
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
-use super::dialect::Dialect;
+use super::{
+    dialect::Dialect,
+    sessions::{Session, Sessions, WatchedCall},
+};
 
 /// The options with which a connection of the database is made.
 pub type Options<D> = <<D as sqlx::Database>::Connection as sqlx::Connection>::Options;
@@ -28,26 +37,40 @@ const MAX_AGE: Duration = Duration::from_mins(30);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pool of connections to one database.
-pub struct Pool<D: Dialect>(managed::Pool<Connector<D>>);
+pub struct Pool<D: Dialect> {
+    connections: managed::Pool<Connector<D>>,
+    size: usize,
+    patience: Duration,
+}
 
 impl<D: Dialect> Pool<D> {
     /// A pool of at most `size` connections, which are made when they are needed. A call waits at most `patience` for one.
     pub fn new(options: Options<D>, size: usize, patience: Duration) -> Self {
-        let pool = managed::Pool::builder(Connector { options })
+        let sessions = Arc::new(Sessions::new(options.clone(), size));
+        let pool = managed::Pool::builder(Connector { options, sessions })
             .max_size(size)
             .wait_timeout(Some(patience))
             .create_timeout(Some(patience))
             .recycle_timeout(Some(ANSWER_TIMEOUT))
             .runtime(Runtime::Tokio1);
-        Self(pool.build().expect("a runtime is there for the timeouts"))
+        Self { connections: pool.build().expect("a runtime is there for the timeouts"), size, patience }
     }
 
     /// A connection, once one is free.
     pub async fn acquire(&self) -> Result<Lease<D>, sqlx::Error> {
-        match self.0.get().await {
-            Ok(live) => Ok(Lease(live)),
+        match self.connections.get().await {
+            Ok(live) => {
+                let watched = live.session.as_ref().and_then(|session| live.sessions.watch(session, &live.is_dead));
+                Ok(Lease { live, _watched: watched })
+            }
             Err(PoolError::Backend(error)) => Err(error),
-            Err(PoolError::Timeout(_)) => Err(sqlx::Error::PoolTimedOut),
+            Err(PoolError::Timeout(_)) => {
+                let Self { size, patience, .. } = self;
+                let text = format!(
+                    "no connection within {patience:?}: the database does not answer, or each of the {size} connections waits for it"
+                );
+                Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
+            }
             Err(PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_)) => {
                 Err(sqlx::Error::PoolClosed)
             }
@@ -70,6 +93,7 @@ impl<D: Dialect> Pool<D> {
 /// Makes connections, and decides which of them may be used again.
 pub struct Connector<D: Dialect> {
     options: Options<D>,
+    sessions: Arc<Sessions<D>>,
 }
 
 /// A connection of the pool.
@@ -77,6 +101,21 @@ pub struct Live<D: Dialect> {
     connection: D::Connection,
     /// The call that had it ended well.
     in_order: bool,
+    /// It does not answer, so that its session may go on without it.
+    is_silent: bool,
+    /// The server knows of no call over it.
+    is_dead: Arc<AtomicBool>,
+    session: Option<Session>,
+    place: Option<OwnedSemaphorePermit>,
+    sessions: Arc<Sessions<D>>,
+}
+
+impl<D: Dialect> Drop for Live<D> {
+    fn drop(&mut self) {
+        if let (true, Some(session), Some(place)) = (self.is_silent, self.session.take(), self.place.take()) {
+            self.sessions.end(session, place);
+        }
+    }
 }
 
 impl<D: Dialect> managed::Manager for Connector<D> {
@@ -84,36 +123,48 @@ impl<D: Dialect> managed::Manager for Connector<D> {
     type Error = sqlx::Error;
 
     async fn create(&self) -> Result<Live<D>, sqlx::Error> {
+        let sessions = self.sessions.clone();
+        let place = Some(sessions.place().await?);
         // The future of a connection is large, and rarely needed.
         let mut connection = Box::pin(D::Connection::connect_with(&self.options)).await?;
-        D::prepare(&mut connection).await?;
-        Ok(Live { connection, in_order: false })
+        let session = D::prepare(&mut connection).await?;
+        let is_dead = Arc::default();
+        Ok(Live { connection, in_order: false, is_silent: false, is_dead, session, place, sessions })
     }
 
     async fn recycle(&self, live: &mut Live<D>, metrics: &Metrics) -> RecycleResult<sqlx::Error> {
         if D::HANGS_UP && metrics.age() > MAX_AGE {
             return Err(managed::RecycleError::message("the connection is old"));
         }
+        if live.is_dead.load(Ordering::Relaxed) {
+            live.is_silent = true;
+            return Err(managed::RecycleError::message("the connection is dead"));
+        }
         let in_order = std::mem::replace(&mut live.in_order, false);
         if !in_order || (D::HANGS_UP && metrics.last_used() > ASK_AFTER) {
+            live.is_silent = true;
             live.connection.ping().await?;
+            live.is_silent = false;
         }
         Ok(())
     }
 }
 
 /// A connection in use by one call.
-pub struct Lease<D: Dialect>(Object<Connector<D>>);
+pub struct Lease<D: Dialect> {
+    live: Object<Connector<D>>,
+    _watched: Option<WatchedCall<D>>,
+}
 
 impl<D: Dialect> Lease<D> {
     /// Gives the connection back after a call that ended well.
     pub fn release(mut self) {
-        self.0.in_order = true;
+        self.live.in_order = true;
     }
 
-    /// Closes the connection.
+    /// Closes the connection, which does not answer.
     fn close(self) {
-        drop(Object::take(self.0));
+        Object::take(self.live).is_silent = true;
     }
 }
 
@@ -121,13 +172,13 @@ impl<D: Dialect> Deref for Lease<D> {
     type Target = D::Connection;
 
     fn deref(&self) -> &D::Connection {
-        &self.0.connection
+        &self.live.connection
     }
 }
 
 impl<D: Dialect> DerefMut for Lease<D> {
     fn deref_mut(&mut self) -> &mut D::Connection {
-        &mut self.0.connection
+        &mut self.live.connection
     }
 }
 
@@ -165,6 +216,9 @@ impl<D: Dialect> Drop for Work<D> {
         let Some(mut lease) = self.lease.take() else { return };
         // A connection that cannot roll back, or without a runtime, is closed, and the database rolls back.
         let Ok(runtime) = Handle::try_current() else { return lease.close() };
+        if lease.live.is_dead.load(Ordering::Relaxed) {
+            return lease.close();
+        }
         runtime.spawn(async move {
             let rollback = raw_sql("ROLLBACK").execute(&mut *lease);
             match timeout(ANSWER_TIMEOUT, rollback).await {

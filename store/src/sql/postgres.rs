@@ -3,9 +3,9 @@
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use sqlx::{
-    PgConnection,
+    AssertSqlSafe, PgConnection,
     postgres::{PgConnectOptions, PgQueryResult},
-    query_as, raw_sql,
+    query, query_as, raw_sql,
 };
 use tokio::sync::OnceCell;
 
@@ -15,6 +15,7 @@ use super::{
     group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
+    sessions::{SILENT, Session},
 };
 use crate::{Error, Result};
 
@@ -26,7 +27,10 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// forever. A statement is planned once and not for each execution, which would take ten times as long as the execution itself.
 const SESSION: &str = "
 SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'; SET plan_cache_mode = force_generic_plan;
-SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
+SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '60s'";
+
+/// The columns of a [`Session`].
+const SESSION_COLUMNS: &str = "pid, backend_start::text";
 
 /// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
 /// sequences, so that each insert would take a number that is there. A role that may only read and write rows leaves them alone.
@@ -96,8 +100,28 @@ impl Dialect for sqlx::Postgres {
 
     const HANGS_UP: bool = true;
 
-    async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
-        raw_sql(SESSION).execute(connection).await.map(drop)
+    async fn prepare(connection: &mut PgConnection) -> sqlx::Result<Option<Session>> {
+        raw_sql(SESSION).execute(&mut *connection).await?;
+        let own = format!("SELECT {SESSION_COLUMNS} FROM pg_stat_activity WHERE pid = pg_backend_pid()");
+        let found: Option<(i32, Option<String>)> = query_as(AssertSqlSafe(own)).fetch_optional(connection).await?;
+        Ok(found.and_then(|(pid, started)| Some(Session { pid, started: started? })))
+    }
+
+    async fn at_work(connection: &mut PgConnection, pids: &[i32]) -> sqlx::Result<Vec<Session>> {
+        // A server may be told not to track what its sessions do.
+        let at_work = format!(
+            "SELECT {SESSION_COLUMNS} FROM pg_stat_activity
+             WHERE pid = ANY($1) AND (state IS NULL OR state = 'active' OR clock_timestamp() - state_change < make_interval(secs => $2))"
+        );
+        let found: Vec<(i32, String)> =
+            query_as(AssertSqlSafe(at_work)).bind(pids).bind(SILENT.as_secs_f64()).fetch_all(connection).await?;
+        Ok(found.into_iter().map(|(pid, started)| Session { pid, started }).collect())
+    }
+
+    async fn end(connection: &mut PgConnection, session: &Session) -> sqlx::Result<bool> {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2";
+        let asked = query(end).bind(session.pid).bind(&session.started).fetch_all(connection).await?;
+        Ok(asked.is_empty())
     }
 
     fn place(said: &str) -> String {

@@ -23,6 +23,7 @@ use super::{
     group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
+    sessions::Session,
 };
 use crate::{Error, Result};
 
@@ -93,8 +94,16 @@ impl Dialect for sqlx::Sqlite {
     /// A file does not hang up.
     const HANGS_UP: bool = false;
 
-    async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<()> {
-        Ok(())
+    async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<Option<Session>> {
+        Ok(None)
+    }
+
+    async fn at_work(_connection: &mut SqliteConnection, _pids: &[i32]) -> sqlx::Result<Vec<Session>> {
+        Ok(Vec::new())
+    }
+
+    async fn end(_connection: &mut SqliteConnection, _session: &Session) -> sqlx::Result<bool> {
+        Ok(true)
     }
 
     /// The number of the file, which a copy does not have.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_mail::smtp::{AttemptOutcome, Limits, Mailer, SmtpEvent, Timeouts, classify};
+use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, SmtpEvent, Timeouts, classify};
 use tidings_model::attempt::{AttemptClass, Phase};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -55,7 +55,8 @@ async fn attempt(listener: &TcpListener, said: &[u8]) -> AttemptOutcome {
         say(socket, said).await;
     };
     let offer = async {
-        let offered = mailer.offer(FROM, TO, MAIL).await;
+        let slot = mailer.slot(Lane::Transactional, TO).await.expect("the mailer is open");
+        let offered = slot.offer(FROM, TO, MAIL).await;
         let delivery = match offered {
             Ok(ready) => ready.dot().await,
             Err(delivery) => {

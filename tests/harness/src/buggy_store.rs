@@ -369,6 +369,7 @@ forward! { Jobs {
 
 forward! { Health {
     fn ping() -> ();
+    fn ping_writing() -> ();
 } }
 
 forward! { Retention {

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{net::TcpListener, task::JoinHandle, time::Instant};
 use tokio_rustls::TlsAcceptor;
 
-pub use client::{FROM, bytes, deliver, mailer, mailer_with};
+pub use client::{FROM, bytes, deliver, mailer, mailer_with, offer};
 pub use script::{Act, At, Fault};
 pub use tls::Authority;
 
@@ -58,6 +58,8 @@ pub struct Settings {
     pub login: Option<(String, String)>,
     /// Additional lines of the EHLO reply, for example `SIZE 1000`.
     pub extensions: Vec<String>,
+    /// Greets one more connection than these with 421, and closes it.
+    pub connections: Option<usize>,
     /// Closes a connection after this time without a command.
     pub idle: Option<Duration>,
     /// Appends every email to this file as one line of JSON ([`Mail`]).
@@ -279,10 +281,12 @@ impl State {
 }
 
 impl Connections {
-    fn opened(&self) {
+    /// Returns the number of open connections.
+    fn opened(&self) -> usize {
         self.total.fetch_add(1, Ordering::SeqCst);
         let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(open, Ordering::SeqCst);
+        open
     }
 
     fn closed(&self) {
@@ -294,10 +298,13 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
     let mut sessions = tokio::task::JoinSet::new();
     while let Ok((socket, _)) = listener.accept().await {
         let state = Arc::clone(&state);
-        state.connections.opened();
+        let open = state.connections.opened();
         sessions.spawn(async move {
             // A client that leaves is not an error: the tests look at what was kept.
-            let _ = session::run(socket, &state).await;
+            let _ = match state.settings.connections {
+                Some(most) if open > most => session::refuse(socket).await,
+                _ => session::run(socket, &state).await,
+            };
             state.connections.closed();
         });
     }

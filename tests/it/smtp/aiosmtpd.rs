@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use mail_parser::MessageParser;
 use tidings_harness::{
     python::python,
-    relay::{FROM, bytes, deliver, mailer},
+    relay::{bytes, deliver, mailer, offer},
 };
 use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_needs::needs;
@@ -62,7 +62,7 @@ async fn aiosmtpd_gets_the_exact_bytes_and_its_replies_are_understood() -> Resul
 
     for text in ["Three new comments\n", ".\n..\n.dots", "Grüße 🎉"] {
         let message = bytes(text);
-        let ready = mailer.offer(FROM, "ann@example.net", &message).await.expect("aiosmtpd takes it");
+        let ready = offer(&mailer, "ann@example.net", &message).await.expect("aiosmtpd takes it");
         assert_eq!(ready.dot().await.class, AttemptClass::Sent);
         let kept = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, output.next().context("no mail")??)?;
         assert_eq!(kept, message);
@@ -75,7 +75,7 @@ async fn aiosmtpd_gets_the_exact_bytes_and_its_replies_are_understood() -> Resul
 
     let refused = deliver(&mailer, "bob@example.net").await;
     assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, Phase::Rcpt));
-    let large = mailer.offer(FROM, "ann@example.net", &b"0123456789\r\n".repeat(50_000)).await.err();
+    let large = offer(&mailer, "ann@example.net", &b"0123456789\r\n".repeat(50_000)).await.err();
     assert_eq!(large.map(|delivery| delivery.class), Some(AttemptClass::TooLarge));
     assert_eq!(deliver(&mailer, "ann@example.net").await.class, AttemptClass::Sent);
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with};
+use tidings_harness::relay::{Act, At, FROM, Fault, Relay, Settings, bytes, deliver, mailer, mailer_with, offer};
 use tidings_mail::smtp::{Follows, Limits, OUTCOMES, RowEvent, Timeouts, Withdrawal};
 use tidings_model::attempt::{AttemptClass, Phase};
 
@@ -84,7 +84,7 @@ async fn a_connection_lost_within_the_content_is_safe_to_retry() -> Result<()> {
     relay.fault(Fault::new(At::Body, Act::Close));
     // More than the buffers of both sides hold.
     let large = b"Three new comments\r\n".repeat(1_000_000);
-    let delivery = mailer(&relay.url())?.offer(FROM, ANN, &large).await.err().expect("the relay is gone");
+    let delivery = offer(&mailer(&relay.url())?, ANN, &large).await.err().expect("the relay is gone");
     assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
     assert_eq!(relay.mails(), []);
     Ok(())
@@ -123,7 +123,7 @@ async fn replies_of_bare_codes_are_accepted() -> Result<()> {
     let mailer = mailer(&relay.url())?;
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
     assert_eq!(relay.mails().len(), 1);
-    let large = mailer.offer(FROM, ANN, &b"0123456789\r\n".repeat(100)).await.err();
+    let large = offer(&mailer, ANN, &b"0123456789\r\n".repeat(100)).await.err();
     assert_eq!(large.map(|delivery| delivery.class), Some(AttemptClass::TooLarge));
     Ok(())
 }
@@ -156,7 +156,7 @@ async fn a_relay_that_stops_reading_is_abandoned_before_the_dot() -> Result<()> 
     let timeouts = Timeouts { block: Duration::from_millis(200), ..Timeouts::default() };
     let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
     let large = b"Three new comments\r\n".repeat(1_000_000);
-    let delivery = mailer.offer(FROM, ANN, &large).await.err().expect("the relay does not read");
+    let delivery = offer(&mailer, ANN, &large).await.err().expect("the relay does not read");
     assert_eq!((delivery.class, delivery.phase), (AttemptClass::Deferred, Phase::Body));
     Ok(())
 }
@@ -181,7 +181,7 @@ async fn a_message_withdrawn_before_the_dot_is_not_sent() -> Result<()> {
         (Some(Withdrawal::Unrecorded("the store is unavailable".into())), AttemptClass::Deferred),
         (None, AttemptClass::Cancelled),
     ] {
-        let ready = mailer.offer(FROM, ANN, &bytes("Three new comments")).await.expect("a relay that takes it");
+        let ready = offer(&mailer, ANN, &bytes("Three new comments")).await.expect("a relay that takes it");
         match why {
             Some(why) => assert_eq!(ready.withdraw(why).class, class),
             None => drop(ready),
@@ -215,7 +215,7 @@ async fn the_relay_gets_the_exact_bytes_every_time() -> Result<()> {
     let large = "A line of text.\n.\n..and dots\n".repeat(20_000);
     for message in [bytes("."), bytes(&large), bytes(&"ü".repeat(100_000)), b".\r\n.\r\n..\r\n".to_vec()] {
         for _ in 0..2 {
-            let ready = mailer.offer(FROM, ANN, &message).await.expect("a relay that takes it");
+            let ready = offer(&mailer, ANN, &message).await.expect("a relay that takes it");
             assert_eq!(ready.dot().await.class, AttemptClass::Sent);
             let kept = relay.mails().pop().expect("a mail");
             assert!(kept.bytes() == message, "{} bytes became {}", message.len(), kept.bytes().len());
@@ -230,7 +230,7 @@ async fn the_relay_gets_the_exact_bytes_every_time() -> Result<()> {
 async fn a_message_over_the_advertised_size_is_not_offered() -> Result<()> {
     let relay = Relay::with(Settings { extensions: vec!["SIZE 2000".into()], ..Settings::default() }).await?;
     let mailer = mailer(&relay.url())?;
-    let delivery = mailer.offer(FROM, ANN, &bytes(&"long ".repeat(1000))).await.err().expect("it is too large");
+    let delivery = offer(&mailer, ANN, &bytes(&"long ".repeat(1000))).await.err().expect("it is too large");
     assert_eq!(delivery.class, AttemptClass::TooLarge);
     assert!(!relay.commands().contains(&"MAIL".to_owned()));
     assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use tidings_harness::relay::{Act, At, Fault, Relay, Settings, deliver, mailer, mailer_with};
-use tidings_mail::smtp::{Limits, Timeouts};
+use tidings_mail::smtp::{Lane, Limits, Timeouts};
 use tidings_model::attempt::AttemptClass;
 
 const ANN: &str = "ann@example.net";
@@ -128,7 +128,52 @@ async fn closing_sends_quit_and_defers_later_messages() -> Result<()> {
     mailer.close().await;
     relay.until("the connections close", |relay| relay.open_connections() == 0).await?;
     assert_eq!(relay.commands().iter().filter(|verb| *verb == "QUIT").count(), 2);
-    let late = deliver(&mailer, ANN).await;
-    assert_eq!((late.class, late.detail.as_str()), (AttemptClass::Deferred, "connect: the mailer is closed"));
+    assert!(mailer.slot(Lane::Digests, ANN).await.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_relay_that_takes_three_connections_gets_every_message_over_three() -> Result<()> {
+    let relay = Relay::with(Settings { connections: Some(3), ..Settings::default() }).await?;
+    relay.fault(Fault::new(At::Dot, Act::Slow(Duration::from_millis(20))));
+    let mailer = mailer(&relay.url())?;
+    let classes = join_all((0..60).map(|_| deliver(&mailer, ANN))).await;
+    assert!(classes.iter().all(|delivery| delivery.class == AttemptClass::Sent), "{classes:?}");
+    assert_eq!(relay.mails().len(), 60);
+    let most = usize::try_from(Limits::default().connections)?;
+    assert!(relay.connections() <= most, "{} were opened", relay.connections());
+    Ok(())
+}
+
+#[tokio::test]
+async fn mail_to_others_does_not_wait_for_a_domain_that_stalls() -> Result<()> {
+    const SLOW: &str = "bo@slow.example";
+    let relay = Relay::start().await?;
+    let mailer = mailer(&relay.url())?;
+    // The domain was well, so that it may use all connections.
+    assert_eq!(deliver(&mailer, SLOW).await.class, AttemptClass::Sent);
+    relay.fault(Fault::new(At::Rcpt, Act::Slow(Duration::from_secs(6))).to(SLOW).times(10));
+    let stalled = tokio::spawn({
+        let mailer = mailer.clone();
+        async move { join_all((0..10).map(|_| deliver(&mailer, SLOW))).await }
+    });
+    relay.until("all connections are in use", |relay| relay.open_connections() == 10).await?;
+    let others = join_all((0..10).map(|_| deliver(&mailer, ANN))).await;
+    assert!(others.iter().all(|delivery| delivery.class == AttemptClass::Sent), "{others:?}");
+    assert!(!stalled.is_finished(), "they waited");
+    let stalled = stalled.await?;
+    assert!(stalled.iter().all(|delivery| delivery.class == AttemptClass::Sent), "{stalled:?}");
+    assert_eq!(relay.mails().len(), 21);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_its_time() -> Result<()> {
+    let relay = Relay::start().await?;
+    let limits = Limits { idle: Duration::from_millis(100), ..Limits::default() };
+    let mailer = mailer_with(&relay.url(), limits, Timeouts::default())?;
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
+    relay.until("it closes", |relay| relay.open_connections() == 0).await?;
+    assert!(relay.commands().iter().any(|verb| verb == "QUIT"));
     Ok(())
 }

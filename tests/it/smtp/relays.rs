@@ -14,7 +14,7 @@ use tidings_harness::{
     relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
     wait::{eventually, wait_for_emails},
 };
-use tidings_mail::smtp::{AttemptOutcome, Timeouts};
+use tidings_mail::smtp::{AttemptOutcome, Lane, Timeouts};
 use tidings_model::{
     Provider,
     attempt::AttemptClass,
@@ -162,7 +162,8 @@ fn names() -> Vec<String> {
 }
 
 async fn attempt(route: &Route<'_>) -> AttemptOutcome {
-    match route.offer(FROM, ANN, &relay::bytes("Three new comments")).await {
+    let slot = route.slot(Lane::Digests, ANN).await.expect("the relays are open");
+    match route.offer(slot, FROM, ANN, &relay::bytes("Three new comments")).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
     }

@@ -14,7 +14,7 @@ use tidings_harness::{
     relay::{self, Act, At, FROM, Fault, Relay},
     wait::{eventually, wait_for_emails},
 };
-use tidings_mail::smtp::Timeouts;
+use tidings_mail::smtp::{Lane, Timeouts};
 use tidings_model::{
     Key,
     attempt::AttemptClass,
@@ -126,7 +126,8 @@ impl Bench {
         let Choice::By(route) = self.relays.choose(&*self.store, &names, tenant, message, now).await? else {
             return Ok(None);
         };
-        let delivery = match route.offer(FROM, to, &relay::bytes("Three new comments")).await {
+        let slot = route.slot(Lane::Digests, to).await.context("the relays are closed")?;
+        let delivery = match route.offer(slot, FROM, to, &relay::bytes("Three new comments")).await {
             Ok(ready) => ready.dot().await,
             Err(delivery) => delivery,
         };

@@ -18,7 +18,7 @@ A proxy with TLS stands in front, and gateway.public_url in tidings.toml is its 
   trusted_proxies = [\"127.0.0.1\"]
   api_listen = \"127.0.0.1:8081\"   # the api for services; off without this line
 
-GET /livez says that the process answers, GET /readyz that the database and Temporal do.
+GET /livez says that the process answers, GET /readyz that the database does, and it names Temporal.
 SIGTERM ends the gateway; requests in progress are answered within 20 seconds.";
 
 /// The commands besides serving.

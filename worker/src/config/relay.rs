@@ -37,6 +37,7 @@ pub(super) struct RawRelay {
     provider: Option<Spanned<String>>,
     pub rate: Option<Spanned<String>>,
     per_connection: Option<Spanned<i64>>,
+    connections: Option<Spanned<i64>>,
     pool: Option<Spanned<String>>,
     reply_timeout: Option<Spanned<String>>,
     webhook_secret_env: Option<Spanned<String>>,
@@ -51,6 +52,7 @@ pub struct Relay {
     provider: Provider,
     rate: Option<Rate>,
     per_connection: Option<u32>,
+    connections: Option<u32>,
     pool: Option<String>,
     reply_timeout: Option<Duration>,
     webhook: Option<Result<Hook, Problem>>,
@@ -68,6 +70,7 @@ impl Relay {
             provider,
             rate: None,
             per_connection: None,
+            connections: None,
             pool: None,
             reply_timeout: None,
             webhook: None,
@@ -116,6 +119,7 @@ impl Relay {
             provider: self.provider,
             rate: self.rate,
             per_connection: self.per_connection.unwrap_or(settings.per_connection),
+            connections: self.connections.unwrap_or(settings.connections),
             pool: self.pool.clone(),
             reply_timeout: self.reply_timeout,
             ..settings
@@ -137,6 +141,7 @@ pub(super) fn check(
     let provider = checks.value(&format!("{table}.provider"), raw.provider.as_ref(), provider);
     let rate = checks.value(&format!("{table}.rate"), raw.rate.as_ref(), rate);
     let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
+    let connections = checks.count(&format!("{table}.connections"), raw.connections.as_ref());
     let provider = provider.unwrap_or_default();
     let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
     let reply_timeout = checks.value(&format!("{table}.reply_timeout"), raw.reply_timeout.as_ref(), reply_timeout);
@@ -149,7 +154,17 @@ pub(super) fn check(
     let webhook = webhook.check(provider, checks);
     let address = address(&table, name, &header, raw, smtp_url, checks)?;
     let webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
-    Some(Relay { address, provider, rate, per_connection, pool, reply_timeout, webhook, webhook_secret_env })
+    Some(Relay {
+        address,
+        provider,
+        rate,
+        per_connection,
+        connections,
+        pool,
+        reply_timeout,
+        webhook,
+        webhook_secret_env,
+    })
 }
 
 /// Checks `smtp_url`, without a table of its own.

@@ -48,6 +48,8 @@ pub struct Issuer {
 pub(super) struct Known {
     keys: Vec<Arc<Key>>,
     pub asked: Option<Instant>,
+    /// When the last question was answered, or given up.
+    pub answered: Option<Instant>,
     /// When the question was asked whose answer the keys are.
     read: Option<Instant>,
 }
@@ -60,7 +62,8 @@ impl Known {
     /// Decides if the issuer may be asked now.
     fn may_ask(&self, now: Instant) -> bool {
         let pause = if self.keys.is_empty() { PAUSE_WITHOUT_KEYS } else { PAUSE };
-        self.asked.is_none_or(|asked| now.duration_since(asked) >= pause)
+        // The question itself may take as long as the pause.
+        self.asked.max(self.answered).is_none_or(|last| now.duration_since(last) >= pause)
     }
 
     fn is_stale(&self, now: Instant) -> bool {
@@ -131,13 +134,14 @@ impl Issuer {
         known.find(kid, algorithm).ok_or(unknown)
     }
 
-    /// Reads the keys, unless they were asked for just now.
+    /// Reads the keys, unless they were asked for just now. Those who came while another reading was under way share its answer.
     async fn read(self: Arc<Self>) {
+        let came = Instant::now();
         let _reading = self.reading.lock().await;
         let now = Instant::now();
         {
             let mut known = self.known();
-            if !known.may_ask(now) {
+            if known.answered.is_some_and(|answered| answered >= came) || !known.may_ask(now) {
                 return;
             }
             known.asked = Some(now);
@@ -152,6 +156,7 @@ impl Issuer {
                 tracing::warn!(%error, issuer = self.trust.issuer, "the keys of the issuer cannot be read");
             }
         }
+        self.known().answered = Some(Instant::now());
     }
 
     async fn fetch(&self) -> Result<Vec<Key>, Unreadable> {

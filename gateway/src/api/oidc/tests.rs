@@ -94,6 +94,7 @@ impl Env {
     fn pass(&self, time: Duration) {
         let mut known = self.issuer.known();
         known.asked = known.asked.map(|asked| asked.checked_sub(time).unwrap());
+        known.answered = known.answered.map(|answered| answered.checked_sub(time).unwrap());
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use tidings_mail::{
     mime::{Draft, MessageKind, Party},
-    smtp::{AttemptOutcome, Limits, Mailer, Timeouts},
+    smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Timeouts},
 };
 use uuid::Uuid;
 
@@ -27,9 +27,20 @@ pub fn mailer_with(url: &str, limits: Limits, timeouts: Timeouts) -> Result<Mail
     Ok(Mailer::new(url.parse()?, limits, timeouts)?)
 }
 
+/// Offers a message as soon as there is a slot for it.
+///
+/// # Panics
+/// When the mailer is closed.
+///
+/// # Errors
+/// The outcome of the attempt.
+pub async fn offer(mailer: &Mailer, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
+    mailer.slot(Lane::Transactional, to).await.expect("the mailer is open").offer(FROM, to, bytes).await
+}
+
 /// Makes one attempt, which counts as recorded in time.
 pub async fn deliver(mailer: &Mailer, to: &str) -> AttemptOutcome {
-    match mailer.offer(FROM, to, &bytes("Three new comments")).await {
+    match offer(mailer, to, &bytes("Three new comments")).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
     }

@@ -12,6 +12,11 @@ use tokio::{
 
 use super::{Act, At, Privacy, State, locked};
 
+/// Greets a client that has too many connections.
+pub(super) async fn refuse(mut socket: TcpStream) -> Result<()> {
+    Ok(socket.write_all(b"421 4.7.0 Too many concurrent SMTP connections\r\n").await?)
+}
+
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 

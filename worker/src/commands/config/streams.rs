@@ -21,6 +21,7 @@ pub(super) struct RelayView {
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<String>,
     per_connection: u32,
+    connections: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,10 +35,11 @@ pub(super) fn relays(config: &Config) -> BTreeMap<&str, RelayView> {
 }
 
 impl From<RelaySettings> for RelayView {
-    fn from(RelaySettings { relay, provider, rate, per_connection, pool, reply_timeout }: RelaySettings) -> Self {
+    fn from(settings: RelaySettings) -> Self {
+        let RelaySettings { relay, provider, rate, per_connection, connections, pool, reply_timeout } = settings;
         let rate = rate.map(|rate| rate.to_string());
         let reply_timeout = reply_timeout.map(words::written);
-        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, pool, reply_timeout }
+        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, connections, pool, reply_timeout }
     }
 }
 

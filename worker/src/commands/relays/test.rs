@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::relays::Relays;
 use tidings_mail::{
     mime::{Draft, MessageKind, Party},
-    smtp::{AttemptOutcome, Timeouts},
+    smtp::{AttemptOutcome, Lane, Timeouts},
 };
 use tidings_model::{
     attempt::{AttemptClass, Phase},
@@ -124,7 +125,8 @@ async fn mail(
     };
     let composed = draft.compose()?;
     let bytes = config.signers()?.sign(tenant, name, composed.bytes, now)?;
-    Ok(match route.offer(&sender.address, &composed.envelope_to, &bytes).await {
+    let slot = route.slot(Lane::Transactional, &composed.envelope_to).await.context("the relays are closed")?;
+    Ok(match route.offer(slot, &sender.address, &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
     })

@@ -14,6 +14,7 @@ url = \"smtps://u:hunter2@ses.example\"
 provider = \"ses\"
 rate = \"14/s\"
 per_connection = 50
+connections = 3
 reply_timeout = \"20m\"
 pool = \"marketing\"
 [relay.own]
@@ -42,6 +43,7 @@ fn each_stream_has_its_own_relays_retries_guarantee_and_sender() {
         ("14/s", "smtps://ses.example:465")
     );
     assert_eq!((settings.relays["own"].per_connection, settings.relays.len()), (100, 2));
+    assert_eq!((ses.connections, settings.relays["own"].connections), (3, 10));
     let reply_timeouts = ["ses", "own"].map(|name| settings.relays[name].reply_timeout);
     assert_eq!(reply_timeouts, [Some(Duration::from_mins(20)), None]);
 
@@ -181,12 +183,13 @@ fn a_wrong_relay_or_stream_names_the_remedy() {
         ),
         (with("rate = \"14\""), "tidings.toml:5: relay.ses.rate = \"14\": is not a rate; write for example \"14/s\""),
         (with("rate = \"0/s\""), "relay.ses.rate = \"0/s\": is not a rate"),
-        (with("rate = \"1/d\""), "relay.ses.rate = \"1/d\": is not a rate"),
+        (with("rate = \"1/w\""), "relay.ses.rate = \"1/w\": is not a rate"),
         (
             with("reply_timeout = \"31m\""),
             "tidings.toml:5: relay.ses.reply_timeout = \"31m\": is not between 5s and 30m; write for example \"10m\"",
         ),
         (with("reply_timeout = \"1s\""), "relay.ses.reply_timeout = \"1s\": is not between 5s and 30m"),
+        (with("connections = 0"), "relay.ses.connections = \"0\": write a whole number from 1"),
         (with("per_connection = 0"), "relay.ses.per_connection = \"0\": write a whole number from 1"),
         (
             with("pool = \"m\""),

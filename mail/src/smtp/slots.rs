@@ -1,0 +1,472 @@
+//! Who may use a relay's connections, as a pure function of the slots and the time. [`super::pool`] carries it out.
+//!
+//! - A relay has as many slots as it takes connections, at most [`bound`](Slots::new): a refused connection lowers the number, and time
+//!   raises it again.
+//! - Transactional messages go first. The last slot is theirs while mail takes longer than [`STALL`].
+//! - While mail to other domains waits, a domain has at most half of the slots, and one if it stalls. If it has more, because nothing else
+//!   was waiting, messages that stall are interrupted.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+/// A message that uses its connection for longer stalls, and so does its domain.
+const STALL: Duration = Duration::from_secs(1);
+/// The time after a refused connection, and after each step, before one more connection is tried.
+const GROW: Duration = Duration::from_mins(1);
+/// How long it is remembered whether a domain stalls.
+const REMEMBERED: Duration = Duration::from_mins(5);
+/// The domains that are remembered, at most.
+const DOMAINS: usize = 1_000;
+
+/// The kinds of mail that share a relay's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it.
+    Transactional,
+    /// Single messages of the stream `bulk`.
+    Bulk,
+    Digests,
+}
+
+/// Identifies a message that waits for a slot or has one. Lower ids came first.
+pub(super) type SlotId = u64;
+
+#[derive(Debug)]
+struct Waiter {
+    id: SlotId,
+    lane: Lane,
+    domain: Arc<str>,
+}
+
+#[derive(Debug)]
+struct User {
+    waiter: Waiter,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has no connection yet.
+    Connecting,
+    /// Before the dot: it can be interrupted.
+    Offering { since: Instant },
+    Interrupted { since: Instant },
+    /// The relay has the content.
+    Offered { since: Instant },
+}
+
+impl Stage {
+    const fn since(self) -> Option<Instant> {
+        match self {
+            Self::Connecting => None,
+            Self::Offering { since } | Self::Interrupted { since } | Self::Offered { since } => Some(since),
+        }
+    }
+}
+
+impl User {
+    fn stalls(&self, now: Instant) -> bool {
+        self.stage.since().is_some_and(|since| now.duration_since(since) > STALL)
+    }
+}
+
+/// The latest transaction of a domain.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    stalled: bool,
+    at: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    bound: usize,
+    size: usize,
+    resized_at: Option<Instant>,
+    /// In the order of their ids.
+    waiting: Vec<Waiter>,
+    users: Vec<User>,
+    paces: HashMap<Arc<str>, Pace>,
+    next_id: SlotId,
+}
+
+impl Slots {
+    pub(super) fn new(bound: usize) -> Self {
+        let bound = bound.max(1);
+        Self {
+            bound,
+            size: bound,
+            resized_at: None,
+            waiting: Vec::new(),
+            users: Vec::new(),
+            paces: HashMap::new(),
+            next_id: 0,
+        }
+    }
+
+    pub(super) fn request(&mut self, lane: Lane, domain: &str) -> SlotId {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.waiting.push(Waiter { id, lane, domain: domain.to_ascii_lowercase().into() });
+        id
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Gives free slots to those whose turn it is.
+    pub(super) fn admit(&mut self, now: Instant) -> Vec<SlotId> {
+        let mut admitted = Vec::new();
+        while let Some(index) = self.next(now) {
+            let waiter = self.waiting.remove(index);
+            admitted.push(waiter.id);
+            self.users.push(User { waiter, stage: Stage::Connecting });
+        }
+        admitted
+    }
+
+    fn next(&self, now: Instant) -> Option<usize> {
+        if self.users.len() >= self.size {
+            return None;
+        }
+        let may_begin = |waiter: &Waiter| self.leaves_last_slot(waiter, now) && self.is_within_share(waiter, now);
+        let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| may_begin(waiter));
+        let first = waiting.min_by_key(|(index, waiter)| {
+            let of_lane = self.users.iter().filter(|user| user.waiter.lane == waiter.lane).count();
+            (waiter.lane != Lane::Transactional, of_lane, self.used_by(&waiter.domain), *index)
+        });
+        first.map(|(index, _)| index)
+    }
+
+    /// `true` if a slot is left to transactional messages, or will be within a moment.
+    fn leaves_last_slot(&self, waiter: &Waiter, now: Instant) -> bool {
+        let others = self.users.iter().filter(|user| user.waiter.lane != Lane::Transactional).count();
+        let is_brisk = || {
+            let pace = self.pace(&waiter.domain, now);
+            pace.is_some_and(|pace| !pace.stalled) && !self.users.iter().any(|user| user.stalls(now))
+        };
+        waiter.lane == Lane::Transactional || self.size == 1 || others + 1 < self.size || is_brisk()
+    }
+
+    fn is_within_share(&self, waiter: &Waiter, now: Instant) -> bool {
+        let half = (self.size / 2).max(1);
+        let mut others = self.waiting.iter().filter(|other| other.domain != waiter.domain).peekable();
+        let others_wait = others.peek().is_some();
+        let share = if self.domain_stalls(&waiter.domain, now) == Some(true) {
+            // Where all stall, none is to blame.
+            let another_does_not = others.any(|other| self.domain_stalls(&other.domain, now) != Some(true));
+            if another_does_not { 1 } else if others_wait { half } else { self.size }
+        } else if others_wait || self.pace(&waiter.domain, now).is_none() {
+            half
+        } else {
+            self.size
+        };
+        self.used_by(&waiter.domain) < share
+    }
+
+    /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one.
+    pub(super) fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
+        let mut paces = self.paces.values().peekable();
+        let all_stall = paces.peek().is_some() && paces.all(|pace| pace.stalled);
+        let deserves = |waiter: &&Waiter| {
+            let is_new = self.used_by(&waiter.domain) == 0 && self.domain_stalls(&waiter.domain, now) != Some(true);
+            waiter.lane == Lane::Transactional || (is_new && !all_stall)
+        };
+        let under_way = self.users.iter().filter(|user| matches!(user.stage, Stage::Interrupted { .. })).count();
+        let mut wanted = self.waiting.iter().filter(deserves).count().saturating_sub(under_way);
+        let mut left: HashMap<Arc<str>, usize> = HashMap::new();
+        for user in &self.users {
+            *left.entry(user.waiter.domain.clone()).or_default() += 1;
+        }
+        let mut interrupted = Vec::new();
+        for user in &mut self.users {
+            let Stage::Offering { since } = user.stage else { continue };
+            let of_domain = left.entry(user.waiter.domain.clone()).or_default();
+            if wanted == 0 || *of_domain < 2 || !user.stalls(now) {
+                continue;
+            }
+            user.stage = Stage::Interrupted { since };
+            *of_domain -= 1;
+            wanted -= 1;
+            interrupted.push(user.waiter.id);
+        }
+        interrupted
+    }
+
+    /// The message has a connection. With it and the `idle` ones more may work than expected.
+    pub(super) fn connected(&mut self, id: SlotId, idle: usize, now: Instant) {
+        if let Some(user) = self.user(id) {
+            user.stage = Stage::Offering { since: now };
+        }
+        let working = idle + self.working();
+        self.size = self.size.max(working.min(self.bound));
+    }
+
+    /// The message can no longer be interrupted.
+    pub(super) fn offered(&mut self, id: SlotId) {
+        if let Some(user) = self.user(id)
+            && let Some(since) = user.stage.since()
+        {
+            user.stage = Stage::Offered { since };
+        }
+    }
+
+    /// The relay refused this message a connection. Returns whether others of ours work, `idle` ones among them: then the relay takes only
+    /// those.
+    pub(super) fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
+        if let Some(user) = self.user(id) {
+            user.stage = Stage::Connecting;
+        }
+        let working = idle + self.working();
+        if working == 0 {
+            return false;
+        }
+        self.size = self.size.min(working);
+        self.resized_at = Some(now);
+        true
+    }
+
+    /// Tries one more connection after a while.
+    pub(super) fn grow(&mut self, now: Instant) {
+        if self.size < self.bound && self.resized_at.is_none_or(|at| now.duration_since(at) >= GROW) {
+            self.size += 1;
+            self.resized_at = Some(now);
+        }
+    }
+
+    /// The message waits again, in its old place.
+    pub(super) fn wait_again(&mut self, id: SlotId, now: Instant) {
+        if let Some(waiter) = self.take(id, now) {
+            let index = self.waiting.partition_point(|other| other.id < id);
+            self.waiting.insert(index, waiter);
+        }
+    }
+
+    /// The message needs no slot any more.
+    pub(super) fn release(&mut self, id: SlotId, now: Instant) {
+        self.waiting.retain(|waiter| waiter.id != id);
+        self.take(id, now);
+    }
+
+    fn take(&mut self, id: SlotId, now: Instant) -> Option<Waiter> {
+        let index = self.users.iter().position(|user| user.waiter.id == id)?;
+        let user = self.users.swap_remove(index);
+        if user.stage.since().is_some() {
+            if self.paces.len() >= DOMAINS {
+                self.paces.retain(|_, pace| now.duration_since(pace.at) < REMEMBERED);
+            }
+            if self.paces.len() < DOMAINS || self.paces.contains_key(&user.waiter.domain) {
+                self.paces.insert(user.waiter.domain.clone(), Pace { stalled: user.stalls(now), at: now });
+            }
+        }
+        Some(user.waiter)
+    }
+
+    fn user(&mut self, id: SlotId) -> Option<&mut User> {
+        self.users.iter_mut().find(|user| user.waiter.id == id)
+    }
+
+    fn working(&self) -> usize {
+        self.users.iter().filter(|user| user.stage != Stage::Connecting).count()
+    }
+
+    fn used_by(&self, domain: &str) -> usize {
+        self.users.iter().filter(|user| &*user.waiter.domain == domain).count()
+    }
+
+    fn pace(&self, domain: &str, now: Instant) -> Option<Pace> {
+        self.paces.get(domain).copied().filter(|pace| now.duration_since(pace.at) < REMEMBERED)
+    }
+
+    /// `None`: nobody knows yet.
+    fn domain_stalls(&self, domain: &str, now: Instant) -> Option<bool> {
+        let stalls_now = self.users.iter().any(|user| &*user.waiter.domain == domain && user.stalls(now));
+        if stalls_now { Some(true) } else { self.pace(domain, now).map(|pace| pace.stalled) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOMAIN: &str = "example.net";
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    /// Slots of which each domain in `known` is known not to stall.
+    fn slots(bound: usize, known: &[&str], now: Instant) -> Slots {
+        let mut slots = Slots::new(bound);
+        for domain in known {
+            send(&mut slots, Lane::Transactional, domain, now, Duration::ZERO);
+        }
+        slots
+    }
+
+    fn send(slots: &mut Slots, lane: Lane, domain: &str, now: Instant, took: Duration) {
+        let id = slots.request(lane, domain);
+        assert_eq!(slots.admit(now), [id]);
+        slots.connected(id, 0, now);
+        slots.release(id, now + took);
+    }
+
+    fn request(slots: &mut Slots, lane: Lane, domain: &str, count: usize) -> Vec<SlotId> {
+        (0..count).map(|_| slots.request(lane, domain)).collect()
+    }
+
+    fn connect(slots: &mut Slots, now: Instant) -> Vec<SlotId> {
+        let admitted = slots.admit(now);
+        for id in &admitted {
+            slots.connected(*id, 0, now);
+        }
+        admitted
+    }
+
+    #[test]
+    fn one_domain_may_use_all_while_nothing_else_waits() {
+        let now = Instant::now();
+        let mut slots = slots(10, &[DOMAIN], now);
+        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        assert_eq!(connect(&mut slots, now).len(), 10);
+    }
+
+    #[test]
+    fn an_unknown_domain_has_half_until_its_first_message_is_through() {
+        let now = Instant::now();
+        for (bound, half) in [(10, 5), (3, 1), (2, 1), (1, 1)] {
+            let mut slots = Slots::new(bound);
+            request(&mut slots, Lane::Digests, DOMAIN, 20);
+            assert_eq!(connect(&mut slots, now).len(), half, "{bound}");
+        }
+    }
+
+    #[test]
+    fn a_domain_has_half_while_others_wait() {
+        let now = Instant::now();
+        let mut slots = slots(10, &["one.example", "two.example"], now);
+        let first = request(&mut slots, Lane::Digests, "one.example", 20);
+        let second = request(&mut slots, Lane::Digests, "two.example", 20);
+        let admitted = connect(&mut slots, now);
+        assert_eq!(admitted.iter().filter(|id| first.contains(id)).count(), 5);
+        assert_eq!(admitted.iter().filter(|id| second.contains(id)).count(), 5);
+    }
+
+    #[test]
+    fn a_domain_that_stalls_has_one_while_others_wait() {
+        let now = Instant::now();
+        let mut slots = slots(10, &["well.example"], now);
+        send(&mut slots, Lane::Digests, "slow.example", now, seconds(3));
+        let slow = request(&mut slots, Lane::Digests, "slow.example", 20);
+        request(&mut slots, Lane::Digests, "well.example", 20);
+        let admitted = connect(&mut slots, now + seconds(3));
+        assert_eq!(admitted.iter().filter(|id| slow.contains(id)).count(), 1);
+    }
+
+    #[test]
+    fn where_every_domain_stalls_all_slots_are_used() {
+        let now = Instant::now();
+        let mut slots = Slots::new(10);
+        for domain in ["one.example", "two.example"] {
+            send(&mut slots, Lane::Digests, domain, now, seconds(3));
+            request(&mut slots, Lane::Digests, domain, 20);
+        }
+        assert_eq!(connect(&mut slots, now + seconds(3)).len(), 9);
+        assert_eq!(slots.interrupt(now + seconds(9)), [], "nobody is better");
+    }
+
+    #[test]
+    fn messages_that_stall_give_way_to_those_of_other_domains() {
+        let now = Instant::now();
+        let mut slots = slots(10, &["slow.example"], now);
+        let slow = request(&mut slots, Lane::Digests, "slow.example", 10);
+        assert_eq!(connect(&mut slots, now), slow);
+        slots.offered(slow[0]);
+        let others = request(&mut slots, Lane::Digests, "well.example", 3);
+        assert_eq!(slots.interrupt(now + STALL), []);
+        let late = now + seconds(2);
+        let interrupted = slots.interrupt(late);
+        assert_eq!(interrupted, slow[1..4], "not the one that is offered");
+        assert_eq!(slots.interrupt(late), [], "once");
+        for id in interrupted {
+            slots.wait_again(id, late);
+        }
+        assert_eq!(connect(&mut slots, late), others[..2], "the last slot is left");
+    }
+
+    #[test]
+    fn the_last_message_of_a_domain_that_stalls_goes_on() {
+        let now = Instant::now();
+        let mut slots = slots(2, &["slow.example"], now);
+        let slow = request(&mut slots, Lane::Digests, "slow.example", 2);
+        assert_eq!(connect(&mut slots, now), slow);
+        request(&mut slots, Lane::Digests, "well.example", 9);
+        assert_eq!(slots.interrupt(now + seconds(2)).len(), 1);
+    }
+
+    #[test]
+    fn a_transactional_message_goes_first_and_finds_a_slot_where_mail_stalls() {
+        let now = Instant::now();
+        let mut slots = Slots::new(3);
+        for domain in ["one.example", "two.example", "three.example"] {
+            request(&mut slots, Lane::Digests, domain, 2);
+        }
+        assert_eq!(connect(&mut slots, now).len(), 2, "one is left");
+        let [message] = request(&mut slots, Lane::Transactional, DOMAIN, 1)[..] else { unreachable!() };
+        assert_eq!(slots.admit(now + seconds(9)), [message]);
+    }
+
+    #[test]
+    fn digests_do_not_keep_single_messages_waiting() {
+        let now = Instant::now();
+        let mut slots = slots(4, &[DOMAIN], now);
+        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        let digests = connect(&mut slots, now);
+        let message = slots.request(Lane::Bulk, DOMAIN);
+        slots.release(digests[0], now);
+        assert_eq!(slots.admit(now), [message]);
+    }
+
+    #[test]
+    fn a_relay_that_takes_three_connections_gets_three() {
+        let now = Instant::now();
+        let mut slots = slots(10, &[DOMAIN], now);
+        request(&mut slots, Lane::Digests, DOMAIN, 20);
+        let admitted = slots.admit(now);
+        for id in &admitted[..3] {
+            slots.connected(*id, 0, now);
+        }
+        for id in &admitted[3..] {
+            assert!(slots.refused(*id, 0, now));
+            slots.wait_again(*id, now);
+        }
+        assert_eq!(slots.admit(now), []);
+        slots.release(admitted[0], now);
+        assert_eq!(slots.admit(now), admitted[3..4], "in the old order");
+        slots.grow(now + GROW / 2);
+        assert_eq!(slots.admit(now), []);
+        slots.grow(now + GROW);
+        assert_eq!(slots.admit(now), admitted[4..5], "one more is tried");
+    }
+
+    #[test]
+    fn a_refusal_while_nothing_works_is_the_relays_fault() {
+        let now = Instant::now();
+        let mut slots = Slots::new(10);
+        let id = slots.request(Lane::Digests, DOMAIN);
+        slots.admit(now);
+        assert!(!slots.refused(id, 0, now));
+        assert!(slots.refused(id, 1, now), "an idle connection works");
+    }
+
+    #[test]
+    fn whoever_leaves_the_queue_gets_no_slot() {
+        let now = Instant::now();
+        let mut slots = Slots::new(1);
+        let ids = request(&mut slots, Lane::Digests, DOMAIN, 2);
+        slots.release(ids[0], now);
+        assert_eq!(slots.admit(now), ids[1..]);
+        assert!(!slots.has_waiters());
+    }
+}
