@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most open connections, including idle ones. 10.
-    pub connections: u32,
+    pub connections: usize,
     /// Longest idle time of a connection. 30 s.
     pub idle: Duration,
     /// Longest use of a connection. 10 min.
@@ -75,7 +75,7 @@ type Admitted = oneshot::Receiver<()>;
 impl Pool {
     pub(super) fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: Limits, timeouts: Timeouts) -> Self {
         let state = PoolState {
-            slots: Slots::new(usize::try_from(limits.connections).unwrap_or(usize::MAX)),
+            slots: Slots::new(limits.connections),
             idle: Vec::new(),
             waiters: HashMap::new(),
             interrupts: HashMap::new(),
@@ -143,20 +143,18 @@ async fn tend(pool: Weak<Pool>) {
     loop {
         sleep(TICK).await;
         let Some(pool) = pool.upgrade() else { return };
-        let over: Vec<_> = {
+        let (over, goes_on) = {
             let mut state = pool.state();
             state.slots.grow(Instant::now());
             pool.settle(&mut state);
-            let over = state.idle.extract_if(.., |connection| !pool.is_good(connection)).collect();
+            let over: Vec<_> = state.idle.extract_if(.., |connection| !pool.is_good(connection)).collect();
             state.is_tended = state.slots.has_waiters() || !state.idle.is_empty();
-            if !state.is_tended {
-                drop(state);
-                join_all(over.into_iter().map(Connection::quit)).await;
-                return;
-            }
-            over
+            (over, state.is_tended)
         };
         join_all(over.into_iter().map(Connection::quit)).await;
+        if !goes_on {
+            return;
+        }
     }
 }
 
@@ -176,8 +174,9 @@ pub struct Slot {
 impl Slot {
     /// Limits the wait for a connection, because another relay would take the message.
     #[must_use]
-    pub fn with_patience(self, patience: Option<Duration>) -> Self {
-        Self { patience, ..self }
+    pub fn with_patience(mut self, patience: Option<Duration>) -> Self {
+        self.patience = patience;
+        self
     }
 
     async fn wait(&mut self) -> bool {
@@ -272,9 +271,12 @@ impl Slot {
 
     /// Resolves when others need the slot more than a message that stalls.
     pub(super) async fn interrupted(interrupted: &mut Option<Admitted>) {
-        match interrupted {
-            Some(receiver) if receiver.await.is_ok() => {}
-            _ => std::future::pending().await,
+        let is_wanted = match interrupted {
+            Some(receiver) => receiver.await.is_ok(),
+            None => false,
+        };
+        if !is_wanted {
+            std::future::pending().await
         }
     }
 

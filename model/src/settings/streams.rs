@@ -148,7 +148,7 @@ pub struct RelaySettings {
     /// Messages over one connection.
     pub per_connection: u32,
     /// Connections of a process at a time, at most.
-    pub connections: u32,
+    pub connections: usize,
     /// The provider's name for the IP addresses that send.
     pub pool: Option<String>,
     /// The longest wait for the reply after the final dot. `None`: ten minutes, the least that RFC 5321 4.5.3.2.6 allows a client that
@@ -160,7 +160,7 @@ impl RelaySettings {
     /// Messages over one connection by default.
     pub const PER_CONNECTION: u32 = 100;
     /// Connections of a process by default.
-    pub const CONNECTIONS: u32 = 10;
+    pub const CONNECTIONS: usize = 10;
 
     /// Creates a relay with defaults for everything else.
     #[must_use]

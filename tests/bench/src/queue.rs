@@ -12,7 +12,7 @@ use tidings_harness::env::key;
 use tidings_mail::{
     mime::{Draft, MessageKind, Party},
     render::{Input, Links, Renderer, View},
-    smtp::{Limits, Mailer, Timeouts},
+    smtp::{Lane, Limits, Mailer, Timeouts},
 };
 use tidings_model::{
     attempt::AttemptClass,
@@ -90,7 +90,8 @@ impl Queue {
         let lines = groups.iter().map(group).collect::<Result<Vec<_>>>()?;
         let bytes = self.mail(&user, lines)?;
         let to = format!("{user}@example.net");
-        let ready = self.mailer.offer(FROM, &to, &bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
+        let slot = self.mailer.slot(Lane::Digests, &to).await.context("the mailer is closed")?;
+        let ready = slot.offer(FROM, &to, &bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
         let delivery = ready.dot().await;
         ensure!(delivery.class == AttemptClass::Sent, "{}", delivery.detail);
         sqlx::query(SENT).bind(id).execute(&mut *tx).await?;

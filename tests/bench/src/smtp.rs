@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tidings_harness::{env::sqlite, postgres};
 use tidings_mail::{
     mime::{Draft, MessageKind, Party},
-    smtp::{Limits, Mailer, Timeouts},
+    smtp::{Lane, Limits, Mailer, Timeouts},
 };
 use tidings_model::{
     MessageKey,
@@ -235,7 +235,8 @@ async fn send(mailer: &Mailer, bytes: &[u8], store: Option<&dyn Store>, writes: 
         (Some(store), Writes::Attempt) => begin(store, id).await?,
         _ => 1,
     };
-    let ready = mailer.offer(FROM, TO, bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
+    let slot = mailer.slot(Lane::Digests, TO).await.context("the mailer is closed")?;
+    let ready = slot.offer(FROM, TO, bytes).await.map_err(|delivery| anyhow::anyhow!(delivery.detail))?;
     if let Some(store) = store {
         ensure!(store.past_the_dot(id, number, Timestamp::now()).await?, "it is fenced");
     }

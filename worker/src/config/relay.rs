@@ -52,7 +52,7 @@ pub struct Relay {
     provider: Provider,
     rate: Option<Rate>,
     per_connection: Option<u32>,
-    connections: Option<u32>,
+    connections: Option<usize>,
     pool: Option<String>,
     reply_timeout: Option<Duration>,
     webhook: Option<Result<Hook, Problem>>,
@@ -142,6 +142,7 @@ pub(super) fn check(
     let rate = checks.value(&format!("{table}.rate"), raw.rate.as_ref(), rate);
     let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
     let connections = checks.count(&format!("{table}.connections"), raw.connections.as_ref());
+    let connections = connections.and_then(|count| usize::try_from(count).ok());
     let provider = provider.unwrap_or_default();
     let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
     let reply_timeout = checks.value(&format!("{table}.reply_timeout"), raw.reply_timeout.as_ref(), reply_timeout);

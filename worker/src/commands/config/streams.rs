@@ -21,7 +21,7 @@ pub(super) struct RelayView {
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<String>,
     per_connection: u32,
-    connections: u32,
+    connections: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
