@@ -174,12 +174,19 @@ impl ReplyRow {
 
 const LIMIT: &[&str] = &["exceed", "limit", "quota", "maximum", "reached", "too many"];
 const DAY: &[&str] = &["daily", "per day", "24-hour", "24 hour", "24h", "/day"];
-const HOUR: &[&str] = &["hourly", "per hour", "hour limit", "an hour", "/hour", "1 hour", "last hour"];
+const HOUR: &[&str] = &["hourly", "per hour", "this hour", "hour limit", "an hour", "/hour", "1 hour", "last hour"];
 const EXCHANGE: &str = "Microsoft, \"Email non-delivery reports and SMTP errors in Exchange Online\"";
+const EXCHANGE_BLOCKS: &str =
+    "Microsoft, \"Fix NDR error codes 550 5.7.703, 550 5.7.705, 550 5.7.708, and 550 5.7.750\"";
+const EXCHANGE_SUBMISSION: &str =
+    "Microsoft, \"Message storage and concurrent connection throttling for SMTP Authenticated Submission\"";
 const GMAIL: &str = "Google, \"Gmail SMTP errors and codes\" (support.google.com/a/answer/3726730)";
+const YAHOO: &str = "Yahoo, \"SMTP Error Codes\" (senders.yahooinc.com/smtp-error-codes)";
 const RELAY_DENIED: &str = "the relay does not relay for this host: allow it there, or log in";
 const DAILY: &str = "the sender's quota of a day is used up; messages wait until the relay takes them again";
 const SLOWER: &str = "the relay wants fewer messages: set `rate`, or ask for more";
+const BUSY_MAILBOX: &str = "this mailbox gets too much mail at the moment";
+const SENDER_DOMAIN: &str = "the relay does not take the sender's address: its domain must exist in DNS";
 
 /// What fits nothing else. No reply comes here; see the test.
 static ANY: ReplyRow =
@@ -187,17 +194,27 @@ static ANY: ReplyRow =
 
 /// The table.
 pub static ROWS: &[ReplyRow] = &[
+    // One mailbox. Gmail says it with 550, too.
+    ReplyRow::new((Rcpt, Dot), Codes::Any, About::Recipient, Deferred)
+        .words(Words::Of(&[
+            "recipient thread limit",
+            "receiving mail too quickly",
+            "receiving email too quickly",
+            "receiving mail at a rate",
+            "receiving email at a rate",
+        ]))
+        .meaning(BUSY_MAILBOX, "Exchange Online (432 4.3.2), Gmail (450 4.2.1, 550 5.2.1): their pages; Yahoo (450), public reports"),
+    ReplyRow::new((Rcpt, Dot), Codes::Any, About::Recipient, Deferred)
+        .status(Statuses::Of(&[(2, 121), (2, 122)]))
+        .meaning(BUSY_MAILBOX, EXCHANGE),
     // Connections: other sessions of ours work.
-    ReplyRow::new((Rcpt, Dot), Codes::Transient, About::Recipient, Deferred)
-        .words(Words::Of(&["recipient thread limit", "receiving mail too quickly", "receiving mail at a rate"]))
-        .meaning("this mailbox gets too much mail at the moment", "Exchange Online (432 4.3.2), Gmail (450 4.2.1): their pages"),
     ReplyRow::new((Connect, Ehlo), Codes::Transient, About::Connections, Throttled)
         .words(Words::Of(CONNECTIONS))
-        .meaning("too many connections at a time", "Exim 4.96 (20 in all), smtp-server 3.21.6 (`maxClients`), Postfix 3.7 (`smtpd_client_connection_count_limit`)"),
+        .meaning("too many connections at a time", "Exim 4.96 (20 in all), smtp-server 3.21.6 (`maxClients`), Postfix 3.7 (`smtpd_client_connection_count_limit`), sendmail 8.17 (`FEATURE(conncontrol)`: 421 4.3.2 Too many open connections); Amazon SES, \"SMTP response codes\""),
     ReplyRow::new((Auth, Dot), Codes::Transient, About::Connections, Deferred)
         .status(Statuses::NotAddress)
         .words(Words::Of(CONNECTIONS))
-        .meaning("too many connections at a time", "Exchange Online: 432 4.3.2 Concurrent connections limit exceeded, at MAIL"),
+        .meaning("too many connections at a time", EXCHANGE_SUBMISSION),
     // Greeting and EHLO cannot be about a message.
     ReplyRow::new((Connect, Ehlo), Codes::Permanent, About::Us, Deferred)
         .meaning("the relay serves nobody, or not this host", "RFC 5321 3.1 (554 instead of a greeting)"),
@@ -210,16 +227,44 @@ pub static ROWS: &[ReplyRow] = &[
         .meaning("the relay wants TLS or a login first: correct its address", "RFC 4954 6, RFC 3207 4; Postfix 3.7, Mailpit, smtp-server 3.21.6, Exchange (5.7.57)"),
     // The sender of the envelope.
     ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .status(Statuses::Of(&[(1, 8)]))
+        .words(Words::Of(&["bad outbound sender"]))
+        .meaning("Exchange Online has blocked our account for spam: its administrator must release it", EXCHANGE),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
         .status(Statuses::Of(&[(1, 7), (1, 8)]))
-        .meaning("the relay does not take the sender's address: its domain must exist in DNS", "RFC 3463 3.2; Postfix 3.7 (450 4.1.8 Sender address rejected: Domain not found)"),
+        .meaning(SENDER_DOMAIN, "RFC 3463 3.2; Postfix 3.7 (450 4.1.8 Sender address rejected: Domain not found)"),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&["unresolvable rfc.5321", "unresolvable rfc.5322"]))
+        .meaning(SENDER_DOMAIN, YAHOO),
+    ReplyRow::new((Mail, Dot), Codes::Permanent, About::Us, Configuration)
+        .words(Words::Of(&["storedrv.submission.exception:quotaexceeded"]))
+        .meaning("the mailbox from which we send is full: empty its Sent Items", EXCHANGE_SUBMISSION),
     // Quotas and rates.
     ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
-        .status(Statuses::Of(&[(1, 90), (7, 232), (7, 233), (7, 705)]))
+        .status(Statuses::Of(&[(1, 90), (7, 232), (7, 233)]))
         .quota(Quota::Day)
         .meaning(DAILY, EXCHANGE),
     ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .status(Statuses::Of(&[(7, 236)]))
+        .quota(Quota::Day)
+        .meaning("a sender at onmicrosoft.com may mail 100 recipients a day: send from a domain of your own", "Microsoft, Exchange Team Blog, \"Limiting Onmicrosoft Domain Usage for Sending Emails\""),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .words(Words::Of(&["submission quota exceeded", "submission quota was exceeded", "submissionquotaexceeded"]))
+        .quota(Quota::Day)
+        .meaning(DAILY, EXCHANGE_SUBMISSION),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
         .status(Statuses::Of(&[(7, 508)]))
         .meaning(SLOWER, EXCHANGE),
+    ReplyRow::new((Connect, Dot), Codes::Transient, About::Rate, Throttled)
+        .status(Statuses::Between(7, (500, 699)))
+        .meaning("Exchange Online slows our IP address down, because it sends more than before", "Microsoft, \"Fix email delivery issues for error code 451 4.7.500-699 (ASxxx) in Exchange Online\""),
+    ReplyRow::new((Connect, Dot), Codes::Transient, About::Rate, Throttled)
+        .status(Statuses::Between(7, (850, 899)))
+        .meaning("Exchange Online slows our IP address down while it looks at its mail", EXCHANGE),
+    ReplyRow::new((Connect, Dot), Codes::Transient, About::Us, Throttled)
+        .status(Statuses::Between(7, (20, 40)))
+        .words(Words::Of(&["rate limited because", "record of the sending domain", "have a ptr record"]))
+        .meaning("SPF, DKIM, DMARC, TLS or reverse DNS of our domain or server do not fit; until they do, the relay takes little", GMAIL),
     ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
         .words(Words::Both(&["smtp relay limit"], DAY))
         .quota(Quota::Day)
@@ -236,12 +281,19 @@ pub static ROWS: &[ReplyRow] = &[
         .status(Statuses::NotAddress)
         .words(Words::Both(HOUR, LIMIT))
         .quota(Quota::Hour)
-        .meaning("the sender's quota of an hour is used up; messages wait until the relay takes them again", "cPanel (550 Domain ... has exceeded the max emails per hour), public reports"),
+        .meaning("the sender's quota of an hour is used up; messages wait until the relay takes them again", "cPanel (550 Domain ... has exceeded the max emails per hour), GoDaddy (550 This IP has sent too many messages this hour), public reports; Twilio SendGrid, \"SMTP Errors and Troubleshooting\" (452 Too many recipients received this hour)"),
+    ReplyRow::new((Connect, Dot), Codes::Transient, About::Rate, Throttled)
+        .words(Words::Of(&["maximum credits exceeded"]))
+        .quota(Quota::Day)
+        .meaning("the account has used up its credits: buy more, or wait", "Twilio SendGrid, \"SMTP Errors and Troubleshooting\" (451 at AUTH)"),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Rate, Throttled)
+        .words(Words::Both(&["is not allowed to send:"], LIMIT))
+        .meaning(SLOWER, "Mailgun (Domain ... is not allowed to send: recipient limit (26) exceeded, try again after ...), public reports"),
     // Sessions.
     ReplyRow::new((Auth, Dot), Codes::Any, About::Session, Deferred)
         .status(Statuses::NotAddress)
         .words(Words::Of(&["too many messages sent", "per session", "this session", "per connection", "this connection", "too many errors"]))
-        .meaning("this session has had enough messages: set `per_connection`", "OpenSMTPD 6.8.0p2 (452 4.5.3 Too many recipients: Too many messages sent, after 100), chasquid 1.11 (421 4.5.0 Too many errors)"),
+        .meaning("this session has had enough messages: set `per_connection`", "OpenSMTPD 6.8.0p2 (452 4.5.3 Too many recipients: Too many messages sent, after 100), chasquid 1.11 (421 4.5.0 Too many errors), Exim 4.99 (421 too many messages in this connection), Postfix 3.7 (421 4.7.0 Error: too many errors); Yahoo (421 Max message per connection reached), public reports"),
     ReplyRow::new((Connect, Dot), Codes::Any, About::Rate, Throttled)
         .status(Statuses::NotAddress)
         .words(Words::Of(&[
@@ -250,7 +302,13 @@ pub static ROWS: &[ReplyRow] = &[
             "ratelimit",
             "rate exceeded",
             "unusual rate",
+            "unusual amount",
             "unexpected volume",
+            "excessive volume",
+            "deferred due to user complaints",
+            "submission rate",
+            "messages per second",
+            "messages per minute",
             "sending rate",
             "sending limit",
             "sending quota",
@@ -259,9 +317,25 @@ pub static ROWS: &[ReplyRow] = &[
             "too many messages",
             "too much mail",
             "too many recipients from",
+            "too many recipients for this sender",
+            "too many auth commands",
+            "too many new tls sessions",
             "allowed outgoing messages",
         ]))
-        .meaning(SLOWER, "Amazon SES, Gmail (421 4.7.28), Yahoo (421 4.7.0 [TSS04]), Plesk (554 5.7.0), Postfix 3.7 (450 4.7.1 Error: too much mail from ...)"),
+        .meaning(SLOWER, "Amazon SES, \"SMTP response codes\"; Gmail (421 4.7.28, 550 5.5.3): its page; Postfix 3.7 (450 4.7.1 Error: too much mail from ..., too many AUTH commands from ...), sendmail 8.17 (`FEATURE(ratecontrol)`: 421 4.3.2 Connection rate limit exceeded); Emailit, \"SMTP troubleshooting\" (452 4.4.5); Yahoo (421 4.7.0 [TSS04]), Plesk (554 5.7.0), Exchange (421 4.4.2 Message submission rate for this client has exceeded the configured limit), Apple (421 4.7.1 ... deferred due to excessive volume), public reports"),
+    // Whom we may send as, whatever the code.
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&["message rejected: email address is not verified", "not authorized to perform"]))
+        .meaning("Amazon SES does not know this sender, or in its sandbox this recipient: verify the domain, leave the sandbox, allow ses:SendRawEmail", "Amazon SES, \"SMTP response codes\" (554 Message rejected: Email address is not verified, 554 Access denied)"),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&["verified sender identity", "not authorized to send from that email address"]))
+        .meaning("the relay does not know the sender: verify its domain or address there", "Twilio SendGrid, \"SMTP Errors and Troubleshooting\" (403); 550 The from address does not match a verified Sender Identity, public reports"),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&["permissions to send as this sender", "sendasdenied"]))
+        .meaning("our account may not send as this sender: let it (Send As), or use its own address", "Exchange (550 5.7.60 SMTP; Client does not have permissions to send as this sender, 554 5.2.0 ... SendAsDenied), public reports"),
+    ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
+        .words(Words::Of(&["is not allowed to send:", "mail sending denied"]))
+        .meaning("the relay does not let this account or domain send: see its console", "Gmail (550 5.7.0 Email sending denied): its page; Mailgun (421 Domain ... is not allowed to send: Free accounts are for test purposes only), public reports"),
     // Relaying, whatever the code.
     ReplyRow::new((Mail, Data), Codes::Any, About::Us, Configuration)
         .words(Words::Of(&[
@@ -275,37 +349,63 @@ pub static ROWS: &[ReplyRow] = &[
             "relaying prohibited",
             "unable to relay",
             "do not relay",
+            "invalid credentials for relay",
+            "client was not authenticated",
         ]))
-        .meaning(RELAY_DENIED, "Exim 4.96 (550 relay not permitted), Postfix 3.7 (454 4.7.1 Relay access denied), Courier 1.0.16 (513 Relaying denied), chasquid 1.11 (503 5.7.1 Relay not allowed), Exchange (550 5.7.54 Unable to relay)"),
+        .meaning(RELAY_DENIED, "Exim 4.96 (550 relay not permitted), Postfix 3.7 (454 4.7.1 Relay access denied), Courier 1.0.16 (513 Relaying denied), chasquid 1.11 (503 5.7.1 Relay not allowed), Exchange (550 5.7.54 Unable to relay, 5.7.1 Client was not authenticated), Gmail (550 5.7.1 Invalid credentials for relay): their pages"),
     // The size, before MAIL is about us.
-    ReplyRow::new((Mail, Dot), Codes::Permanent, About::Recipient, MailboxFull)
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Recipient, MailboxFull)
         .status(Statuses::Of(&[(2, 2)]))
         .meaning("the mailbox is full", "RFC 3463 3.3"),
     ReplyRow::new((Mail, Mail), Codes::Permanent, About::Us, Policy)
         .status(Statuses::Subject(7))
-        .meaning("the relay rejects our server or sender", "RFC 3463 3.8; Exchange Online (5.7.515 at MAIL)"),
+        .meaning("the relay rejects our server or sender", "RFC 3463 3.8; Exchange Online (5.7.515 at MAIL); Yahoo (553 5.7.1 [BL21], 553 5.7.2 [TSS09]), public reports"),
     ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
-        .status(Statuses::Between(7, (20, 30)))
-        .meaning("SPF, DKIM, DMARC or reverse DNS of our domain or server do not fit", "RFC 7372 3; Gmail (5.7.25, 5.7.26, 5.7.27, 5.7.30)"),
+        .status(Statuses::Between(7, (20, 40)))
+        .meaning("SPF, DKIM, DMARC, TLS or reverse DNS of our domain or server do not fit", "RFC 7372 3; Gmail (5.7.24 to 5.7.30, 5.7.40): its page"),
     ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
-        .status(Statuses::Of(&[(7, 57), (7, 60), (7, 64), (7, 501), (7, 502), (7, 503), (7, 509), (7, 511), (7, 515), (7, 703), (7, 708), (7, 750)]))
+        .status(Statuses::Of(&[(7, 57), (7, 64), (7, 501), (7, 502), (7, 503), (7, 506), (7, 509), (7, 511), (7, 512), (7, 800)]))
         .meaning("Exchange Online rejects our server, our domain or our account", EXCHANGE),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Of(&[(7, 515)]))
+        .meaning("SPF, DKIM and DMARC of our domain do not all fit", "Microsoft, \"Strengthening Email Ecosystem: Outlook's New Requirements for High-Volume Senders\""),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Of(&[(7, 705), (7, 708), (7, 750)]))
+        .meaning("Exchange Online has blocked our account or domain: mend the cause, then ask its support", EXCHANGE_BLOCKS),
+    ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
+        .status(Statuses::Of(&[(7, 711)]))
+        .meaning("Exchange Online has blocked our connector: an administrator must release it", "Microsoft, \"Remove blocked connectors from the Restricted entities page\""),
     ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Us, Policy)
         .status(Statuses::Between(7, (606, 649)))
         .meaning("Exchange Online has blocked our IP address: ask for removal at sender.office.com", EXCHANGE),
     ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
-        .status(Statuses::Of(&[(7, 12), (7, 124), (7, 129), (7, 133), (7, 134), (7, 135), (7, 136), (7, 193)]))
-        .meaning("this mailbox takes mail only from certain senders", EXCHANGE),
+        .status(Statuses::Of(&[(7, 12), (7, 13), (7, 124), (7, 129), (7, 133), (7, 134), (7, 135), (7, 136), (7, 193)]))
+        .meaning("this mailbox takes mail only from certain senders", "Microsoft, \"Email non-delivery reports and SMTP errors in Exchange Online\", \"NDR 550 5.7.193 when external users send email to a Microsoft 365 group\"; 5.7.129: public reports"),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
+        .status(Statuses::Of(&[(7, 507), (7, 510), (7, 513)]))
+        .meaning("the recipient's organization does not take mail from our server", EXCHANGE),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, Refused)
+        .status(Statuses::Of(&[(7, 504), (7, 505)]))
+        .meaning("there is no such address, or no mail may go to it", EXCHANGE),
+    ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
+        .status(Statuses::Of(&[(7, 703)]))
+        .meaning(BLOCKED_RECIPIENT, EXCHANGE_BLOCKS),
+    ReplyRow::new((Data, Dot), Codes::Permanent, About::Recipient, Failed)
+        .status(Statuses::Of(&[(7, 703)]))
+        .meaning(BLOCKED_RECIPIENT, EXCHANGE_BLOCKS),
     ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Us, Policy)
         .status(Statuses::Subject(7))
-        .words(Words::Of(&["client host", "blocked using", "must be authenticated", "helo command rejected", "sender address rejected"]))
-        .meaning("the relay rejects our server or sender", "Postfix 3.7 (`reject_rbl_client`, `check_client_access`), chasquid 1.11 (550 5.7.9 Mail to submission port must be authenticated)"),
+        .words(Words::Of(&["client host", "blocked using", "must be authenticated", "sender is unauthenticated", "helo command rejected", "sender address rejected"]))
+        .meaning("the relay rejects our server or sender", "Postfix 3.7 (`reject_rbl_client`, `check_client_access`), chasquid 1.11 (550 5.7.9 Mail to submission port must be authenticated); Yahoo (550 5.7.9 ... the sender is unauthenticated), public reports"),
     ReplyRow::new((Rcpt, Rcpt), Codes::Permanent, About::Recipient, RecipientPolicy)
         .status(Statuses::Subject(7))
         .meaning("the recipient's server does not take this message for this recipient", "RFC 3463 3.8"),
     ReplyRow::new((Data, Dot), Codes::Permanent, About::Us, Policy)
         .status(Statuses::Subject(7))
         .meaning("the relay rejects our server, our sender or this message", "RFC 3463 3.8"),
+    ReplyRow::new((Data, Dot), Codes::Of(&[552, 554]), About::Recipient, Failed)
+        .words(Words::Of(&["mailbox not found", "user doesn't have a"]))
+        .meaning("there is no such address, by the relay's words", "Yahoo, \"SMTP Error Codes\" (554 delivery error: dd This user doesn't have a yahoo.com account); 552 ... mailbox not found, public reports"),
     ReplyRow::new((Mail, Dot), Codes::Of(&[552]), About::Message, TooLarge).meaning(TOO_LARGE, "RFC 1870 6.1; Exim 4.96, MailDev 3.0.0"),
     ReplyRow::new((Mail, Dot), Codes::Permanent, About::Message, TooLarge)
         .status(Statuses::Of(&[(3, 4)]))
@@ -344,11 +444,16 @@ pub static ROWS: &[ReplyRow] = &[
 ];
 
 const TOO_LARGE: &str = "the message is larger than the relay takes";
+const BLOCKED_RECIPIENT: &str = "our own organization's Tenant Allow/Block List has this recipient";
 const CONNECTIONS: &[&str] = &[
     "too many connections",
     "too many concurrent",
     "too many connected",
+    "too many open connections",
+    "too many sessions",
     "concurrent connections",
+    "concurrent server connections",
+    "sender thread limit",
     "connection limit",
     "connection count",
 ];
@@ -379,7 +484,30 @@ mod tests {
             Deferred,
             None,
         ),
+        (
+            Rcpt,
+            "550 5.2.1 The user you are trying to contact is receiving email at a rate that prevents additional messages",
+            About::Recipient,
+            Deferred,
+            None,
+        ),
+        (
+            Rcpt,
+            "550 5.2.121 Recipient's per hour message receive limit from specific sender exceeded",
+            About::Recipient,
+            Deferred,
+            None,
+        ),
+        (Dot, "550 5.2.122 Recipient's per hour message receive limit exceeded", About::Recipient, Deferred, None),
         (Phase::Greeting, "421 4.7.0 Too many concurrent SMTP connections", About::Connections, Throttled, None),
+        (Phase::Greeting, "421 4.3.2 Too many open connections.", About::Connections, Throttled, None),
+        (
+            Phase::Greeting,
+            "421 4.3.2 The maximum number of concurrent server connections has exceeded a limit",
+            About::Connections,
+            Throttled,
+            None,
+        ),
         (
             Phase::Greeting,
             "421 mail.example.com Too many connected clients, try again in a moment",
@@ -388,6 +516,7 @@ mod tests {
             None,
         ),
         (Mail, "432 4.3.2 Concurrent connections limit exceeded", About::Connections, Deferred, None),
+        (Mail, "432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded", About::Connections, Deferred, None),
         (Phase::Greeting, "554 5.3.2 no service", About::Us, Deferred, None),
         (Phase::Greeting, "421 4.3.2 Service busy, try again later", About::Us, Deferred, None),
         (Phase::Tls, "454 4.7.0 TLS not available", About::Us, Deferred, None),
@@ -406,6 +535,21 @@ mod tests {
         (Mail, "450 4.1.8 <address>: Sender address rejected: Domain not found", About::Us, Configuration, None),
         (Rcpt, "450 4.1.8 <address>: Sender address rejected: Domain not found", About::Us, Configuration, None),
         (Rcpt, "550 5.1.8 bad sender", About::Us, Configuration, None),
+        (Dot, "550 5.1.8 Access denied, bad outbound sender", About::Us, Configuration, None),
+        (
+            Dot,
+            "451 Message temporarily deferred due to unresolvable RFC.5321 from domain.",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Dot,
+            "554 5.2.2 mailbox full; STOREDRV.Submission.Exception:QuotaExceededException.MapiExceptionQuotaExceeded",
+            About::Us,
+            Configuration,
+            None,
+        ),
         (Dot, "550 5.1.7 bad sender", About::Us, Configuration, None),
         (
             Dot,
@@ -421,10 +565,46 @@ mod tests {
             Throttled,
             Some(Quota::Day),
         ),
+        (
+            Rcpt,
+            "550 5.7.236 Your message can't be sent because your tenant exceeded its daily limit",
+            About::Rate,
+            Throttled,
+            Some(Quota::Day),
+        ),
+        (Dot, "554 5.2.2 Submission quota exceeded", About::Rate, Throttled, Some(Quota::Day)),
+        (
+            Dot,
+            "554 5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException",
+            About::Rate,
+            Throttled,
+            Some(Quota::Day),
+        ),
         (Rcpt, "450 4.2.1 Peak SMTP relay limit exceeded for customer", About::Rate, Throttled, None),
         (Dot, "550 5.7.1 Daily SMTP relay limit exceeded for customer", About::Rate, Throttled, Some(Quota::Day)),
         (Dot, "550 5.7.508 Access denied, 192.0.2.1 has exceeded permitted limits", About::Rate, Throttled, None),
+        (Rcpt, "451 4.7.500 Server busy. Please try again later from [192.0.2.1]. (S77)", About::Rate, Throttled, None),
+        (Mail, "451 4.7.650 The mail server [192.0.2.1] is limited for now", About::Rate, Throttled, None),
+        (Mail, "451 4.7.860 Access denied, please try again later", About::Rate, Throttled, None),
+        (Dot, "421 4.7.26 This email has been rate limited because it is unauthenticated.", About::Us, Throttled, None),
+        (
+            Dot,
+            "451 4.7.23 The sending IP address for this message doesn't have a PTR record",
+            About::Us,
+            Throttled,
+            None,
+        ),
+        (Rcpt, "451 4.7.24 Message rejected due to: SPF temporary error", About::Recipient, Deferred, None),
         (Dot, "550 5.4.5 Daily user sending quota exceeded", About::Rate, Throttled, Some(Quota::Day)),
+        (Mail, "452 4.5.3 Daily message limit exceeded", About::Rate, Throttled, Some(Quota::Day)),
+        (Auth, "451 Authentication failed: Maximum credits exceeded", About::Rate, Throttled, Some(Quota::Day)),
+        (
+            Rcpt,
+            "421 Domain acme.example is not allowed to send: recipient limit (26) exceeded, try again later",
+            About::Rate,
+            Throttled,
+            None,
+        ),
         (Dot, "550 User has exceeded its 24-hour sending limit", About::Rate, Throttled, Some(Quota::Day)),
         (Mail, "454 Throttling failure: Daily message quota exceeded.", About::Rate, Throttled, Some(Quota::Day)),
         (
@@ -442,18 +622,102 @@ mod tests {
             Some(Quota::Hour),
         ),
         (Dot, "550 mail rejected: exceeded hour limit", About::Rate, Throttled, Some(Quota::Hour)),
+        (Rcpt, "452 Too many recipients received this hour", About::Rate, Throttled, Some(Quota::Hour)),
         (Mail, "454 Throttling failure: Maximum sending rate exceeded.", About::Rate, Throttled, None),
         (Mail, "450 4.7.1 Error: too much mail from 192.0.2.1", About::Rate, Throttled, None),
+        (Auth, "450 4.7.1 Error: too many AUTH commands from 192.0.2.1", About::Rate, Throttled, None),
         (Phase::Greeting, "421 4.7.28 unusual rate of unsolicited mail", About::Rate, Throttled, None),
+        (
+            Dot,
+            "421 4.7.28 Gmail has detected an unusual rate of email. Email has been temporarily rate limited.",
+            About::Rate,
+            Throttled,
+            None,
+        ),
+        (Phase::Greeting, "421 4.3.2 Connection rate limit exceeded.", About::Rate, Throttled, None),
+        (Rcpt, "550 5.5.3 Too many recipients for this sender.", About::Rate, Throttled, None),
+        (
+            Mail,
+            "421 4.4.2 Message submission rate for this client has exceeded the configured limit",
+            About::Rate,
+            Throttled,
+            None,
+        ),
+        (
+            Mail,
+            "421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to unexpected volume or user complaints",
+            About::Rate,
+            Throttled,
+            None,
+        ),
+        (
+            Mail,
+            "421 4.7.0 [TSS05] Messages from 192.0.2.1 temporarily deferred due to user complaints",
+            About::Rate,
+            Throttled,
+            None,
+        ),
+        (Rcpt, "421 4.7.1 Messages to <address> deferred due to excessive volume.", About::Rate, Throttled, None),
+        (Mail, "452 4.4.5 Messages per second limit exceeded", About::Rate, Throttled, None),
         (Mail, "451 4.3.2 Mails per session limit", About::Session, Deferred, None),
         (Rcpt, "452 4.5.3 Too many recipients: Too many messages sent", About::Session, Deferred, None),
+        (Mail, "421 too many messages in this connection", About::Session, Deferred, None),
+        (Mail, "421 Max message per connection reached, closing transmission channel", About::Session, Deferred, None),
+        (
+            Dot,
+            "554 Message rejected: Email address is not verified. The following identities failed the check",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Dot,
+            "554 Access denied: User `arn:aws:iam::123456789012:user/mail' is not authorized to perform `ses:SendRawEmail'",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Dot,
+            "550 The from address does not match a verified Sender Identity. Mail cannot be sent until this is resolved",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Dot,
+            "550 5.7.60 SMTP; Client does not have permissions to send as this sender",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Dot,
+            "554 5.2.0 STOREDRV.Submission.Exception:SendAsDeniedException.MapiExceptionSendAsDenied",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (
+            Rcpt,
+            "421 Domain acme.example is not allowed to send: Free accounts are for test purposes only.",
+            About::Us,
+            Configuration,
+            None,
+        ),
+        (Mail, "550 5.7.0 Email sending denied.", About::Us, Configuration, None),
         (Rcpt, "550 relay not permitted", About::Us, Configuration, None),
         (Rcpt, "454 4.7.1 Relay access denied", About::Us, Configuration, None),
         (Rcpt, "513 Relaying denied.", About::Us, Configuration, None),
         (Rcpt, "503 5.7.1 Relay not allowed", About::Us, Configuration, None),
+        (Rcpt, "550 5.7.1 Client was not authenticated", About::Us, Configuration, None),
+        (Rcpt, "550 5.7.1 Invalid credentials for relay", About::Us, Configuration, None),
         (Mail, "517 Domain does not exist: bounce.acme.example.", About::Us, Configuration, None),
         (Mail, "452 4.3.1 Insufficient system storage", About::Us, Deferred, None),
+        (Mail, "554 5.2.2 over quota", About::Us, Configuration, None),
         (Mail, "550 5.7.515 access denied", About::Us, Policy, None),
+        (Dot, "552 1 Requested mail action aborted, mailbox not found", About::Recipient, Failed, None),
+        (Dot, "554 delivery error: dd This user doesn't have a yahoo.com account", About::Recipient, Failed, None),
         (Mail, "552 message too big", About::Message, TooLarge, None),
         (Mail, "550 Message too big!", About::Message, TooLarge, None),
         (Dot, "554 5.3.4 Message too big for system", About::Message, TooLarge, None),
@@ -471,6 +735,29 @@ mod tests {
             None,
         ),
         (Rcpt, "550 5.7.1 rejected by policy", About::Recipient, RecipientPolicy, None),
+        (Rcpt, "550 5.7.507 Access denied, rejected by recipient", About::Recipient, RecipientPolicy, None),
+        (
+            Rcpt,
+            "550 5.7.513 Service unavailable, Client host [192.0.2.1] blocked by acme.example using Customer Block list",
+            About::Recipient,
+            RecipientPolicy,
+            None,
+        ),
+        (Rcpt, "550 5.7.504 <address>: Recipient address rejected: Access denied", About::Recipient, Refused, None),
+        (
+            Rcpt,
+            "550 5.7.703 Your message can't be delivered because messages to <address> are blocked",
+            About::Recipient,
+            RecipientPolicy,
+            None,
+        ),
+        (
+            Dot,
+            "550 5.7.703 Your message can't be delivered because messages to <address> are blocked",
+            About::Recipient,
+            Failed,
+            None,
+        ),
         (
             Rcpt,
             "554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using bl.example",
@@ -479,6 +766,11 @@ mod tests {
             None,
         ),
         (Rcpt, "550 5.7.9 Mail to submission port must be authenticated", About::Us, Policy, None),
+        (Rcpt, "550 5.7.9 This mail has been blocked because the sender is unauthenticated.", About::Us, Policy, None),
+        (Rcpt, "550 5.7.506 Access Denied, Bad HELO", About::Us, Policy, None),
+        (Rcpt, "550 5.7.515 Access denied", About::Us, Policy, None),
+        (Dot, "550 5.7.705 Access denied, tenant has exceeded threshold", About::Us, Policy, None),
+        (Rcpt, "550 5.7.711 Access denied, bad inbound connector. AS(2204)", About::Us, Policy, None),
         (Rcpt, "550 5.7.606 Access denied, banned sending IP [192.0.2.1]", About::Us, Policy, None),
         (
             Rcpt,
@@ -488,6 +780,7 @@ mod tests {
             None,
         ),
         (Dot, "550 5.7.26 unauthenticated", About::Us, Policy, None),
+        (Dot, "550 5.7.40 the sending domain doesn't have a DMARC record", About::Us, Policy, None),
         (Dot, "550 5.7.1 spam", About::Us, Policy, None),
         (Rcpt, "450 4.7.1 greylisted", About::Recipient, Deferred, None),
         (Dot, "451 4.7.1 greylisted", About::Message, Deferred, None),

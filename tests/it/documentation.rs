@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use tidings_model::Alert;
 use tidings_store::REFUSALS;
 
-const PAGES: [&str; 4] = ["docs/architecture.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
+const PAGES: [&str; 5] =
+    ["docs/architecture.md", "docs/compatibility.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
 /// Top-level folders. They distinguish a path of the repository from other text in backticks.
 const FOLDERS: [&str; 13] = [
