@@ -176,7 +176,13 @@ impl Relays {
     /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
-        self.relays.get_key_value(name).map(|(name, relay)| Route { name, relay, tenant: None, message, has_alternative: false })
+        self.relays.get_key_value(name).map(|(name, relay)| Route {
+            name,
+            relay,
+            tenant: None,
+            message,
+            has_alternative: false,
+        })
     }
 
     /// The first of `names` that takes `message` now. `tenant` is that of the message, if its bounces and complaints count apart.

@@ -19,11 +19,11 @@ mod short_lines;
 #[cfg(test)]
 mod tests;
 
+pub use self::{attachment::Attachment, body::Body};
 use self::{
     header::{address, host, label, one_line, opaque, raw},
     short_lines::short_lines,
 };
-pub use self::{attachment::Attachment, body::Body};
 
 /// Limits of a subject and of a display name, in characters. They bound the header lines.
 const SUBJECT_CHARS: usize = 200;

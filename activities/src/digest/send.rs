@@ -107,12 +107,7 @@ async fn attempt(
 
 /// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was
 /// rendered, and the directory may have another address by now.
-async fn blocked(
-    deps: &Deps,
-    window: &Window,
-    facts: &Facts,
-    envelope_to: &str,
-) -> Result<Option<Closed>, Error> {
+async fn blocked(deps: &Deps, window: &Window, facts: &Facts, envelope_to: &str) -> Result<Option<Closed>, Error> {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Ok(Some(block.closed()));
     }

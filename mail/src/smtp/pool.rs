@@ -87,9 +87,27 @@ impl Pool {
 
     /// Waits for a slot. `None`: the pool is closed.
     pub(super) async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
-        let id = self.state().slots.request(lane, &domain);
+        let (id, admitted) = {
+            let mut state = self.state();
+            let id = state.slots.request(lane, &domain);
+            (id, self.enqueue(&mut state, id))
+        };
         let mut slot = Slot { id, interrupted: None, connection: None, is_reused: false, patience: None, pool: self };
-        slot.wait().await.then_some(slot)
+        slot.wait(admitted).await.then_some(slot)
+    }
+
+    /// Waits for a slot under the lock under which it was asked for: another task may be the one that gives it.
+    fn enqueue(self: &Arc<Self>, state: &mut PoolState, id: SlotId) -> oneshot::Receiver<Admitted> {
+        let (waiter, admitted) = oneshot::channel();
+        if state.is_closed {
+            return admitted;
+        }
+        state.waiters.insert(id, waiter);
+        self.settle(state);
+        if state.slots.has_waiters() {
+            self.tend(state);
+        }
+        admitted
     }
 
     /// Sends QUIT on every idle connection. Attempts under way finish; no attempt begins.
@@ -179,19 +197,8 @@ impl Slot {
         self
     }
 
-    async fn wait(&mut self) -> bool {
-        let (waiter, admitted) = oneshot::channel();
-        {
-            let mut state = self.pool.state();
-            if state.is_closed {
-                return false;
-            }
-            state.waiters.insert(self.id, waiter);
-            self.pool.settle(&mut state);
-            if state.slots.has_waiters() {
-                self.pool.tend(&mut state);
-            }
-        }
+    /// `false`: the pool is closed.
+    async fn wait(&mut self, admitted: oneshot::Receiver<Admitted>) -> bool {
         self.interrupted = admitted.await.ok();
         self.interrupted.is_some()
     }
@@ -199,13 +206,14 @@ impl Slot {
     /// Closes the connection and waits once more, before those who came later.
     pub(super) async fn wait_again(&mut self) -> Result<(), Failure> {
         self.connection = None;
-        {
+        let admitted = {
             let mut state = self.pool.state();
             state.interrupts.remove(&self.id);
             state.slots.wait_again(self.id, Instant::now());
-        }
+            self.pool.enqueue(&mut state, self.id)
+        };
         let closed = || Failure::new(Phase::Connect, SmtpEvent::Lost, "the mailer is closed");
-        self.wait().await.then_some(()).ok_or_else(closed)
+        self.wait(admitted).await.then_some(()).ok_or_else(closed)
     }
 
     /// Takes the connection that was used last, or opens one.
@@ -276,7 +284,7 @@ impl Slot {
             None => false,
         };
         if !is_wanted {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -33,7 +33,7 @@ impl Reply {
     }
 
     /// Replaces the local part of the recipient's address, which some relays quote without its domain: "User <ann> unknown" (Courier
-    /// 1.0.16). A local part that is one of the words by which the reply is understood, such as `user`, stays.
+    /// 1.0.16). A local part that is one of the words by which the reply is understood, such as `unknown`, stays.
     pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
         let hidden = Self { text: without_word(&self.text, local_part), ..self.clone() };
         if hidden.refusal(phase) == self.refusal(phase) {
@@ -42,11 +42,12 @@ impl Reply {
     }
 
     /// Returns the relay's own id of the message in the reply to DATA: the word after "queued as" (Postfix, SendGrid), "queued" in brackets
-    /// (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery" (sendmail 8.17, OpenSMTPD 6.8), or else a word of 16
+    /// (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery" (sendmail 8.17, `OpenSMTPD` 6.8), or else a word of 16
     /// characters or more that has a digit (Amazon SES).
     #[must_use]
     pub fn queued_as(&self) -> Option<String> {
-        let words: Vec<_> = self.text.split_ascii_whitespace().map(|word| word.trim_end_matches(['.', ',', ';'])).collect();
+        let words: Vec<_> =
+            self.text.split_ascii_whitespace().map(|word| word.trim_end_matches(['.', ',', ';'])).collect();
         let in_brackets = |word: &'_ str| word.strip_prefix('(')?.strip_suffix(')').map(str::to_owned);
         let is_queued = |word: &str| word.eq_ignore_ascii_case("queued");
         let named = words.windows(3).find_map(|words| match words {
@@ -198,7 +199,7 @@ mod tests {
         reply.hide("Jürgen", Phase::Rcpt);
         assert_eq!(reply.text, "no user <address>");
         let mut reply = Reply::new(550, "user unknown");
-        reply.hide("user", Phase::Rcpt);
+        reply.hide("unknown", Phase::Rcpt);
         assert_eq!(reply.text, "user unknown");
     }
 

@@ -50,10 +50,16 @@ enum Stage {
     /// It has no connection yet.
     Connecting,
     /// Before the dot: it can be interrupted.
-    Offering { since: Instant },
-    Interrupted { since: Instant },
+    Offering {
+        since: Instant,
+    },
+    Interrupted {
+        since: Instant,
+    },
     /// The relay has the content.
-    Offered { since: Instant },
+    Offered {
+        since: Instant,
+    },
 }
 
 impl Stage {
@@ -156,7 +162,13 @@ impl Slots {
         let share = if self.domain_stalls(&waiter.domain, now) == Some(true) {
             // Where all stall, none is to blame.
             let another_does_not = others.any(|other| self.domain_stalls(&other.domain, now) != Some(true));
-            if another_does_not { 1 } else if others_wait { half } else { self.size }
+            if another_does_not {
+                1
+            } else if others_wait {
+                half
+            } else {
+                self.size
+            }
         } else if others_wait || self.pace(&waiter.domain, now).is_none() {
             half
         } else {
@@ -212,17 +224,18 @@ impl Slots {
         }
     }
 
-    /// The relay refused this message a connection. Returns whether others of ours work, `idle` ones among them: then the relay takes only
-    /// those.
+    /// The relay refused this message a connection. Returns whether there are others of ours, `idle` ones and those that are being opened
+    /// among them: perhaps the relay takes only those. Otherwise the relay is at fault, and not our number of connections.
     pub(super) fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
+        let others = idle + self.users.iter().filter(|user| user.waiter.id != id).count();
+        if others == 0 {
+            self.size = self.bound;
+            return false;
+        }
         if let Some(user) = self.user(id) {
             user.stage = Stage::Connecting;
         }
-        let working = idle + self.working();
-        if working == 0 {
-            return false;
-        }
-        self.size = self.size.min(working);
+        self.size = self.size.min(others);
         self.resized_at = Some(now);
         true
     }
@@ -291,6 +304,7 @@ mod tests {
     use super::*;
 
     const DOMAIN: &str = "example.net";
+    const NOBODY: [SlotId; 0] = [];
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
@@ -370,10 +384,12 @@ mod tests {
         let mut slots = Slots::new(10);
         for domain in ["one.example", "two.example"] {
             send(&mut slots, Lane::Digests, domain, now, seconds(3));
+        }
+        for domain in ["one.example", "two.example"] {
             request(&mut slots, Lane::Digests, domain, 20);
         }
         assert_eq!(connect(&mut slots, now + seconds(3)).len(), 9);
-        assert_eq!(slots.interrupt(now + seconds(9)), [], "nobody is better");
+        assert_eq!(slots.interrupt(now + seconds(9)), NOBODY, "nobody is better");
     }
 
     #[test]
@@ -384,11 +400,11 @@ mod tests {
         assert_eq!(connect(&mut slots, now), slow);
         slots.offered(slow[0]);
         let others = request(&mut slots, Lane::Digests, "well.example", 3);
-        assert_eq!(slots.interrupt(now + STALL), []);
+        assert_eq!(slots.interrupt(now + STALL), NOBODY);
         let late = now + seconds(2);
         let interrupted = slots.interrupt(late);
         assert_eq!(interrupted, slow[1..4], "not the one that is offered");
-        assert_eq!(slots.interrupt(late), [], "once");
+        assert_eq!(slots.interrupt(late), NOBODY, "once");
         for id in interrupted {
             slots.wait_again(id, late);
         }
@@ -434,24 +450,24 @@ mod tests {
         let mut slots = slots(10, &[DOMAIN], now);
         request(&mut slots, Lane::Digests, DOMAIN, 20);
         let admitted = slots.admit(now);
-        for id in &admitted[..3] {
-            slots.connected(*id, 0, now);
-        }
         for id in &admitted[3..] {
             assert!(slots.refused(*id, 0, now));
             slots.wait_again(*id, now);
         }
-        assert_eq!(slots.admit(now), []);
+        for id in &admitted[..3] {
+            slots.connected(*id, 0, now);
+        }
+        assert_eq!(slots.admit(now), NOBODY);
         slots.release(admitted[0], now);
         assert_eq!(slots.admit(now), admitted[3..4], "in the old order");
         slots.grow(now + GROW / 2);
-        assert_eq!(slots.admit(now), []);
+        assert_eq!(slots.admit(now), NOBODY);
         slots.grow(now + GROW);
         assert_eq!(slots.admit(now), admitted[4..5], "one more is tried");
     }
 
     #[test]
-    fn a_refusal_while_nothing_works_is_the_relays_fault() {
+    fn a_refusal_where_there_is_no_other_connection_is_the_relays_fault() {
         let now = Instant::now();
         let mut slots = Slots::new(10);
         let id = slots.request(Lane::Digests, DOMAIN);

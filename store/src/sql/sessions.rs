@@ -86,7 +86,13 @@ struct Call {
 impl<D: Dialect> Sessions<D> {
     pub fn new(options: Options<D>, size: usize) -> Self {
         let places = Arc::new(Semaphore::new(size));
-        Self { options, places, calls: Mutex::default(), asking: sync::Mutex::default(), is_watched: AtomicBool::new(false) }
+        Self {
+            options,
+            places,
+            calls: Mutex::default(),
+            asking: sync::Mutex::default(),
+            is_watched: AtomicBool::new(false),
+        }
     }
 
     /// Waits until the server may have one more session.
@@ -161,7 +167,10 @@ impl<D: Dialect> Sessions<D> {
             if !at_work.contains(&session)
                 && let Some(call) = calls.under_way.get(&id)
             {
-                tracing::warn!(pid = session.pid, "the connection to the database is dead: the server knows of no call");
+                tracing::warn!(
+                    pid = session.pid,
+                    "the connection to the database is dead: the server knows of no call"
+                );
                 call.is_dead.store(true, Ordering::Relaxed);
                 call.dead.notify_one();
             }

@@ -134,7 +134,8 @@ impl WorkerInterceptor for ProducerFaults {
             if is_handed_over(&self.handed_over, request) {
                 continue;
             }
-            let (client, task_queue, handed_over) = (self.client.clone(), self.task_queue.clone(), self.handed_over.clone());
+            let (client, task_queue, handed_over) =
+                (self.client.clone(), self.task_queue.clone(), self.handed_over.clone());
             let handing = tokio::spawn(async move {
                 let deadline = Instant::now() + PATIENCE;
                 while let Err(error) = hand_over_payloads(&client, &task_queue, &key, payloads.clone(), request).await {

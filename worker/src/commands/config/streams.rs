@@ -39,7 +39,15 @@ impl From<RelaySettings> for RelayView {
         let RelaySettings { relay, provider, rate, per_connection, connections, pool, reply_timeout } = settings;
         let rate = rate.map(|rate| rate.to_string());
         let reply_timeout = reply_timeout.map(words::written);
-        Self { url: relay.to_string(), provider: provider.name(), rate, per_connection, connections, pool, reply_timeout }
+        Self {
+            url: relay.to_string(),
+            provider: provider.name(),
+            rate,
+            per_connection,
+            connections,
+            pool,
+            reply_timeout,
+        }
     }
 }
 

@@ -123,7 +123,7 @@ fn a_table_can_describe_the_relay_of_smtp_url() {
 fn a_relay_without_an_address_stops_only_sending() {
     let config = read(TWO, &[]).unwrap();
     assert_eq!(urls(&config), ["ses smtps://ses.example:465"]);
-    let missing = "tidings.toml:11: relay.own.url_env = \"OWN_URL\": is not set; set it to the relay's address";
+    let missing = "tidings.toml:12: relay.own.url_env = \"OWN_URL\": is not set; set it to the relay's address";
     for error in [config.settings(UnknownRecipients::Wait).unwrap_err(), config.ready_to_send().unwrap_err()] {
         assert!(error.to_string().starts_with(missing), "{error}");
     }
