@@ -76,9 +76,9 @@ def free_port():
         return one.getsockname()[1]
 
 
-def eventually(holds):
+def eventually(holds, seconds=SECONDS):
     """True as soon as `holds` does, False if it does not in time."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         if holds():
             return True

@@ -8,6 +8,7 @@ use tidings_harness::{cli_env::CliEnv, http, port::Port, wait::eventually};
 use tokio::{net::TcpStream, process::Child};
 
 mod directory;
+mod issuer;
 mod messages;
 mod oidc;
 mod recipients;

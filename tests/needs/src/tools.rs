@@ -1,6 +1,6 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 16] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 17] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
@@ -16,5 +16,6 @@ pub const TOOLS: [(&str, &str, Option<&str>); 16] = [
     ("go", "TIDINGS_TEST_GO", Some("go")),
     ("typescript_sdk", "TIDINGS_TEST_TYPESCRIPT_SDK", None),
     ("java_sdk", "TIDINGS_TEST_JAVA_SDK", None),
+    ("issuer", "TIDINGS_TEST_ISSUER", None),
     ("spamassassin", "TIDINGS_TEST_SPAMASSASSIN", None),
 ];
