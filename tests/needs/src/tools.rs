@@ -1,6 +1,6 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 16] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 17] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
@@ -9,6 +9,7 @@ pub const TOOLS: [(&str, &str, Option<&str>); 16] = [
     ("chromium", "TIDINGS_TEST_CHROMIUM", None),
     ("page_checkers", "TIDINGS_TEST_PAGE_CHECKERS", None),
     ("postfix", "TIDINGS_TEST_POSTFIX", None),
+    ("exim", "TIDINGS_TEST_EXIM", None),
     ("nginx", "TIDINGS_TEST_NGINX", None),
     ("caddy", "TIDINGS_TEST_CADDY", None),
     ("curl", "TIDINGS_TEST_CURL", Some("curl")),
