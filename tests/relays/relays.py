@@ -99,7 +99,8 @@ class Run:
     def contents(self):
         """What arrived, next to the bytes in the ledger."""
         stored = dict(self.product.rows("SELECT message_id, bytes FROM messages"))
-        ids = dict(self.product.rows("SELECT m.message_id, a.relay_id FROM messages m JOIN attempts a ON a.message = m.id WHERE a.class = 'sent'"))
+        joined = "FROM messages m JOIN attempts a ON a.message = m.id WHERE a.class = 'sent'"
+        ids = dict(self.product.rows(f"SELECT m.message_id, a.relay_id {joined}"))
         name, record = self.product.dkim_record()
         mails = [mail for address in PEOPLE for mail in self.internet.to(address)]
         lines = [json.dumps({"message": base64.b64encode(mail).decode(), "name": name, "record": record}) for mail in mails]
@@ -175,7 +176,8 @@ class Run:
             return
 
         def classes():
-            return self.product.rows("SELECT a.class FROM attempts a JOIN messages m ON m.id = a.message WHERE m.envelope_to = ? ORDER BY 1", NEMO)
+            statement = "SELECT a.class FROM attempts a JOIN messages m ON m.id = a.message WHERE m.envelope_to = ? AND a.phase = 'rcpt'"
+            return self.product.rows(statement, NEMO)
 
         ended = eventually(lambda: self.product.rows("SELECT 1 FROM messages WHERE envelope_to = ? AND state = 'failed'", NEMO), SECONDS)
         holds = ended and set(classes()) == {(expected,)} and self.is_suppressed(NEMO) == (expected == "hard_bounce")
@@ -208,7 +210,8 @@ class Run:
         time.sleep(5)
         found = self.product.rows("SELECT state, count(*) FROM messages WHERE tenant = ? GROUP BY state", tenant)
         attempts = self.product.rows(
-            "SELECT a.class, a.phase, a.reply, count(*) FROM attempts a JOIN messages m ON m.id = a.message WHERE m.tenant = ? GROUP BY 1, 2, 3", tenant
+            "SELECT a.class, a.phase, a.reply, count(*) FROM attempts a JOIN messages m ON m.id = a.message WHERE m.tenant = ?"
+            " GROUP BY 1, 2, 3", tenant
         )
         detail = f"breaker: {opened()}\nmessages: {found}\nattempts: {attempts}\n{self.product.log('relay_open')}"
         self.check(f"{what} opens its breaker: {cause}", opened() == [(cause,)], detail)
@@ -253,7 +256,8 @@ def text(mail, kind):
 
 def same(mail, own, header):
     """Whether a header is the same, wherever its lines are folded."""
-    return [" ".join(str(value).split()) for value in mail.get_all(header, [])] == [" ".join(str(value).split()) for value in own.get_all(header, [])]
+    values = [[" ".join(str(value).split()) for value in message.get_all(header, [])] for message in (mail, own)]
+    return values[0] == values[1]
 
 
 def head(mail):

@@ -325,7 +325,8 @@ class Courier(Server):
 
     def configure(self):
         for name, text in {
-            "me": NAME, "defaultdomain": NAME, "locals": f"localhost\n{NAME}", "esmtpacceptmailfor": NAME, "dsnfrom": f"postmaster@{NAME}",
+            "me": NAME, "defaultdomain": NAME, "locals": f"localhost\n{NAME}", "esmtpacceptmailfor": NAME,
+            "dsnfrom": f"postmaster@{NAME}",
             "queuetime": "4s", "retryalpha": "1s", "retrybeta": "1", "retrygamma": "1s", "retrymaxdelta": "1",
         }.items():
             self.write(f"etc/courier/{name}", f"{text}\n")
@@ -333,8 +334,9 @@ class Courier(Server):
         # The owners are those of the package's installation.
         self.run(
             "mkdir -p /run/courier/authdaemon && cd /var/lib/courier && chown -R courier:courier . /run/courier && chmod 770 tmp"
-            " && chown -R root:courier /etc/courier && cd /usr/lib/courier/courier && chown courier:courier submitmkdir && chmod 4755 submitmkdir"
-            " && ln -s makedat.courier /usr/bin/makedat && ln -s lockmail.courier /usr/bin/lockmail && makealiases && makesmtpaccess && makeacceptmailfor && makehosteddomains"
+            " && chown -R root:courier /etc/courier && cd /usr/lib/courier/courier && chown courier:courier submitmkdir"
+            " && chmod 4755 submitmkdir && ln -s makedat.courier /usr/bin/makedat && ln -s lockmail.courier /usr/bin/lockmail"
+            " && makealiases && makesmtpaccess && makeacceptmailfor && makehosteddomains"
         )
 
     def command(self):
