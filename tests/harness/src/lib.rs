@@ -6,6 +6,7 @@ pub mod checker;
 pub mod cli_env;
 pub mod cost;
 pub mod env;
+pub mod exim;
 pub mod flood;
 pub mod gateway;
 pub mod http;

@@ -1,4 +1,5 @@
-//! Messages that came back, read by `tidings bounces read`: from a mail server's pipe, from a Maildir, and from a real Postfix.
+//! Messages that came back, read by `tidings bounces read`: from a mail server's pipe, from a Maildir, and from a real Postfix
+//! and Exim.
 
 use std::{
     fs,
@@ -16,8 +17,10 @@ use tidings_activities::{
 use tidings_harness::{
     cli_env::{binary, command},
     env::{Env, activities, sqlite_url},
+    exim::Exim,
     message_env::{ANN, MessageEnv, of, submission, waits},
     postfix::Postfix,
+    relay::{Act, At, Fault},
     wait::eventually,
     worker::Running,
 };
@@ -212,6 +215,46 @@ async fn a_real_postfix_returns_what_no_mailbox_takes() -> Result<()> {
         assert_eq!(store.suppressed("acme", &address).await?, suppressed, "{domain}");
         let [report] = &store.delivery_events(accepted.message.id).await?[..] else { panic!("not one report") };
         assert!(report.received_at <= Timestamp::now());
+    }
+    worker.stop()
+}
+
+/// Exim writes 5.0.0 into every report and quotes the reply, which decides.
+#[needs(temporal, exim)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_exim_returns_what_other_servers_refuse() -> Result<()> {
+    let keys = LinkKeys::generate().context("no randomness")?;
+    let messages = MessageEnv { worker: None, env: Env::without_worker(with_return_path(&keys)?).await? };
+    let sent = Sent { messages, keys };
+    sent.configure()?;
+    let Env { store, settings, temporal, relay: internet, .. } = &sent.messages.env;
+    let exim = Exim::start(internet)?;
+    let deps: Deps = activities(store.clone(), &exim.url(), settings.clone())?;
+    let worker = Running::start(temporal.clone(), tidings::registration::transactional(names::TASK_QUEUE, deps)?)?;
+    let maildir = exim.maildir();
+    let maildir = maildir.to_str().context("no name")?;
+    for (domain, reply, why, suppressed) in [
+        ("unknown", "550 5.1.1 no such user", "bounced: 5.1.1", vec![Reason::HardBounce]),
+        ("policy", "550 5.7.1 rejected by policy", "refused by policy: 5.7.1", vec![]),
+        ("bare", "550 administrative prohibition", "soft bounce: 5.0.0", vec![]),
+        ("full", "452 4.2.2 mailbox full", "soft bounce: 4.2.2", vec![]),
+        // Nobody listens.
+        ("silent", "", "soft bounce: 5.0.0", vec![]),
+    ] {
+        let address = format!("ann@{domain}.example");
+        internet.fault(Fault::new(At::Rcpt, Act::Reply(reply.to_owned())).to(&address));
+        let to = To::Address { address: address.clone(), name: String::new() };
+        let accepted = sent.messages.send(&Submission { to, ..submission(domain) }).await?;
+        let failed = async || {
+            let (code, said) = sent.read(&["--maildir", maildir], "", &sent.keys).await?;
+            assert_eq!(code, 0, "{said}");
+            let message = store.message(accepted.message.id).await?;
+            Ok(message.filter(|message| message.state == MessageState::Failed))
+        };
+        let returned = eventually(domain, MINUTE, failed).await.with_context(|| exim.log())?;
+        assert!(returned.why.starts_with(why), "{domain}: {}", returned.why);
+        assert_eq!(store.suppressed("acme", &address).await?, suppressed, "{domain}");
+        assert_eq!(store.delivery_events(accepted.message.id).await?.len(), 1, "{domain}");
     }
     worker.stop()
 }

@@ -9,6 +9,7 @@ pub const TOOLS: [(&str, &str, Option<&str>); 17] = [
     ("chromium", "TIDINGS_TEST_CHROMIUM", None),
     ("page_checkers", "TIDINGS_TEST_PAGE_CHECKERS", None),
     ("postfix", "TIDINGS_TEST_POSTFIX", None),
+    ("exim", "TIDINGS_TEST_EXIM", None),
     ("nginx", "TIDINGS_TEST_NGINX", None),
     ("caddy", "TIDINGS_TEST_CADDY", None),
     ("curl", "TIDINGS_TEST_CURL", Some("curl")),
