@@ -80,7 +80,9 @@ impl Sent {
         stdin.write_all(input.as_bytes()).await?;
         drop(stdin);
         let output = read.wait_with_output().await?;
-        Ok((output.status.code().context("killed")?, String::from_utf8(output.stdout)?))
+        let code = output.status.code().context("killed")?;
+        let said = if code == 0 { output.stdout } else { output.stderr };
+        Ok((code, String::from_utf8(said)?))
     }
 
     async fn state(&self) -> Result<(MessageState, Vec<Reason>)> {

@@ -1,6 +1,6 @@
 /// Tools that tests need: the name in `#[needs(...)]`, the variable that points to the tool, and the program that the tests
 /// look for on the PATH without the variable.
-pub const TOOLS: [(&str, &str, Option<&str>); 17] = [
+pub const TOOLS: [(&str, &str, Option<&str>); 18] = [
     ("temporal", "TEMPORAL_CLI", Some("temporal")),
     ("test_server", "TEMPORAL_TEST_SERVER", Some("temporal-test-server")),
     ("postgres", "TIDINGS_TEST_DATABASE_URL", None),
