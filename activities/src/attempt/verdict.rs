@@ -120,16 +120,12 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         // The message meets this each time. Others go by the relay.
         AttemptClass::Policy if charge == Charge::Message && last => exhausted(Outcome::Failed),
         AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
-        // The relay refuses everybody. Its breaker decides when it is tried again.
-        AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Relay => {
+        // The relay refuses everybody, or opens no connection while another one would. Its breaker decides when it is tried again.
+        AttemptClass::Refused | AttemptClass::RecipientPolicy | AttemptClass::Deferred if charge == Charge::Relay => {
             Sent::Waiting { until: now, why, pause: None, too_large: None }
         }
         // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
         AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
-        // Another relay takes it, once the breaker of this one is open.
-        AttemptClass::Deferred if charge == Charge::Relay => {
-            Sent::Waiting { until: now, why, pause: None, too_large: None }
-        }
         AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if last => exhausted(Outcome::Failed),
         AttemptClass::Deferred | AttemptClass::Ambiguous | AttemptClass::Fenced | AttemptClass::Cancelled => {

@@ -178,7 +178,8 @@ async fn tend(pool: Weak<Pool>) {
 
 /// A place among the connections to a relay, for one message. Dropping it closes its connection; [`Slot::give_back`] keeps that.
 pub struct Slot {
-    connection: Option<Connection>,
+    /// Boxed, because it is large and many futures hold a slot.
+    connection: Option<Box<Connection>>,
     /// The connection was idle before, and the relay may have closed it.
     pub(super) is_reused: bool,
     /// Set while the slot is not waited for.
@@ -222,7 +223,7 @@ impl Slot {
             let found = self.pool.state().idle.pop();
             match found {
                 Some(connection) if self.pool.is_good(&connection) => {
-                    self.connection = Some(connection);
+                    self.connection = Some(Box::new(connection));
                     self.is_reused = true;
                     self.connected();
                     return Ok(());
@@ -246,7 +247,7 @@ impl Slot {
             }
             None => opening.await,
         };
-        self.connection = Some(opened?);
+        self.connection = Some(Box::new(opened?));
         self.is_reused = false;
         self.connected();
         Ok(())
@@ -291,7 +292,7 @@ impl Slot {
     /// The connection with the time limits of its steps, and the interruption.
     pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts, &mut Option<Admitted>), Failure> {
         let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
-        Ok((self.connection.as_mut().ok_or_else(lost)?, &self.pool.timeouts, &mut self.interrupted))
+        Ok((self.connection.as_deref_mut().ok_or_else(lost)?, &self.pool.timeouts, &mut self.interrupted))
     }
 
     /// Keeps the connection for the next message, unless its time is over.
@@ -300,7 +301,7 @@ impl Slot {
         connection.idle_since = Instant::now();
         let mut state = self.pool.state();
         if self.pool.is_good(&connection) && !state.is_closed {
-            state.idle.push(connection);
+            state.idle.push(*connection);
             self.pool.tend(&mut state);
         }
     }

@@ -5,10 +5,11 @@ use std::{env, process::Command, time::Instant};
 use anyhow::{Result, ensure};
 
 /// Every bench, with the minutes that its default rounds take on two cores.
-const BENCHES: [(&str, u64); 14] = [
+const BENCHES: [(&str, u64); 15] = [
     ("cost", 5),
     ("render", 1),
     ("smtp", 10),
+    ("relays", 2),
     ("ingest", 10),
     ("http", 8),
     ("gateway", 4),

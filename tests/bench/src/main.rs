@@ -20,6 +20,7 @@ mod machine;
 mod open;
 mod process;
 mod queue;
+mod relays;
 mod render;
 mod report;
 mod rounds;
@@ -71,6 +72,7 @@ enum Bench {
     Cost(cost::Cost),
     Render(render::Render),
     Smtp(smtp::Smtp),
+    Relays(relays::Relays),
     Flood(flood::Flood),
     Open(open::Open),
     HotKey(hot_key::HotKey),
@@ -119,6 +121,7 @@ async fn main() -> Result<()> {
         Bench::Digest(bench) => ("digest", bench.run(&rounds).await?),
         Bench::Render(bench) => ("render", bench.run(&rounds)?),
         Bench::Smtp(bench) => ("smtp", bench.run(&rounds).await?),
+        Bench::Relays(bench) => ("relays", bench.run(&rounds).await?),
         Bench::Flood(bench) => ("flood", bench.run(&rounds).await?),
         Bench::Open(bench) => ("open", bench.run(&rounds).await?),
         Bench::HotKey(bench) => ("hot-key", bench.run(&rounds).await?),

@@ -60,6 +60,8 @@ pub struct Settings {
     pub extensions: Vec<String>,
     /// Greets one more connection than these with 421, and closes it.
     pub connections: Option<usize>,
+    /// Takes this number of messages over one connection, and then refuses each MAIL with 451.
+    pub messages: Option<usize>,
     /// Closes a connection after this time without a command.
     pub idle: Option<Duration>,
     /// Appends every email to this file as one line of JSON ([`Mail`]).

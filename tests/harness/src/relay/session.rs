@@ -27,6 +27,8 @@ struct Session<'a> {
     logged_in: bool,
     from: String,
     to: Vec<String>,
+    /// Messages of this session that were offered.
+    messages: usize,
 }
 
 /// Serves a client until it leaves. An error ends the connection.
@@ -37,7 +39,8 @@ pub(super) async fn run(socket: TcpStream, state: &State) -> Result<()> {
         _ => (Box::new(socket), false),
     };
     let stream = BufReader::new(stream);
-    let mut session = Session { stream, state, private, logged_in: false, from: String::new(), to: Vec::new() };
+    let mut session =
+        Session { stream, state, private, logged_in: false, from: String::new(), to: Vec::new(), messages: 0 };
     session.step(At::Greeting, "220 relay.test ESMTP").await?;
     while let Some(line) = session.line().await? {
         let verb = line.split([' ', ':']).next().unwrap_or_default().to_ascii_uppercase();
@@ -112,6 +115,10 @@ impl Session<'_> {
         if !self.from.is_empty() {
             return self.say("503 5.5.1 nested MAIL").await;
         }
+        if self.state.settings.messages.is_some_and(|most| self.messages >= most) {
+            return self.say("451 4.3.2 Mails per session limit").await;
+        }
+        self.messages += 1;
         if self.step(At::Mail, "250 2.1.0 ok").await? {
             self.from = path(line);
         }
