@@ -51,8 +51,15 @@ pub(crate) struct Health {
 #[derive(Default)]
 struct Asked {
     answered: Option<(Instant, Readiness)>,
-    /// The write that is under way. A second one could only wait behind it.
+    write: Write,
+}
+
+#[derive(Default)]
+struct Write {
+    /// Under way. A second one could only wait behind it.
     writing: Option<(Instant, JoinHandle<bool>)>,
+    /// The last one failed, or took too long.
+    has_failed: bool,
 }
 
 impl Health {
@@ -63,7 +70,7 @@ impl Health {
     /// Returns the answers of now, or those of the last second.
     pub async fn ready(&self) -> Readiness {
         let mut last = self.last.lock().await;
-        let Asked { answered, writing } = &mut *last;
+        let Asked { answered, write } = &mut *last;
         if let Some((at, readiness)) = *answered
             && at.elapsed() < MEMORY
         {
@@ -71,7 +78,7 @@ impl Health {
         }
         let (reads, writes, temporal) = tokio::join!(
             answer(async { self.state.store.ping().await.is_ok() }),
-            self.writes(writing),
+            self.writes(write),
             answer(async { temporal(self.state.temporal()).await })
         );
         let store = if writes { reads } else { Answer::NoAnswer };
@@ -80,16 +87,18 @@ impl Health {
         readiness
     }
 
-    async fn writes(&self, writing: &mut Option<(Instant, JoinHandle<bool>)>) -> bool {
-        let (begun, mut write) = writing.take().unwrap_or_else(|| {
+    async fn writes(&self, write: &mut Write) -> bool {
+        let (begun, mut writing) = write.writing.take().unwrap_or_else(|| {
             let store = self.state.store.clone();
             (Instant::now(), tokio::spawn(async move { store.ping_writing().await.is_ok() }))
         });
-        if let Ok(ended) = timeout(PATIENCE, &mut write).await {
-            return ended.unwrap_or(false);
+        if let Ok(ended) = timeout(PATIENCE, &mut writing).await {
+            write.has_failed = !ended.unwrap_or(false);
+        } else {
+            write.has_failed |= begun.elapsed() >= WRITE_PATIENCE;
+            write.writing = Some((begun, writing));
         }
-        *writing = Some((begun, write));
-        begun.elapsed() < WRITE_PATIENCE
+        !write.has_failed
     }
 }
 

@@ -11,7 +11,7 @@ use temporalio_client::Client;
 use tidings_client::hand_over;
 use tidings_model::{
     Key,
-    inbox::{LEASE, LOOK, Lease, Next, batch_len, next},
+    inbox::{LEASE, LOOK, Lease, Next, Waiting, batch_len, next},
 };
 use tidings_store::Result;
 use tokio::{
@@ -128,28 +128,43 @@ impl Forwarder {
         }
     }
 
-    /// Sends the key's oldest events as one signal, and replaces the lease.
+    /// Sends the key's oldest events as one signal, and replaces the lease. While the lease lasts, this is tried again if the store does not
+    /// answer: else the key would wait for its end.
     async fn send(&self, temporal: &Client, key: &Key, holder: Uuid, lease: Lease) -> Result<()> {
         let (begun, started) = (Instant::now(), Timestamp::now());
         let store = self.inbox.store();
-        let mut waiting = store.waiting(key, ITEMS).await?;
-        waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
-        // The lease ends soon, because the store was slow. Another forwarder may begin.
-        if begun.elapsed() > LEASE / 2 {
-            return Ok(());
+        let (sent, next) = match store.waiting(key, ITEMS).await {
+            // The lease ends soon, because the store was slow. Another forwarder may begin.
+            Ok(_) if begun.elapsed() > LEASE / 2 => return Ok(()),
+            Ok(waiting) => self.signal(temporal, key, waiting, (started, lease)).await,
+            Err(_) => (Vec::new(), Lease::sent(started)),
+        };
+        loop {
+            match store.forwarded(holder, key, &sent, next, Timestamp::now()).await {
+                Err(_) if begun.elapsed() < LEASE => sleep(PAUSE).await,
+                answer => return answer,
+            }
         }
+    }
+
+    /// Sends items. Returns the ids of those that were sent, and the next lease.
+    async fn signal(
+        &self,
+        temporal: &Client,
+        key: &Key,
+        mut waiting: Vec<Waiting>,
+        (started, lease): (Timestamp, Lease),
+    ) -> (Vec<i64>, Lease) {
+        waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
         if waiting.is_empty() {
-            return store.forwarded(holder, key, &[], Lease::sent(started), Timestamp::now()).await;
+            return (Vec::new(), Lease::sent(started));
         }
         let items = waiting.iter().map(|item| (item.kind, item.json.as_str()));
         match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
-            Ok(()) => {
-                let ids: Vec<_> = waiting.iter().map(|item| item.id).collect();
-                store.forwarded(holder, key, &ids, Lease::sent(started), Timestamp::now()).await
-            }
+            Ok(()) => (waiting.iter().map(|item| item.id).collect(), Lease::sent(started)),
             Err(error) => {
                 tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
-                store.forwarded(holder, key, &[], lease.failed(Timestamp::now()), Timestamp::now()).await
+                (Vec::new(), lease.failed(Timestamp::now()))
             }
         }
     }
