@@ -112,7 +112,10 @@ class Run:
                 own = [mail for address in PEOPLE if address.endswith(f"@{domain}.example") for mail in self.internet.to(address)]
                 own = [mail for mail in own if words in subject(mail)]
                 broken = [head(mail) for mail in own if holds.get(mail) != "holds"]
-                self.check(f"the DKIM signature of {what} to {server} holds", own and not broken, "\n".join(broken))
+                if (what, domain) in self.relay.rewrites:
+                    self.check(f"{what} to {server} are written anew, as docs/compatibility.md says", len(broken) > 0)
+                else:
+                    self.check(f"the DKIM signature of {what} to {server} holds", own and not broken, "\n".join(broken))
         bare, changed, unnamed, other = [], [], [], []
         for mail in mails:
             parsed, own = (email.message_from_bytes(content, policy=email.policy.SMTP) for content in (mail, stored.get(message_id(mail), b"")))

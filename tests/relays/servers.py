@@ -43,6 +43,8 @@ class Server:
     stranger_cause = "configuration"
     # Whether its answer to DATA has its id of the message, and whether it refuses a sender whose domain DNS does not have.
     gives_id, looks_up_sender = True, False
+    # What it writes anew, to servers of today (`new`) or without extensions (`old`), so that no signature holds.
+    rewrites = frozenset()
 
     def __init__(self, name, packages, folder):
         self.name, self.packages, self.folder = name, pathlib.Path(packages), pathlib.Path(folder)
@@ -322,6 +324,7 @@ class Courier(Server):
     # `550 User <nemo> unknown`.
     nobody = ("rcpt", "unknown_mailbox")
     looks_up_sender = True
+    rewrites = frozenset({("digests", "old")} | {(what, domain) for what in ("messages", "messages with a long line") for domain in ("new", "old")})
 
     def configure(self):
         for name, text in {
