@@ -34,6 +34,8 @@ pub struct Dkim {
     selector: String,
     domain: String,
     key: Arc<Key>,
+    /// Signs as well, for receivers that do not know the first one's algorithm.
+    second: Option<Box<Dkim>>,
 }
 
 impl Dkim {
@@ -46,7 +48,26 @@ impl Dkim {
         let key = Key::read(pem)?;
         // Only signing reveals an RSA key whose parts contradict each other.
         key.sign(b"")?;
-        Ok(Self { selector: selector.to_owned(), domain: domain.to_owned(), key: Arc::new(key) })
+        Ok(Self { selector: selector.to_owned(), domain: domain.to_owned(), key: Arc::new(key), second: None })
+    }
+
+    /// Adds a signature by another key (RFC 8463 3 asks for one of RSA beside one of Ed25519).
+    #[must_use]
+    pub fn with_second(self, second: Option<Self>) -> Self {
+        Self { second: second.map(Box::new), ..self }
+    }
+
+    /// The second signature.
+    #[must_use]
+    pub fn second(&self) -> Option<&Self> {
+        self.second.as_deref()
+    }
+
+    /// Whether receivers that do not know Ed25519, of which there are many, find no signature that they can verify.
+    #[must_use]
+    pub fn is_ed25519_alone(&self) -> bool {
+        let mut keys = [Some(self), self.second()].into_iter().flatten();
+        keys.all(|dkim| dkim.key.kind() == "ed25519")
     }
 
     /// The value of the header's `a=`: `rsa-sha256`, or `ed25519-sha256` (RFC 8463).
@@ -67,11 +88,17 @@ impl Dkim {
         format!("v=DKIM1; k={}; p={}", self.key.kind(), BASE64_STANDARD.encode(self.key.public()))
     }
 
-    /// Returns the message with its signature in front. The same message, time and key give the same bytes.
+    /// Returns the message with its signatures in front. The same message, time and keys give the same bytes.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] if the key cannot sign.
+    /// [`Error::DkimKey`] if a key cannot sign.
     pub fn sign(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
+        let second = self.second().map(|second| second.signature(message, at)).transpose()?;
+        Ok([self.signature(message, at)?, second.unwrap_or_default(), message.to_vec()].concat())
+    }
+
+    /// The header with the signature by this key alone.
+    fn signature(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
         let (head, body) = canonical::split(message);
         let (names, mut signed) = covered(head);
         let mut header = self.header(&names, body, at);
@@ -83,7 +110,7 @@ impl Dkim {
             fold.chars().chain([char])
         }));
         header.push_str("\r\n");
-        Ok([header.as_bytes(), message].concat())
+        Ok(header.into_bytes())
     }
 
     /// Returns the header up to `b=`.

@@ -292,7 +292,7 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
         let signatures = self.dkim.iter().chain(self.every_stream().filter_map(|stream| stream.dkim.as_ref()));
-        let mut warnings = problem::distinct(signatures.filter_map(DkimConfig::warning));
+        let mut warnings = problem::distinct(signatures.flat_map(DkimConfig::warnings));
         warnings.extend(self.link_keys.warning());
         warnings.extend(self.database_url.warning());
         warnings.extend(self.retention.warning());

@@ -26,6 +26,16 @@ fn tag(header: &str, name: &str) -> String {
 }
 
 #[test]
+fn two_keys_sign_the_same_message() {
+    let mail = b"From: a@example.com\r\n\r\nHi\r\n";
+    let sign = |dkim: &Dkim| String::from_utf8(dkim.sign(mail, Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+    let own = |pem: &str| sign(&signer(pem)).strip_suffix("From: a@example.com\r\n\r\nHi\r\n").unwrap().to_owned();
+    let both = signer(RSA).with_second(Some(signer(ED25519)));
+    assert_eq!(sign(&both), own(RSA) + &own(ED25519) + "From: a@example.com\r\n\r\nHi\r\n");
+    assert!(signer(ED25519).is_ed25519_alone() && !signer(RSA).is_ed25519_alone() && !both.is_ed25519_alone());
+}
+
+#[test]
 fn headers_for_a_provider_are_not_signed() {
     let mail = "From: a@example.com\r\nTo: b@example.com\r\nList-Id: <c>\r\n";
     for provider in Provider::ALL {

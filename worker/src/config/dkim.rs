@@ -35,6 +35,11 @@ impl DkimTable {
         format!("{}.dkim.{name}", self.parent)
     }
 
+    /// The same table for its second key, which no variable holds.
+    fn second(&self) -> Self {
+        Self { parent: self.parent.clone(), variable: None, from: self.from.clone() }
+    }
+
     /// `, or add [stream.bulk.dkim]`, where the sender's table has no signature of its own.
     fn or_own(&self) -> String {
         let own = self.from.strip_suffix(".from").filter(|own| *own != self.parent);
@@ -54,6 +59,8 @@ pub(super) struct RawDkim {
     pub selector: Spanned<String>,
     key_file: Option<Spanned<String>>,
     domain: Option<Spanned<String>>,
+    second_selector: Option<Spanned<String>>,
+    second_key_file: Option<Spanned<String>>,
 }
 
 /// A signature for outgoing messages.
@@ -66,8 +73,15 @@ pub struct DkimConfig {
     key: PrivateKey,
     /// The line of the file, or `environment`, that names the key.
     line: String,
+    /// The name of its key in the configuration.
+    key_name: &'static str,
     table: DkimTable,
+    /// A second signature of the same domain.
+    second: Option<Box<DkimConfig>>,
 }
+
+const KEY_FILE: &str = "key_file";
+const SECOND_KEY_FILE: &str = "second_key_file";
 
 #[derive(Clone, PartialEq, Eq)]
 enum PrivateKey {
@@ -99,7 +113,7 @@ pub(super) fn check(
     let domain = signing_domain(&table, raw, sender, checks);
     let (key, line) = match (pem, &raw.key_file) {
         (Some((_, pem)), _) => (PrivateKey::Pem(pem), "environment".to_owned()),
-        (None, Some(file)) => (PrivateKey::File(key_file(&table, file, checks)?), checks.place_of(file)),
+        (None, Some(file)) => (PrivateKey::File(key_file(&table, KEY_FILE, file, checks)?), checks.place_of(file)),
         (None, None) => {
             checks.report(Problem {
                 place: checks.place_of(&raw.selector),
@@ -110,18 +124,57 @@ pub(super) fn check(
             return None;
         }
     };
-    Some(DkimConfig { selector: selector?, domain: domain?, key, line, table })
+    let second = second(&table, raw, domain.as_deref(), checks);
+    Some(DkimConfig { selector: selector?, domain: domain?, key, line, key_name: KEY_FILE, table, second })
+}
+
+/// Checks the second key. Both of its keys are there, or none is.
+fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut Checks<'_>) -> Option<Box<DkimConfig>> {
+    let (selector, file) = match (&raw.second_selector, &raw.second_key_file) {
+        (None, None) => return None,
+        (Some(selector), Some(file)) => (selector, file),
+        (Some(one), None) | (None, Some(one)) => {
+            let missing = if raw.second_selector.is_some() { SECOND_KEY_FILE } else { "second_selector" };
+            checks.report(Problem {
+                place: checks.place_of(one),
+                key: table.key(missing),
+                value: String::new(),
+                problem: "is missing; a second key has both second_selector and second_key_file".to_owned(),
+            });
+            return None;
+        }
+    };
+    let is_other = |text: &str| {
+        let name = names::selector(text)?;
+        if name == *raw.selector.as_ref() {
+            Err("is the selector of the first key; name another".to_owned())
+        } else {
+            Ok(name)
+        }
+    };
+    let name = checks.value(&table.key("second_selector"), Some(selector), is_other);
+    let path = key_file(table, SECOND_KEY_FILE, file, checks)?;
+    let line = checks.place_of(file);
+    Some(Box::new(DkimConfig {
+        selector: name?,
+        domain: domain?.to_owned(),
+        key: PrivateKey::File(path),
+        line,
+        key_name: SECOND_KEY_FILE,
+        table: table.second(),
+        second: None,
+    }))
 }
 
 /// Parses the name of the key file. A value that may hold the key itself is never shown.
-fn key_file(table: &DkimTable, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
+fn key_file(table: &DkimTable, name: &str, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
     let text = file.as_ref();
     if !(checks.spans_lines(file) || text.contains('\n') || text.contains("-----") || is_base64(text)) {
         return Some(text.into());
     }
     checks.report(Problem {
         place: checks.place_of(file),
-        key: table.key("key_file"),
+        key: table.key(name),
         value: "***".to_owned(),
         problem: format!("is not the name of a file; write the name on one line{}", table.or_set("the key itself")),
     });
@@ -164,7 +217,14 @@ impl DkimConfig {
             PrivateKey::File(path) => fs::read(path).map_err(|error| self.problem(unreadable(&error)))?,
             PrivateKey::Pem(pem) => pem.clone().into_bytes(),
         };
-        Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))
+        let dkim = Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))?;
+        Ok(dkim.with_second(self.second().map(Self::signer).transpose()?))
+    }
+
+    /// The second signature.
+    #[must_use]
+    pub fn second(&self) -> Option<&Self> {
+        self.second.as_deref()
     }
 
     /// Returns the file with the key, unless the environment holds the key.
@@ -176,21 +236,28 @@ impl DkimConfig {
         }
     }
 
-    /// Warns of a key file that every user of the machine can read. Docker and Kubernetes mount secrets like that by
-    /// default, so the file is not an error.
-    #[must_use]
-    pub fn warning(&self) -> Option<Problem> {
-        is_exposed(self.key_file()?).then(|| self.problem(EXPOSED.to_owned()))
+    /// Warns of key files that every user of the machine can read. Docker and Kubernetes mount secrets like that by
+    /// default, so such a file is not an error. Warns of Ed25519 alone, too.
+    pub fn warnings(&self) -> impl Iterator<Item = Problem> {
+        let keys = [Some(self), self.second()].into_iter().flatten();
+        let exposed = |dkim: &Self| is_exposed(dkim.key_file()?).then(|| dkim.problem(EXPOSED.to_owned()));
+        let alone =
+            self.signer().is_ok_and(|dkim| dkim.is_ed25519_alone()).then(|| self.problem(ED25519_ALONE.to_owned()));
+        keys.filter_map(exposed).chain(alone)
     }
 
     fn problem(&self, problem: String) -> Problem {
         let (key, value) = match &self.key {
-            PrivateKey::File(path) => (self.table.key("key_file"), path.display().to_string()),
+            PrivateKey::File(path) => (self.table.key(self.key_name), path.display().to_string()),
             PrivateKey::Pem(_) => (self.table.variable.unwrap_or_default().to_owned(), "***".to_owned()),
         };
         Problem { place: self.line.clone(), key, value, problem }
     }
 }
+
+/// Seen with `Mail::DKIM` 1.20230212 and jdkim 0.5.
+const ED25519_ALONE: &str = "is an Ed25519 key, which many receivers do not know, so that they find no signature; sign with an RSA key, and \
+                             name this one with second_selector and second_key_file";
 
 fn unreadable(error: &io::Error) -> String {
     format!("cannot be read ({error}); name a file with a private key in PEM that the worker may read")

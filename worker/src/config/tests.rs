@@ -1,5 +1,9 @@
 //! Configurations and the problems they report.
 
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use tempfile::TempDir;
+
 use super::*;
 
 mod category;
@@ -278,6 +282,33 @@ fn a_signature_defaults_to_the_senders_domain_and_hides_its_key() {
     assert_eq!((signer.record_name().as_str(), signer.algorithm()), ("s1._domainkey.mail.acme.example", "rsa-sha256"));
     let shown = format!("{config:?} {signer:?}");
     assert!(KEY.lines().skip(1).all(|line| !shown.contains(line)), "{shown}");
+}
+
+#[test]
+fn a_second_key_signs_too_and_ed25519_alone_is_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, pem: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, pem).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
+        path.display().to_string()
+    };
+    let (rsa, ed25519) = (file("rsa", KEY), file("ed25519", include_str!("../../../tests/data/dkim/ed25519.pem")));
+    let both = format!("key_file = \"{rsa}\"\nsecond_selector = \"e1\"\nsecond_key_file = \"{ed25519}\"");
+    let config = read(&dkim(&both), &[]).unwrap();
+    let signer = config.signers().unwrap().general.bulk.unwrap();
+    assert_eq!(signer.second().unwrap().record_name(), "e1._domainkey.mail.acme.example");
+    let warned = |config: &Config| config.warnings().iter().any(|warning| warning.to_string().contains("Ed25519"));
+    assert!(!warned(&config));
+    assert!(warned(&read(&dkim(&format!("key_file = \"{ed25519}\"")), &[]).unwrap()));
+    for (rest, problem) in [
+        ("second_selector = \"e1\"", "mail.dkim.second_key_file: is missing; a second key has both"),
+        ("second_key_file = \"k\"", "mail.dkim.second_selector: is missing; a second key has both"),
+        ("second_selector = \"s1\"\nsecond_key_file = \"k\"", "is the selector of the first key; name another"),
+    ] {
+        let error = read(&dkim(&format!("key_file = \"k\"\n{rest}")), &[]).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use temporalio_common::protos::{
 use temporalio_sdk::interceptors::WorkerInterceptor;
 use tidings_activities::metrics;
 use tidings_client::hand_over_payloads;
-use tidings_model::{Alert, Key, names};
+use tidings_model::{Alert, Key, names, presentable};
 use tidings_workflows::Inbound;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
@@ -130,6 +130,7 @@ impl WorkerInterceptor for ProducerFaults {
         for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
             let payloads = Inbound::misnamed(&name, payloads);
+            let signal = presentable(&name);
             let request = request(&activation.run_id, &name, &payloads);
             if is_handed_over(&self.handed_over, request) {
                 continue;
@@ -145,6 +146,11 @@ impl WorkerInterceptor for ProducerFaults {
                     }
                     sleep(AGAIN).await;
                 }
+                tracing::warn!(
+                    workflow,
+                    signal,
+                    "a signal has a name that digests do not know: its payloads become dead letters"
+                );
                 handed_over.lock().unwrap_or_else(PoisonError::into_inner).insert(request, Instant::now());
             });
             // Beyond that time it goes on without the task.

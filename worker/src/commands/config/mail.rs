@@ -26,6 +26,8 @@ pub(super) struct DkimView<'a> {
     key_file: Option<&'a Path>,
     algorithm: &'static str,
     dns: Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second: Option<Box<DkimView<'a>>>,
 }
 
 /// The DNS record with which receivers verify the signature.
@@ -54,6 +56,7 @@ impl<'a> DkimView<'a> {
             key_file: signing.key_file(),
             algorithm: dkim.algorithm(),
             dns: Record { name: dkim.record_name(), r#type: "TXT", value: dkim.record() },
+            second: signing.second().zip(dkim.second()).map(|(signing, dkim)| Box::new(Self::new(signing, dkim))),
         }
     }
 }
