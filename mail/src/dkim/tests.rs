@@ -134,7 +134,7 @@ fn a_key_that_cannot_sign_is_refused_and_not_shown() {
 fn debug_output_does_not_show_the_key() {
     assert_eq!(
         format!("{:?}", signer(RSA)),
-        "Dkim { selector: \"s1\", domain: \"mail.example.com\", key: Key(rsa-sha256, ***) }"
+        "Dkim { selector: \"s1\", domain: \"mail.example.com\", key: Key(rsa-sha256, ***), second: None }"
     );
 }
 

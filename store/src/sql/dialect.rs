@@ -1,6 +1,5 @@
 //! The differences between the two databases.
 
-use super::sessions::Session;
 use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Type};
 
 /// A statement that the two databases write differently. Parameters and columns are the same in both.
@@ -8,6 +7,17 @@ use sqlx::{ColumnIndex, Decode, Encode, Executor, IntoArguments, Type};
 pub struct Variants {
     pub sqlite: &'static str,
     pub postgres: &'static str,
+}
+
+/// The options with which a connection of the database is made.
+pub type Options<D> = <<D as sqlx::Database>::Connection as sqlx::Connection>::Options;
+
+/// A session of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub pid: i32,
+    /// Numbers of processes are used again.
+    pub started: String,
 }
 
 /// A database that can hold the store. The bounds list the types that parameters and columns may have.
@@ -36,7 +46,7 @@ pub trait Dialect:
     /// Prepares a new connection. Returns its session, where the database is a server.
     fn prepare(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<Option<Session>>> + Send;
 
-    /// Returns those of the sessions with these numbers that work, or did something just now ([`SILENT`](super::sessions::SILENT)).
+    /// Returns those of the sessions with these numbers that work, or did something just now.
     fn at_work(
         connection: &mut Self::Connection,
         pids: &[i32],

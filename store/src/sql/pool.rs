@@ -22,12 +22,9 @@ use sqlx::{Connection as _, raw_sql};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
 use super::{
-    dialect::Dialect,
-    sessions::{Session, Sessions, WatchedCall},
+    dialect::{Dialect, Options, Session},
+    sessions::{Sessions, WatchedCall},
 };
-
-/// The options with which a connection of the database is made.
-pub type Options<D> = <<D as sqlx::Database>::Connection as sqlx::Connection>::Options;
 
 /// Idle time after which a connection to another process is asked before its next use. A server that was restarted has hung up.
 const ASK_AFTER: Duration = Duration::from_secs(1);

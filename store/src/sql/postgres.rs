@@ -11,11 +11,11 @@ use tokio::sync::OnceCell;
 
 use super::{
     Sql,
-    dialect::{Dialect, Variants},
+    dialect::{Dialect, Session, Variants},
     group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
-    sessions::{SILENT, Session},
+    sessions::SILENT,
 };
 use crate::{Error, Result};
 

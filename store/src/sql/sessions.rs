@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{dialect::Dialect, pool::Options};
+use super::dialect::{Dialect, Options, Session};
 
 /// A call that takes longer is asked for.
 pub const SILENT: Duration = Duration::from_secs(5);
@@ -49,14 +49,6 @@ pub async fn unless_dead<T>(call: impl Future<Output = T>) -> Option<T> {
         }
     })
     .await
-}
-
-/// A session of the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    pub pid: i32,
-    /// Numbers of processes are used again.
-    pub started: String,
 }
 
 /// The sessions of a pool.

@@ -19,11 +19,10 @@ use tokio::sync::OnceCell;
 
 use super::{
     Sql,
-    dialect::{Dialect, Variants},
+    dialect::{Dialect, Session, Variants},
     group_commit::{Arrivals, Dots},
     pool::Pool,
     schema::{self, migrator},
-    sessions::Session,
 };
 use crate::{Error, Result};
 
