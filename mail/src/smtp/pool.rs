@@ -176,7 +176,7 @@ async fn tend(pool: Weak<Pool>) {
     }
 }
 
-/// A place among the connections to a relay, for one message. Dropping it closes its connection; [`Slot::give_back`] keeps that.
+/// A place among the connections to a relay, for one message. Dropping it closes its connection.
 pub struct Slot {
     /// Boxed, because it is large and many futures hold a slot.
     connection: Option<Box<Connection>>,

@@ -177,13 +177,12 @@ impl Slots {
         self.used_by(&waiter.domain) < share
     }
 
-    /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one.
+    /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one. Where
+    /// every other domain stalls, too, the relay is slow, and nothing is gained.
     pub(super) fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
-        let mut paces = self.paces.values().peekable();
-        let all_stall = paces.peek().is_some() && paces.all(|pace| pace.stalled);
         let deserves = |waiter: &&Waiter| {
             let is_new = self.used_by(&waiter.domain) == 0 && self.domain_stalls(&waiter.domain, now) != Some(true);
-            waiter.lane == Lane::Transactional || (is_new && !all_stall)
+            waiter.lane == Lane::Transactional || is_new
         };
         let under_way = self.users.iter().filter(|user| matches!(user.stage, Stage::Interrupted { .. })).count();
         let mut wanted = self.waiting.iter().filter(deserves).count().saturating_sub(under_way);
@@ -195,7 +194,9 @@ impl Slots {
         for user in &mut self.users {
             let Stage::Offering { since } = user.stage else { continue };
             let of_domain = left.entry(user.waiter.domain.clone()).or_default();
-            if wanted == 0 || *of_domain < 2 || !user.stalls(now) {
+            let mut others = self.paces.iter().filter(|(domain, _)| **domain != user.waiter.domain).peekable();
+            let others_stall = others.peek().is_some() && others.all(|(_, pace)| pace.stalled);
+            if wanted == 0 || *of_domain < 2 || others_stall || !user.stalls(now) {
                 continue;
             }
             user.stage = Stage::Interrupted { since };
@@ -409,6 +410,18 @@ mod tests {
             slots.wait_again(id, late);
         }
         assert_eq!(connect(&mut slots, late), others[..2], "the last slot is left");
+    }
+
+    #[test]
+    fn a_domain_that_always_stalled_gives_way_too() {
+        let now = Instant::now();
+        let mut slots = Slots::new(10);
+        send(&mut slots, Lane::Digests, "slow.example", now, seconds(3));
+        let slow = request(&mut slots, Lane::Digests, "slow.example", 10);
+        let begun = connect(&mut slots, now + seconds(3));
+        assert_eq!(begun, slow[..9]);
+        request(&mut slots, Lane::Digests, "well.example", 3);
+        assert_eq!(slots.interrupt(now + seconds(5)), slow[..3]);
     }
 
     #[test]
