@@ -1,5 +1,6 @@
 //! `/livez` says that the process answers. `/readyz` says that the database answers and takes what it is given, and remembers that for a
-//! second. It names Temporal, which no request needs: what comes meanwhile is handed over later.
+//! second. It names Temporal, without which events, links and pages work: what comes meanwhile is handed over later. A gateway that has just
+//! begun waits for Temporal all the same, for a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +24,8 @@ use crate::State;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Time limit of a write. Another writer may have the database meanwhile.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a gateway that has just begun is not ready without Temporal, because others may be.
+const BEGINNING: Duration = Duration::from_secs(30);
 /// Time for which an answer counts.
 const MEMORY: Duration = Duration::from_secs(1);
 
@@ -34,17 +37,20 @@ pub enum Answer {
     NoAnswer,
 }
 
-/// The answers of all dependencies. The gateway is ready without Temporal.
+/// The answers of all dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Readiness {
     pub store: Answer,
     pub temporal: Answer,
+    #[serde(skip)]
+    is_ready: bool,
 }
 
 /// Asks the dependencies, at most once a second however many ask.
 #[derive(Clone)]
 pub(crate) struct Health {
     state: State,
+    begun: Instant,
     last: Arc<Mutex<Asked>>,
 }
 
@@ -52,6 +58,8 @@ pub(crate) struct Health {
 struct Asked {
     answered: Option<(Instant, Readiness)>,
     write: Write,
+    /// Temporal has answered this gateway.
+    had_temporal: bool,
 }
 
 #[derive(Default)]
@@ -64,13 +72,13 @@ struct Write {
 
 impl Health {
     pub fn new(state: State) -> Self {
-        Self { state, last: Arc::default() }
+        Self { state, begun: Instant::now(), last: Arc::default() }
     }
 
     /// Returns the answers of now, or those of the last second.
     pub async fn ready(&self) -> Readiness {
         let mut last = self.last.lock().await;
-        let Asked { answered, write } = &mut *last;
+        let Asked { answered, write, had_temporal } = &mut *last;
         if let Some((at, readiness)) = *answered
             && at.elapsed() < MEMORY
         {
@@ -82,7 +90,9 @@ impl Health {
             answer(async { temporal(self.state.temporal()).await })
         );
         let store = if writes { reads } else { Answer::NoAnswer };
-        let readiness = Readiness { store, temporal };
+        *had_temporal |= temporal == Answer::Ok;
+        let is_ready = store == Answer::Ok && (*had_temporal || self.begun.elapsed() > BEGINNING);
+        let readiness = Readiness { store, temporal, is_ready };
         *answered = Some((Instant::now(), readiness));
         readiness
     }
@@ -114,7 +124,7 @@ async fn temporal(client: Option<Client>) -> bool {
 
 impl IntoResponse for Readiness {
     fn into_response(self) -> Response {
-        let status = if self.store == Answer::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let status = if self.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         (status, Json(self)).into_response()
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::{Ledger as _, Postgres, conformance::schema_url};
+    use crate::{Breakers as _, Inbox as _, Ledger as _, Postgres, conformance::schema_url};
 
     /// A proxy to `server`. After a signal its open connections stay open and silent.
     async fn proxy_to(server: String, gone: watch::Receiver<()>) -> u16 {
@@ -221,17 +221,66 @@ mod tests {
         raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
     }
 
+    /// A store whose connections the network can forget, by the sender, and its schema.
+    async fn behind_a_proxy(url: &str) -> (Postgres, watch::Sender<()>) {
+        let mut by_proxy = url::Url::parse(url).unwrap();
+        let server = format!("{}:{}", by_proxy.host_str().unwrap(), by_proxy.port().unwrap_or(5432));
+        let (went, gone) = watch::channel(());
+        by_proxy.set_host(Some("127.0.0.1")).unwrap();
+        by_proxy.set_port(Some(proxy_to(server, gone).await)).unwrap();
+        (Postgres::connect(by_proxy.as_str()).await.unwrap(), went)
+    }
+
+    #[tidings_needs::needs(postgres)]
+    #[tokio::test]
+    async fn a_call_over_a_forgotten_connection_ends_and_the_next_one_works() {
+        let Some((url, schema)) = schema_url().await else { return };
+        let (store, went) = behind_a_proxy(&url).await;
+        store.migrate().await.unwrap();
+        // Each connection was in use just now, so that it is not asked before the next call.
+        for _ in 0..CONNECTIONS {
+            assert_eq!(store.waiting_keys("", 1).await.unwrap(), []);
+        }
+        went.send(()).unwrap();
+        let error = store.waiting_keys("", 1).await.unwrap_err().to_string();
+        assert!(error.contains("the connection is dead"), "{error}");
+        assert_eq!(store.waiting_keys("", 1).await.unwrap(), []);
+        let direct = PgPool::connect(&url).await.unwrap();
+        raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
+    }
+
+    #[tidings_needs::needs(postgres)]
+    #[tokio::test]
+    async fn an_abandoned_call_leaves_no_session_behind() {
+        const WAITING: &str = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation = 'digests'::regclass";
+        let Some((url, schema)) = schema_url().await else { return };
+        let direct = PgPool::connect(&url).await.unwrap();
+        let store = Postgres::connect(&url).await.unwrap();
+        store.migrate().await.unwrap();
+        let mut lock = direct.begin().await.unwrap();
+        raw_sql("LOCK TABLE digests").execute(&mut *lock).await.unwrap();
+        let abandoned = tokio::time::timeout(Duration::from_secs(1), store.digest(Uuid::nil())).await;
+        assert!(abandoned.is_err(), "it waits for the lock");
+        let waiting =
+            async |lock: &mut PgConnection| sqlx::query_scalar::<_, i64>(WAITING).fetch_one(lock).await.unwrap();
+        assert_eq!(waiting(&mut lock).await, 1, "and goes on in the server");
+        // The next call over its connection finds it silent.
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
+        while waiting(&mut lock).await > 0 {
+            assert!(tokio::time::Instant::now() < until, "the session is still there");
+            store.breakers().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        lock.rollback().await.unwrap();
+        raw_sql(sqlx::AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&direct).await.unwrap();
+    }
+
     #[tidings_needs::needs(postgres)]
     #[tokio::test]
     async fn calls_end_when_the_host_of_the_database_disappears() {
         let Some((url, schema)) = schema_url().await else { return };
         let direct = PgPool::connect(&url).await.unwrap();
-        let mut by_proxy = url::Url::parse(&url).unwrap();
-        let server = format!("{}:{}", by_proxy.host_str().unwrap(), by_proxy.port().unwrap_or(5432));
-        let (went, gone) = watch::channel(());
-        by_proxy.set_host(Some("127.0.0.1")).unwrap();
-        by_proxy.set_port(Some(proxy_to(server, gone).await)).unwrap();
-        let store = Postgres::connect(by_proxy.as_str()).await.unwrap();
+        let (store, went) = behind_a_proxy(&url).await;
         store.migrate().await.unwrap();
 
         let mut lock = direct.begin().await.unwrap();

@@ -71,6 +71,8 @@ struct Calls {
 struct Call {
     session: Session,
     since: Instant,
+    /// The last look found the server at no work for it. The process may have been frozen.
+    is_suspect: bool,
     dead: Arc<Notify>,
     is_dead: Arc<AtomicBool>,
 }
@@ -102,7 +104,7 @@ impl<D: Dialect> Sessions<D> {
         let id = calls.next;
         calls.next += 1;
         let (session, is_dead) = (session.clone(), is_dead.clone());
-        calls.under_way.insert(id, Call { session, since: Instant::now(), dead, is_dead });
+        calls.under_way.insert(id, Call { session, since: Instant::now(), is_suspect: false, dead, is_dead });
         Some(WatchedCall { id, sessions: self.clone() })
     }
 
@@ -141,7 +143,7 @@ impl<D: Dialect> Sessions<D> {
         None
     }
 
-    /// Ends calls of which the server knows nothing.
+    /// Ends calls of which the server knows nothing at two looks.
     async fn look(&self) {
         let silent: Vec<_> = {
             let calls = self.calls();
@@ -154,11 +156,11 @@ impl<D: Dialect> Sessions<D> {
         let pids: Vec<i32> = silent.iter().map(|(_, session)| session.pid).collect();
         // A database that is away is noticed by the calls themselves.
         let Some(at_work) = self.at_work(&pids).await else { return };
-        let calls = self.calls();
+        let mut calls = self.calls();
         for (id, session) in silent {
-            if !at_work.contains(&session)
-                && let Some(call) = calls.under_way.get(&id)
-            {
+            let Some(call) = calls.under_way.get_mut(&id) else { continue };
+            let was_suspect = std::mem::replace(&mut call.is_suspect, !at_work.contains(&session));
+            if was_suspect && call.is_suspect {
                 tracing::warn!(
                     pid = session.pid,
                     "the connection to the database is dead: the server knows of no call"
