@@ -6,7 +6,11 @@
 //! - While mail to other domains waits, a domain has at most half of the slots, and one if it stalls. If it has more, because nothing else
 //!   was waiting, messages that stall are interrupted.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -20,7 +24,7 @@ const REMEMBERED: Duration = Duration::from_mins(5);
 const DOMAINS: usize = 1_000;
 
 /// The kinds of mail that share a relay's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Somebody waits for it.
     Transactional,
@@ -136,9 +140,11 @@ impl Slots {
         if self.users.len() >= self.size {
             return None;
         }
+        // Of those that are alike the first one came first. A slot of a thousand digests is mostly alike.
+        let mut seen = HashSet::new();
+        let firsts = self.waiting.iter().enumerate().filter(|(_, waiter)| seen.insert((waiter.lane, &*waiter.domain)));
         let may_begin = |waiter: &Waiter| self.leaves_last_slot(waiter, now) && self.is_within_share(waiter, now);
-        let waiting = self.waiting.iter().enumerate().filter(|(_, waiter)| may_begin(waiter));
-        let first = waiting.min_by_key(|(index, waiter)| {
+        let first = firsts.filter(|(_, waiter)| may_begin(waiter)).min_by_key(|(index, waiter)| {
             let of_lane = self.users.iter().filter(|user| user.waiter.lane == waiter.lane).count();
             (waiter.lane != Lane::Transactional, of_lane, self.used_by(&waiter.domain), *index)
         });
@@ -180,6 +186,9 @@ impl Slots {
     /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one. Where
     /// every other domain stalls, too, the relay is slow, and nothing is gained.
     pub(super) fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
+        if !self.users.iter().any(|user| matches!(user.stage, Stage::Offering { .. }) && user.stalls(now)) {
+            return Vec::new();
+        }
         let deserves = |waiter: &&Waiter| {
             let is_new = self.used_by(&waiter.domain) == 0 && self.domain_stalls(&waiter.domain, now) != Some(true);
             waiter.lane == Lane::Transactional || is_new
