@@ -6,12 +6,9 @@
 use std::{
     env, fs,
     fs::File,
-    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -121,18 +118,9 @@ impl Exim {
             .spawn()
             .context("no chroot")?;
         let mut exim = Self { folder, port, _closed: closed, child };
-        exim.accepts()?;
+        let is_served = exim.port.is_served_by(&mut exim.child)?;
+        ensure!(is_served, "no start: {}", exim.log());
         Ok(exim)
-    }
-
-    /// Waits until Exim accepts connections.
-    fn accepts(&mut self) -> Result<()> {
-        let until = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(("127.0.0.1", self.port.number)).is_err() {
-            ensure!(self.child.try_wait()?.is_none() && Instant::now() < until, "no start: {}", self.log());
-            sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 
     /// The address of the relay.

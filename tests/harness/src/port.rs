@@ -4,10 +4,12 @@
 use std::{
     env, fs,
     fs::File,
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, TcpListener, TcpStream},
     ops::Range,
     os::unix::fs::MetadataExt,
-    process,
+    process::{self, Child},
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -42,5 +44,20 @@ impl Port {
             }
         }
         None.context("no port is free")
+    }
+
+    /// Waits ten seconds at most until a program accepts connections. `false`: it has ended, or does not.
+    ///
+    /// # Errors
+    /// When the program cannot be looked at.
+    pub fn is_served_by(&self, program: &mut Child) -> Result<bool> {
+        let until = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.number)).is_err() {
+            if program.try_wait()?.is_some() || Instant::now() >= until {
+                return Ok(false);
+            }
+            sleep(Duration::from_millis(20));
+        }
+        Ok(true)
     }
 }

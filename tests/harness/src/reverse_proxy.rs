@@ -5,11 +5,9 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, File},
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -71,18 +69,9 @@ impl ReverseProxy {
         let log = File::create(at("output"))?;
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("no program")?;
         let mut proxy = Self { port, authority: at("authority.pem"), folder, child };
-        proxy.accepts()?;
+        let is_served = proxy.port.is_served_by(&mut proxy.child)?;
+        ensure!(is_served, "no start: {}", proxy.log());
         Ok(proxy)
-    }
-
-    /// Waits until the proxy accepts connections.
-    fn accepts(&mut self) -> Result<()> {
-        let until = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(("127.0.0.1", self.port.number)).is_err() {
-            ensure!(self.child.try_wait()?.is_none() && Instant::now() < until, "no start: {}", self.log());
-            sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 
     /// All that the proxy wrote.
