@@ -93,8 +93,8 @@ impl Dkim {
     /// # Errors
     /// [`Error::DkimKey`] if a key cannot sign.
     pub fn sign(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
-        let second = self.second().map(|second| second.signature(message, at)).transpose()?;
-        Ok([self.signature(message, at)?, second.unwrap_or_default(), message.to_vec()].concat())
+        let second = self.second().map(|second| second.signature(message, at)).transpose()?.unwrap_or_default();
+        Ok([&self.signature(message, at)?, &second, message].concat())
     }
 
     /// The header with the signature by this key alone.

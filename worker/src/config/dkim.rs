@@ -236,6 +236,14 @@ impl DkimConfig {
         }
     }
 
+    /// Reports if the other one signs with the same keys, named at the same place.
+    #[must_use]
+    pub fn has_keys_of(&self, other: &Self) -> bool {
+        let second = |dkim: &Self| dkim.second().map(|second| (second.key.clone(), second.line.clone()));
+        let place = |dkim: &Self| (dkim.table.parent.clone(), dkim.line.clone());
+        self.key == other.key && place(self) == place(other) && second(self) == second(other)
+    }
+
     /// Warns of key files that every user of the machine can read. Docker and Kubernetes mount secrets like that by
     /// default, so such a file is not an error. Warns of Ed25519 alone, too.
     pub fn warnings(&self) -> impl Iterator<Item = Problem> {
