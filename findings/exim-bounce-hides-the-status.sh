@@ -15,8 +15,8 @@ chmod 755 "$folder"
 cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download exim4-daemon-light=4.96-15+deb12u11 \
     libnss-wrapper libidn12 libgnutls-dane0 libunbound8 libdb5.3 libnsl2
-for package in ./*.deb; do dpkg -x "$package" root; done
-chmod u-s root/usr/sbin/exim4
+for package in ./*.deb; do dpkg -x "$package" tree; done
+chmod u-s tree/usr/sbin/exim4
 python3 - <<'PY'
 import os, re, socketserver, subprocess, sys, threading, time
 
@@ -45,7 +45,7 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 open("passwd", "w").write(f"root:x:0:0::/:/bin/sh\nDebian-exim:x:{user}:{user}::/:/bin/sh\n")
 open("group", "w").write(f"root:x:0:\nDebian-exim:x:{user}:\n")
 open("exim.conf", "w").write(f"""
-exim_path = {folder}/root/usr/sbin/exim4
+exim_path = {folder}/tree/usr/sbin/exim4
 spool_directory = {folder}/spool
 log_file_path = {folder}/spool/%slog
 primary_hostname = relay.example
@@ -65,14 +65,14 @@ begin retry
 """)
 os.mkdir("spool")
 os.chown("spool", user, user)
-library = f"{folder}/root/usr/lib/x86_64-linux-gnu"
+library = f"{folder}/tree/usr/lib/x86_64-linux-gnu"
 environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": library, "LD_PRELOAD": f"{library}/libnss_wrapper.so",
                "NSS_WRAPPER_PASSWD": f"{folder}/passwd", "NSS_WRAPPER_GROUP": f"{folder}/group"}
 another = {} if os.getuid() else {"user": user, "group": user, "extra_groups": []}
 
 
 def exim(*arguments):
-    command = ["root/usr/sbin/exim4", "-C", f"{folder}/exim.conf", *arguments]
+    command = ["tree/usr/sbin/exim4", "-C", f"{folder}/exim.conf", *arguments]
     return subprocess.run(command, env=environment, input=b"Subject: digest\n\nHello\n", check=True, capture_output=True, **another).stdout.decode()
 
 

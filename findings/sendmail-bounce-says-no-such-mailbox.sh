@@ -15,8 +15,8 @@ chmod 755 "$folder"
 cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download sendmail-bin=8.17.1.9-2+deb12u2 \
     libnss-wrapper libwrap0 libsasl2-2 libldap-2.5-0 liblockfile1 libnsl2 libdb5.3
-for package in ./*.deb; do dpkg -x "$package" root; done
-chmod ug-s root/usr/libexec/sendmail/sendmail
+for package in ./*.deb; do dpkg -x "$package" tree; done
+chmod ug-s tree/usr/libexec/sendmail/sendmail
 python3 - <<'PY'
 import os, re, socketserver, subprocess, sys, threading
 
@@ -65,7 +65,7 @@ R$*<$*>$*	$2
 """)
 os.mkdir("queue", 0o700)
 os.chown("queue", user, user)
-library = f"{folder}/root/usr/lib/x86_64-linux-gnu"
+library = f"{folder}/tree/usr/lib/x86_64-linux-gnu"
 environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": library, "LD_PRELOAD": f"{library}/libnss_wrapper.so",
                "NSS_WRAPPER_PASSWD": "passwd", "NSS_WRAPPER_GROUP": "group", "NSS_WRAPPER_HOSTS": "hosts"}
 environment |= {name: f"{folder}/{file}" for name, file in environment.items() if name.startswith("NSS")}
@@ -73,7 +73,7 @@ another = {} if os.getuid() else {"user": user, "group": user, "extra_groups": [
 
 
 def sendmail(*arguments):
-    command = ["root/usr/libexec/sendmail/sendmail", "-C", f"{folder}/sendmail.cf", *arguments]
+    command = ["tree/usr/libexec/sendmail/sendmail", "-C", f"{folder}/sendmail.cf", *arguments]
     return subprocess.run(command, env=environment, input=b"Subject: digest\n\nHello\n", capture_output=True, **another).stdout.decode()
 
 
