@@ -29,7 +29,8 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     (end, closed)
 }
 
-/// Who pays for a relay that opens no connection while another one would, or for a refusal of the recipient or by policy: see [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
+/// Who pays for a relay that opens no connection while another one would, or for a refusal of the recipient or by policy: see
+/// [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charge {
     /// The relay: the message waits for its breaker.
