@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::config;
+use crate::{config, phrases::counted};
 
 /// A command that was used in a way that cannot work, with a message that says what would.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,11 @@ pub struct Overdue {
     pub age: String,
     pub accepted: String,
 }
+
+/// Runs in trouble that wait for a person.
+#[derive(Debug, thiserror::Error)]
+#[error("{} in trouble: see `tidings runs list`", counted(*.0, "run"))]
+pub struct RunsInTrouble(pub u64);
 
 /// The error with its causes, without those that the text has already: the SDK's errors repeat their causes.
 #[must_use]
@@ -39,17 +44,17 @@ pub fn in_words(error: &anyhow::Error) -> String {
 pub struct TryLater(pub anyhow::Error);
 
 /// The exit code for the error: 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
-/// [`Overdue`], otherwise 1.
+/// [`Overdue`] and [`RunsInTrouble`], otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.is::<TryLater>() {
         return ExitCode::from(75);
     }
     let callers = error.chain().any(|cause| cause.is::<config::Error>() || cause.is::<Usage>());
-    let overdue = error.is::<Overdue>();
+    let late = error.is::<Overdue>() || error.is::<RunsInTrouble>();
     ExitCode::from(if callers {
         2
-    } else if overdue {
+    } else if late {
         3
     } else {
         1

@@ -57,11 +57,11 @@ use activities::DigestActivities as Activities;
 use answer::answer_alone;
 use deadline::deadline;
 use decide::clear_finished_commands;
-use decide::{Decision, decide, treats_repetitions, waits_for_undo};
+use decide::{Decision, decide, treats_repetitions, waits_for_first, waits_for_undo};
 use requests::Reopening;
 use start_options::{NO_TIMEOUT, StartOptions};
-use state::Repetitions;
 pub(crate) use state::State;
+use state::{Repetitions, Unused};
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
 /// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.
@@ -80,6 +80,9 @@ const SHORTEN: &str = "shorten";
 /// The patch that counts new events only, and that waits for more repetitions of known ones. Earlier versions counted both kinds,
 /// and completed a run at once that had got nothing new.
 const REPETITIONS: &str = "repetitions";
+
+/// The patch that waits for more in a run that got no event yet. Earlier versions completed it at once.
+const FIRST_EVENT: &str = "first-event";
 
 /// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.
 const SPREAD_RELEASE: &str = "spread-release";
@@ -178,6 +181,10 @@ impl Digest {
             }
             if ctx.state(|w| treats_repetitions(&w.state, decision)) && !ctx.patched(REPETITIONS) {
                 ctx.state_mut(|w| w.state.repetitions = Repetitions::Counted);
+                continue;
+            }
+            if ctx.state(|w| waits_for_first(&w.state, decision)) && !ctx.patched(FIRST_EVENT) {
+                ctx.state_mut(|w| w.state.unused = Unused::Ends);
                 continue;
             }
             if ctx.state(|w| waits_for_undo(&w.state, decision)) && !ctx.patched(UNDO) {

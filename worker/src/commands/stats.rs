@@ -12,7 +12,11 @@ use tidings_activities::operations::stats::{Question, Stats, stats};
 use tidings_model::statistics::Scope;
 use tidings_store::Store;
 
-use crate::{Config, error::Overdue, storage};
+use crate::{
+    Config,
+    error::{Overdue, RunsInTrouble},
+    storage,
+};
 
 mod view;
 
@@ -34,8 +38,8 @@ Temporal before 1.28 does not report that backlog: with --overdue-after the comm
 
 Runs in trouble ended without their code, or no worker can execute them; `tidings runs list` has the command for each.
 
-Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 a digest is overdue, or a run in trouble, for longer than
---overdue-after.";
+Exit codes: 0 ok, 1 failed, 2 wrong usage or configuration, 3 a run in trouble waits for you; with --overdue-after, 3 a digest is
+overdue, or a run in trouble, for longer than that.";
 
 /// The span, the tenant and the form of the answer.
 #[derive(Debug, clap::Args)]
@@ -70,7 +74,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
 /// Prints the statistics, once or until Ctrl-C.
 ///
 /// # Errors
-/// The store or Temporal does not answer, or [`Overdue`].
+/// The store or Temporal does not answer, [`Overdue`], or [`RunsInTrouble`].
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let temporal = crate::installation::connect(config).await?;
@@ -110,9 +114,13 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a digest is overdue by more than `after`, or a run in trouble for longer, or if a digest could be late without being seen.
+/// Fails if a run in trouble waits for a person. With `after`, fails if a digest is overdue by more than that, or a run in trouble for
+/// longer, or if a digest could be late without being seen.
 fn check(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
-    let Some(after) = after else { return Ok(()) };
+    let Some(after) = after else {
+        let runs = answer.troubled_run_count;
+        return if runs == 0 { Ok(()) } else { Err(RunsInTrouble(runs).into()) };
+    };
     let age = view::seconds(answer.oldest_overdue_seconds.max(answer.oldest_troubled_run_seconds));
     if age > after {
         return Err(Overdue { age: view::written(age), accepted: view::written(after) }.into());
@@ -140,19 +148,27 @@ mod tests {
 
     #[test]
     fn late_means_overdue_by_more_than_the_given_span() {
-        for (after, late) in [(None, false), (Some(4_199), true), (Some(4_200), false), (Some(4_201), false)] {
-            let checked = check(&view::tests::sample(), after.map(SignedDuration::from_secs));
+        for (after, late) in [(4_199, true), (4_200, false), (4_201, false)] {
+            let checked = check(&view::tests::sample(), Some(SignedDuration::from_secs(after)));
             assert_eq!(checked.is_err(), late, "{after:?}");
         }
+    }
+
+    #[test]
+    fn without_a_span_a_run_that_waits_for_a_person_counts_at_once() {
+        let mut answer = view::tests::sample();
+        assert!(check(&answer, None).is_err_and(|error| error.is::<RunsInTrouble>()));
+        answer.troubled_run_count = 0;
+        assert!(check(&answer, None).is_ok(), "late digests count with a span only");
     }
 
     #[test]
     fn a_server_that_does_not_report_the_backlog_is_never_in_time() {
         let mut answer = view::tests::sample();
         answer.task_queues[0].backlog_seconds = None;
-        let checked = |after| check(&answer, after).map_err(|error| error.is::<Overdue>());
-        assert_eq!(checked(None), Ok(()));
-        assert_eq!(checked(Some(SignedDuration::from_secs(4_200))), Err(false));
-        assert_eq!(checked(Some(SignedDuration::from_secs(4_199))), Err(true), "late is late");
+        let checked =
+            |after| check(&answer, Some(SignedDuration::from_secs(after))).map_err(|error| error.is::<Overdue>());
+        assert_eq!(checked(4_200), Err(false));
+        assert_eq!(checked(4_199), Err(true), "late is late");
     }
 }

@@ -9,12 +9,13 @@ use super::{
     claim::event_limit,
     deadline::due_at,
     requests::{Preferences, Reopening},
-    state::{Open, Repetitions, State},
+    state::{Open, Repetitions, State, Unused},
 };
 
-/// The time for which a run that got nothing new waits for more. A producer that repeats events at full speed would otherwise
-/// start a run for every few of them, at a fifth of the rate that one run takes.
-const AFTER_REPETITIONS: Duration = Duration::from_secs(5);
+/// The time for which a run that got nothing new waits for more. A producer that repeats events, or misspells its signals, at full
+/// speed would otherwise start a run for every few of them, at a fifth of the rate that one run takes, and Temporal refuses signals
+/// to a run that is ending.
+const AFTER_NOTHING_NEW: Duration = Duration::from_secs(5);
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,10 +135,10 @@ fn wind_down(state: &State) -> Decision {
     }
 }
 
-/// The step of a run that has nothing to do: it waits for the next event as long as configured, and a while after repetitions.
+/// The step of a run that has nothing to do: it waits for the next event as long as configured, and a while if it got nothing new.
 fn idle(state: &State, now: Timestamp) -> Decision {
-    let repeated = state.repetitions == Repetitions::NothingElse;
-    let linger = state.linger.max(repeated.then_some(AFTER_REPETITIONS));
+    let nothing_new = state.repetitions == Repetitions::NothingElse || waits_unused(state);
+    let linger = state.linger.max(nothing_new.then_some(AFTER_NOTHING_NEW));
     let linger = linger.and_then(|linger| SignedDuration::try_from(linger).ok());
     let until = state.idle_since.zip(linger).and_then(|(since, linger)| since.checked_add(linger).ok());
     until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
@@ -150,6 +151,16 @@ pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
         Decision::Compare | Decision::Stash => state.repetitions != Repetitions::Counted,
         _ => false,
     }
+}
+
+/// Reports a wait for a first event. Earlier versions did not wait.
+pub(super) fn waits_for_first(state: &State, decision: Decision) -> bool {
+    matches!(decision, Decision::Wait(_)) && state.idle_since.is_some() && waits_unused(state)
+}
+
+/// Reports that no digest came of the key so far, as when nothing that came could be read, and that the run waits for one.
+fn waits_unused(state: &State) -> bool {
+    state.summary.digests == 0 && state.unused == Unused::Waits
 }
 
 /// Reports a wait in which the message can be taken back. Earlier versions did not wait.

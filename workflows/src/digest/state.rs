@@ -92,6 +92,8 @@ pub(crate) struct State {
     /// The treatment of events that the ledger knows.
     #[serde(skip)]
     pub repetitions: Repetitions,
+    #[serde(skip)]
+    pub unused: Unused,
 }
 
 /// The treatment of events that the ledger knows, in one run.
@@ -104,6 +106,16 @@ pub(crate) enum Repetitions {
     NothingElse,
     /// An earlier version began the run: they count, and the run does not wait for more of them.
     Counted,
+}
+
+/// What a run does that got no event yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Unused {
+    /// It waits a while for one.
+    #[default]
+    Waits,
+    /// An earlier version began the run: it ends at once.
+    Ends,
 }
 
 /// The result of a completed workflow.
@@ -244,6 +256,7 @@ impl State {
             idle_since: None,
             share: None,
             repetitions: Repetitions::Apart,
+            unused: Unused::Waits,
         }
     }
 

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::digest::{
     commands,
-    decide::{Decision, decide, treats_repetitions},
-    state::Repetitions,
+    decide::{Decision, decide, treats_repetitions, waits_for_first},
+    state::{Repetitions, Unused},
     status::Status,
 };
 
@@ -224,6 +224,21 @@ fn a_run_that_got_repetitions_only_waits_some_seconds_for_more() {
     world.add(0, 0);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
+}
+
+#[test]
+fn a_run_that_got_no_event_yet_waits_some_seconds_for_one() {
+    let mut world = World::new(Model::default());
+    let until = world.now + 5.seconds();
+    assert_eq!(world.waits(), until);
+    assert!(waits_for_first(&world.state, Decision::Wait(until)));
+    world.state.unused = Unused::Ends;
+    assert_eq!(decide(&world.state, world.now), Decision::Finish, "an earlier version began the run");
+    world.state.unused = Unused::Waits;
+    world.add(0, 0);
+    world.settle();
+    assert_eq!(decide(&world.state, world.now), Decision::Finish, "a run that sent a digest waits for nothing");
+    assert!(!waits_for_first(&world.state, Decision::Wait(until)));
 }
 
 #[test]
