@@ -20,8 +20,8 @@ pub const REACH: SignedDuration = SignedDuration::from_mins(3);
 pub const FAR_REACH: SignedDuration = SignedDuration::from_hours(1);
 /// The pause between two looks that reach far.
 pub const LOOK_FAR: SignedDuration = SignedDuration::from_mins(5);
-/// The pause between two looks for open runs that are in trouble. They are all open runs, and not only the latest.
-pub const LOOK_OPEN: SignedDuration = SignedDuration::from_secs(15);
+/// The least pause between two looks for open runs that are in trouble. Such a look goes through all open runs, and not only the latest.
+pub const LOOK_OPEN: SignedDuration = LOOK;
 /// Resolved runs are forgotten at this age. Temporal has rarely kept their histories for as long.
 pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
@@ -280,10 +280,10 @@ mod tests {
         let first = Swept::first(at(0));
         let look = first.next(at(5));
         assert_eq!((look.ended_since, look.open, look.far), (at(-180), true, false));
-        let look = look.then.next(at(10));
+        let look = look.then.next(at(9));
         assert_eq!((look.ended_since, look.open, look.far), (at(5 - 180), false, false));
         let look = look.then.next(at(20));
-        assert_eq!((look.ended_since, look.open, look.far), (at(10 - 180), true, false));
+        assert_eq!((look.ended_since, look.open, look.far), (at(9 - 180), true, false));
         let look = look.then.next(at(300));
         assert_eq!((look.ended_since, look.far), (at(20 - 3600), true));
         assert!(!look.then.next(at(305)).far);

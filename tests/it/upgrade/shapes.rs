@@ -31,7 +31,7 @@ use tidings_store::prelude::*;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage, Status};
 
 /// A run for each shape, most of the digest type `alerts`, whose windows are open for an hour.
-pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 9]> {
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 10]> {
     let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed_and_counted"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
@@ -45,7 +45,8 @@ pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'sta
     let released = ("released", released(env).await?);
     let repeated = ("repeated", repeated(env).await?);
     let exact = ("exact", exact(env).await?);
-    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated, exact])
+    let unused = ("unused", unused(env).await?);
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated, exact, unused])
 }
 
 /// A digest that its throttle defers for some seconds.
@@ -193,6 +194,15 @@ async fn malform(env: &Env, key: &Key) -> Result<()> {
     signal(&env.temporal, key, malformed()).await?;
     env.status_when(key, "a dead letter is counted", |status| status.malformed == 1).await?;
     flushed(env, key).await
+}
+
+/// A run of a dead letter only, which waits for a first event until it completes.
+async fn unused(env: &Env) -> Result<Key> {
+    let key = key("alerts", "unused");
+    signal(&env.temporal, &key, malformed()).await?;
+    let summary = env.completed(&key).await?;
+    ensure!(summary.digests == 0, "{} digests", summary.digests);
+    Ok(key)
 }
 
 /// A window with an event that counts since the patch `json`, next to one that is not JSON.
