@@ -135,6 +135,8 @@ impl Draft<'_> {
         }
         builder = builder
             .raw_header(raw("Auto-Submitted", "auto-generated".into()))
+            // Exchange and Outlook do not read `Auto-Submitted` (MS-OXCMAIL 2.2.3.2.14).
+            .raw_header(raw("X-Auto-Response-Suppress", "OOF, AutoReply".into()))
             .raw_header(raw("Feedback-ID", self.of.feedback_id()))
             .raw_header(raw("X-Tidings-Message", self.id.to_string()));
         if let Some(token) = self.token {

@@ -168,6 +168,7 @@ fn every_header_that_a_digest_must_carry_is_there() {
     assert_eq!(parsed.reply_to().unwrap().first().unwrap().address(), Some("help@example.com"));
     assert_eq!(raw("List-Id"), "<activity.acme.lists.example.com>");
     assert_eq!(raw("Auto-Submitted"), "auto-generated");
+    assert_eq!(raw("X-Auto-Response-Suppress"), "OOF, AutoReply");
     assert_eq!(raw("X-Tidings-Message"), "01234567-89ab-5def-8123-456789abcdef");
     assert!(raw("Feedback-ID").starts_with("activity:") && raw("Feedback-ID").ends_with(":digest:tidings"));
     assert!(!raw("Feedback-ID").contains("acme"));
