@@ -7,6 +7,7 @@ use ring::{
     hmac,
 };
 use serde::Deserialize;
+use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use tidings_model::delivery_events::{DeliveryEvent, Kind, OneTimeToken};
 
@@ -115,6 +116,8 @@ struct Payload {
     reject: Option<Reject>,
     #[serde(rename = "delivery-status", default)]
     delivery: Delivery,
+    #[serde(rename = "client-info", default)]
+    client: ClientInfo,
     #[serde(rename = "user-variables", default)]
     variables: Variables,
     #[serde(default)]
@@ -133,6 +136,23 @@ struct Delivery {
     enhanced: Option<String>,
     message: Option<String>,
     description: Option<String>,
+}
+
+/// Of openings and clicks.
+#[derive(Default, Deserialize)]
+struct ClientInfo {
+    /// The name of the machine, such as `apple`; empty for a person.
+    bot: Option<Value>,
+}
+
+impl ClientInfo {
+    fn is_machine(&self) -> Option<bool> {
+        match self.bot.as_ref()? {
+            Value::String(name) => Some(!name.is_empty()),
+            Value::Bool(is_machine) => Some(*is_machine),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -174,6 +194,7 @@ fn read(Body { event }: Body) -> Result<Part, String> {
         diagnostic: said.into_iter().flatten().find(|text| !text.is_empty()),
         event_id: event.id,
         never_sent,
+        machine: event.client.is_machine().filter(|_| matches!(kind, Kind::Opened | Kind::Clicked)),
         url: event.url.filter(|_| kind == Kind::Clicked),
         ..DeliveryEvent::new(kind, time(event.timestamp)?)
     }))

@@ -215,6 +215,7 @@ fn rows_of_sendgrid_that_no_vector_has() {
         (sendgrid(json!({"event": "group_unsubscribe", "asm_group_id": 10})), "unsubscribed"),
         (sendgrid(json!({"event": "group_resubscribe"})), "nothing"),
         (sendgrid(json!({"event": "open", "sg_machine_open": false})), "opened person"),
+        (sendgrid(json!({"event": "open", "sg_machine_open": true})), "opened machine"),
     ]);
 }
 
@@ -242,6 +243,13 @@ fn rows_of_mailgun_that_no_vector_has() {
         ),
         (mailgun(json!({"event": "unsubscribed"})), "unsubscribed"),
         (mailgun(json!({"event": "opened"})), "opened"),
+        (
+            mailgun(json!({"event": "opened", "client-info": {"client-type": "browser", "bot": "apple"}})),
+            "opened machine",
+        ),
+        (mailgun(json!({"event": "opened", "client-info": {"bot": ""}})), "opened person"),
+        (mailgun(json!({"event": "clicked", "client-info": {"bot": "generic"}})), "clicked machine"),
+        (mailgun(json!({"event": "delivered", "client-info": {"bot": "apple"}})), "delivered"),
         (mailgun(json!({"event": "delivered", "timestamp": -1.0})), "unreadable"),
         (mailgun(json!({"event": "delivered", "timestamp": 1e300})), "unreadable"),
     ]);
