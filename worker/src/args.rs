@@ -17,28 +17,25 @@ pub(crate) struct Reason {
     /// The reason, for the audit trail and workflow history; without addresses
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Your login for the audit trail, not an address [default: your login on this machine]
+    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else `unknown`]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
 }
 
 impl Reason {
-    /// Checks the operator, which defaults to the login, and the reason.
+    /// Checks the operator and the reason.
     ///
     /// # Errors
-    /// One of them is invalid, or the login is unknown.
+    /// One of them is invalid.
     pub(crate) fn order(self) -> Result<Order, Usage> {
-        let by = self.by.or_else(login).ok_or_else(|| Usage(BY_WHOM.to_owned()))?;
-        let order = Order { by, why: self.why };
-        order.check().map_err(|error| Usage(format!("--{error}")))?;
-        Ok(order)
+        checked(self.by, self.why)
     }
 }
 
 /// The operator and an optional reason.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OptionalReason {
-    /// Your login for the audit trail, not an address [default: your login on this machine]
+    /// Your login for the audit trail, not an address [default: USER or LOGNAME, else `unknown`]
     #[arg(long, value_name = "LOGIN")]
     by: Option<String>,
     /// The reason, for the audit trail [default: the command]
@@ -48,19 +45,20 @@ pub(crate) struct OptionalReason {
 
 impl OptionalReason {
     pub(crate) fn order(self, command: &str) -> Result<Order, Usage> {
-        let by = self.by.or_else(login).unwrap_or_else(|| "unknown".to_owned());
-        let order = Order { by, why: self.why.unwrap_or_else(|| command.to_owned()) };
-        order.check().map_err(|error| Usage(format!("--{error}")))?;
-        Ok(order)
+        checked(self.by, self.why.unwrap_or_else(|| command.to_owned()))
     }
 }
 
-/// The error without a login.
-const BY_WHOM: &str =
-    "--by: is required, because neither USER nor LOGNAME says who you are; write for example --by ann";
+fn checked(by: Option<String>, why: String) -> Result<Order, Usage> {
+    let order = Order { by: by.unwrap_or_else(login), why };
+    order.check().map_err(|error| Usage(format!("--{error}")))?;
+    Ok(order)
+}
 
-pub(crate) fn login() -> Option<String> {
-    ["USER", "LOGNAME"].into_iter().find_map(|name| env::var(name).ok().filter(|login| !login.is_empty()))
+/// The operator without `--by`. Containers have no login: no command demands `--by` for that.
+pub(crate) fn login() -> String {
+    let of_the_machine = |name| env::var(name).ok().filter(|login: &String| !login.is_empty());
+    ["USER", "LOGNAME"].into_iter().find_map(of_the_machine).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Parses a time, or a span from now with days of 24 hours. The result lies in the future.

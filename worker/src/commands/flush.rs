@@ -10,6 +10,6 @@ use crate::{Config, args::login, commands::digest::one};
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let order = Order { by: login().unwrap_or_else(|| "unknown".to_owned()), why: "tidings flush".to_owned() };
+    let order = Order { by: login(), why: "tidings flush".to_owned() };
     one(config, key, &Deed::Flush(order), as_json).await
 }
