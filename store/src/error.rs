@@ -43,6 +43,12 @@ pub enum ErrorEnd {
 }
 
 impl Error {
+    /// The server has no TLS, or none that can be trusted.
+    #[must_use]
+    pub const fn is_about_tls(&self) -> bool {
+        matches!(self, Self::Unavailable(sqlx::Error::Tls(_)))
+    }
+
     /// What becomes of the work that this error stops.
     #[must_use]
     pub const fn end(&self, moment: Moment) -> ErrorEnd {
@@ -71,7 +77,7 @@ pub struct Refusal {
 }
 
 /// What the databases refuse for. The first row with a code decides. `docs/operations.md` has the same table.
-pub const REFUSALS: [Refusal; 10] = [
+pub const REFUSALS: [Refusal; 11] = [
     Refusal {
         about: "the database is read-only",
         sqlite: &[8], // READONLY
@@ -103,6 +109,13 @@ pub const REFUSALS: [Refusal; 10] = [
         sqlite: &[],
         postgres: &["42P01", "42703"],
         remedy: "run `tidings migrate`",
+    },
+    // duplicate_prepared_statement, invalid_sql_statement_name.
+    Refusal {
+        about: "a pooler shares the session with others",
+        sqlite: &[],
+        postgres: &["42P05", "26000"],
+        remedy: "set pool_mode = session in PgBouncer for this database, or connect to PostgreSQL directly",
     },
     Refusal {
         about: "a constraint or a trigger refuses the row",
@@ -213,6 +226,8 @@ mod tests {
             ("28P01", "password authentication failed", "the role may not do this"),
             ("55000", "database is not currently accepting connections", "the database is closed"),
             ("23505", "duplicate key", "a constraint or a trigger refuses the row"),
+            ("42P05", "prepared statement \"sqlx_s_1\" already exists", "a pooler shares the session with others"),
+            ("26000", "prepared statement \"sqlx_s_1\" does not exist", "a pooler shares the session with others"),
             ("P0001", "refused by a trigger", "a constraint or a trigger refuses the row"),
             ("XX001", "invalid page in block 0", "the database is damaged"),
         ] {
