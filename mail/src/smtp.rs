@@ -17,6 +17,7 @@ mod reply_lines;
 mod shared_stream;
 mod slots;
 mod tls;
+mod tokens;
 mod transmit;
 
 pub use classify::{Follows, OUTCOMES, OutcomeRow, RowEvent, SmtpEvent, classify};

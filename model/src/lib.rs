@@ -12,7 +12,7 @@ pub mod command;
 pub mod decode;
 pub mod delivery_events;
 mod event;
-mod host_name;
+pub mod host_name;
 pub mod inbox;
 pub mod installation;
 pub mod job;

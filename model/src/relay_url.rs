@@ -1,11 +1,11 @@
 //! The address of a relay as a URL: `smtp://user:password@host:587` or `smtps://...`.
 
-use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::{attempt::Phase, is_host_name};
+use crate::{attempt::Phase, host_name::is_loopback, is_host_name};
 
 /// Why a text is not a relay's URL.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,11 +17,27 @@ pub struct Error {
     pub problem: String,
 }
 
-/// User and password of a relay. `Debug` shows neither.
+/// The login at a relay. `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,
-    pub password: String,
+    pub secret: Secret,
+}
+
+/// The proof that the user is who it says.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    Password(String),
+    /// An OAuth access token (XOAUTH2), which expires.
+    Token(TokenSource),
+}
+
+/// The place that always has an access token that is valid.
+#[derive(Clone, PartialEq, Eq)]
+pub enum TokenSource {
+    File(PathBuf),
+    /// A program that prints one, and its arguments.
+    Command(Vec<String>),
 }
 
 impl fmt::Debug for Credentials {
@@ -60,6 +76,20 @@ impl FromStr for RelayUrl {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
+        Self::parse(text, None)
+    }
+}
+
+impl RelayUrl {
+    /// Reads the address of a relay at which a user logs in by an access token: `smtp://user@host`.
+    ///
+    /// # Errors
+    /// As for a relay with a password; the user is missing, or there is a password.
+    pub fn with_token(text: &str, source: TokenSource) -> Result<Self, Error> {
+        Self::parse(text, Some(source))
+    }
+
+    fn parse(text: &str, token: Option<TokenSource>) -> Result<Self, Error> {
         let url = Url::parse(text).map_err(|e| wrong("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
         // An `@`, `/`, `?` or `#` in a password would make a part of it a path or a parameter, and those are shown.
         let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
@@ -81,7 +111,7 @@ impl FromStr for RelayUrl {
         let mut relay = Self {
             port: url.port().unwrap_or(if implicit { 465 } else { 587 }),
             tls: if implicit { Tls::Implicit } else { default_tls(&host) },
-            credentials: credentials(&url)?,
+            credentials: credentials(&url, token)?,
             ca: None,
             hello: None,
             host,
@@ -92,9 +122,16 @@ impl FromStr for RelayUrl {
         relay.guard_password()?;
         Ok(relay)
     }
-}
 
-impl RelayUrl {
+    /// The source of the access token, if the user logs in by one.
+    #[must_use]
+    pub fn token(&self) -> Option<&TokenSource> {
+        match self.credentials.as_ref()?.secret {
+            Secret::Token(ref source) => Some(source),
+            Secret::Password(_) => None,
+        }
+    }
+
     /// The phases that come before a message, in their order.
     #[must_use]
     pub fn phases(&self) -> Vec<Phase> {
@@ -136,13 +173,16 @@ impl RelayUrl {
         is_loopback(&self.host)
     }
 
-    /// A password never leaves the machine in the clear, not even where an attacker takes STARTTLS away.
+    /// A password or token never leaves the machine in the clear, not even where an attacker takes STARTTLS away.
     fn guard_password(&self) -> Result<(), Error> {
         let private = matches!(self.tls, Tls::Implicit | Tls::Required) || self.is_loopback();
         if private || self.credentials.is_none() {
             return Ok(());
         }
-        Err(wrong("tls", "must be required where there is a password; only a loopback host may see it in the clear"))
+        Err(wrong(
+            "tls",
+            "must be required where there is a password or a token; only a loopback host may see it in the clear",
+        ))
     }
 }
 
@@ -170,27 +210,35 @@ fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
     Error { part, problem: problem.into() }
 }
 
-fn credentials(url: &Url) -> Result<Option<Credentials>, Error> {
+fn credentials(url: &Url, token: Option<TokenSource>) -> Result<Option<Credentials>, Error> {
     let decoded = |part: &'static str, text: &str| match percent_decode_str(text).decode_utf8() {
-        Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
-        _ => Err(wrong(part, "is not percent-encoded UTF-8 without NUL")),
+        // NUL separates the parts of AUTH PLAIN, and 1 those of XOAUTH2.
+        Ok(text) if !text.contains(['\0', '\u{1}']) => Ok(text.into_owned()),
+        _ => Err(wrong(part, "is not percent-encoded UTF-8 without NUL and 0x01")),
     };
-    match (url.username(), url.password()) {
-        ("", None) => Ok(None),
-        ("", Some(_)) => Err(wrong("user", "is missing, but there is a password")),
-        (_, None) => Err(wrong("password", "is missing, but there is a user")),
-        (user, Some(password)) => {
-            Ok(Some(Credentials { user: decoded("user", user)?, password: decoded("password", password)? }))
+    let (user, secret) = match (url.username(), url.password(), token) {
+        ("", None, None) => return Ok(None),
+        ("", None, Some(_)) => {
+            return Err(wrong("user", "is missing, whose token is sent; write smtp://ann%40acme.example@host:587"));
         }
-    }
+        ("", Some(_), _) => return Err(wrong("user", "is missing, but there is a password")),
+        (_, None, None) => {
+            return Err(wrong(
+                "password",
+                "is missing, but there is a user; [relay.NAME] may have token_command instead",
+            ));
+        }
+        (_, Some(_), Some(_)) => {
+            return Err(wrong("password", "is there beside an access token; leave one of them out"));
+        }
+        (user, None, Some(source)) => (user, Secret::Token(source)),
+        (user, Some(password), None) => (user, Secret::Password(decoded("password", password)?)),
+    };
+    Ok(Some(Credentials { user: decoded("user", user)?, secret }))
 }
 
 fn default_tls(host: &str) -> Tls {
     if is_loopback(host) { Tls::None } else { Tls::Required }
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -227,6 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn a_token_stands_in_place_of_the_password() {
+        let token = |url: &str| RelayUrl::with_token(url, TokenSource::File("/run/token".into()));
+        let relay = token("smtp://ann%40acme.example@smtp.office365.example:587").unwrap();
+        assert_eq!(relay.credentials.as_ref().map(|login| login.user.as_str()), Some("ann@acme.example"));
+        assert!(relay.token().is_some() && relay.tls == Tls::Required && relay.phases().contains(&Phase::Auth));
+        for (url, expected) in [
+            ("smtp://mail.example.com", "user is missing"),
+            ("smtp://ann:secret@mail.example.com", "beside an access token"),
+            ("smtp://ann%01@mail.example.com", "without NUL and 0x01"),
+            ("smtp://ann@mail.example.com?tls=none", "a password or a token"),
+        ] {
+            let error = token(url).unwrap_err().to_string();
+            assert!(error.contains(expected), "{url}: {error}");
+        }
+    }
+
+    #[test]
     fn an_error_in_a_relay_url_names_the_correct_form() {
         for (url, expected) in [
             ("mail.example.com", "a relay looks like"),
@@ -250,7 +315,10 @@ mod tests {
     #[test]
     fn a_password_is_decoded_and_never_shown() {
         let relay = relay("smtp://ann:p%40ss%3Aword@mail.example.com:2525");
-        assert_eq!(relay.credentials, Some(Credentials { user: "ann".into(), password: "p@ss:word".into() }));
+        assert_eq!(
+            relay.credentials,
+            Some(Credentials { user: "ann".into(), secret: Secret::Password("p@ss:word".into()) })
+        );
         assert_eq!(
             format!("{relay} {relay:?}"),
             "smtp://mail.example.com:2525 RelayUrl(smtp://mail.example.com:2525, Required)"

@@ -3,9 +3,9 @@
 use std::{io, time::Duration};
 
 use lettre::transport::smtp::{
-    authentication::{self, DEFAULT_MECHANISMS},
+    authentication::{self, DEFAULT_MECHANISMS, Mechanism},
     client::AsyncSmtpConnection,
-    commands::Starttls,
+    commands::{Auth, Starttls},
     extension::{ClientId, Extension},
 };
 use rustls::pki_types::ServerName;
@@ -13,7 +13,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tidings_model::{
     RelayUrl,
     attempt::Phase,
-    relay_url::{Credentials, Tls},
+    relay_url::{Credentials, Secret, Tls},
 };
 use tokio::{
     net::{TcpStream, lookup_host},
@@ -28,18 +28,38 @@ use super::{
     failure::{Failure, within},
     reply_lines::ReplyLines,
     shared_stream::SharedStream,
+    tokens::Tokens,
 };
 
-/// Opens a connection.
+/// Opens a connection. A relay that refuses an access token is asked once more with another one.
 pub(super) async fn open(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
+    tokens: &Tokens,
+    limits: &Timeouts,
+) -> Result<Connection, Failure> {
+    match (open_once(relay, tls, tokens, limits).await, relay.token()) {
+        (Err(failure), Some(source)) if failure.refuses_login() => {
+            if tokens.renew(source).await.map_err(without_token)? {
+                open_once(relay, tls, tokens, limits).await
+            } else {
+                Err(failure)
+            }
+        }
+        (opened, _) => opened,
+    }
+}
+
+async fn open_once(
+    relay: &RelayUrl,
+    tls: Option<&TlsConnector>,
+    tokens: &Tokens,
     limits: &Timeouts,
 ) -> Result<Connection, Failure> {
     let wire = within(limits.connect, Phase::Connect, dial(relay, limits)).await?;
     let (mut smtp, wire) = secure(relay, tls, limits, wire).await?;
     let max_size = announced_size(&wire.heard());
-    within(limits.command, Phase::Auth, log_in(relay, &mut smtp)).await?;
+    within(limits.command, Phase::Auth, log_in(relay, tokens, &mut smtp)).await?;
     Ok(Connection::new(smtp, wire, max_size))
 }
 
@@ -148,8 +168,40 @@ async fn hello(
     }
 }
 
-async fn log_in(relay: &RelayUrl, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-    let Some(Credentials { user, password }) = relay.credentials.clone() else { return Ok(()) };
+async fn log_in(relay: &RelayUrl, tokens: &Tokens, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+    match relay.credentials.clone() {
+        None => Ok(()),
+        Some(Credentials { user, secret: Secret::Password(password) }) => {
+            log_in_by_password(user, password, smtp).await
+        }
+        Some(Credentials { user, secret: Secret::Token(source) }) => {
+            let token = tokens.get(&source).await.map_err(without_token)?;
+            log_in_by_token(user, token, smtp).await
+        }
+    }
+}
+
+/// Without a token nobody can log in, as without a password.
+fn without_token(problem: String) -> Failure {
+    Failure::new(Phase::Auth, SmtpEvent::NoLogin, problem)
+}
+
+/// XOAUTH2, as Google and Microsoft describe it. A refusal comes as a challenge, and the reply to an empty line has its code.
+async fn log_in_by_token(user: String, token: String, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
+    let failed = |error: lettre::transport::smtp::Error| Failure::from_lettre(Phase::Auth, &error);
+    let no_login = |detail: &str| Failure::new(Phase::Auth, SmtpEvent::NoLogin, detail);
+    if smtp.server_info().get_auth_mechanism(&[Mechanism::Xoauth2]).is_none() {
+        return Err(no_login("the relay does not offer AUTH XOAUTH2"));
+    }
+    let bearer = authentication::Credentials::new(user, token);
+    let answer = smtp.command(Auth::new(Mechanism::Xoauth2, bearer, None).map_err(failed)?).await.map_err(failed)?;
+    if answer.has_code(334) && smtp.command("\r\n").await.map_err(failed)?.has_code(334) {
+        return Err(no_login("the relay does not end the login"));
+    }
+    Ok(())
+}
+
+async fn log_in_by_password(user: String, password: String, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
     if smtp.server_info().get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
         return Err(Failure::new(
             Phase::Auth,

@@ -88,6 +88,11 @@ impl Failure {
         }
     }
 
+    /// The relay refuses the name or the secret of a login.
+    pub(super) fn refuses_login(&self) -> bool {
+        self.phase == Phase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
+    }
+
     fn refusal(&self) -> Option<&'static ReplyRow> {
         if let SmtpEvent::Reply(reply) = &self.event { reply.refusal(self.phase) } else { None }
     }

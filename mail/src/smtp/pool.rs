@@ -23,6 +23,7 @@ use super::{
     connection::{Connection, Timeouts},
     failure::Failure,
     slots::{Lane, SlotId, Slots},
+    tokens::Tokens,
 };
 
 /// Between two looks at idle connections and at messages that wait.
@@ -55,7 +56,8 @@ impl Default for Limits {
 pub(super) struct Pool {
     pub(super) relay: RelayUrl,
     pub(super) timeouts: Timeouts,
-    pub(super) tls: Option<TlsConnector>,
+    tls: Option<TlsConnector>,
+    tokens: Tokens,
     limits: Limits,
     state: Mutex<PoolState>,
 }
@@ -82,7 +84,12 @@ impl Pool {
             is_tended: false,
             is_closed: false,
         };
-        Self { relay, timeouts, tls, limits, state: Mutex::new(state) }
+        Self { relay, timeouts, tls, tokens: Tokens::default(), limits, state: Mutex::new(state) }
+    }
+
+    /// Opens a connection to the relay.
+    pub(super) async fn open(&self) -> Result<Connection, Failure> {
+        open(&self.relay, self.tls.as_ref(), &self.tokens, &self.timeouts).await
     }
 
     /// Waits for a slot. `None`: the pool is closed.
@@ -239,7 +246,7 @@ impl Slot {
         self.connection = None;
         let pool = &self.pool;
         // The future is rare and large.
-        let opening = Box::pin(open(&pool.relay, pool.tls.as_ref(), &pool.timeouts));
+        let opening = Box::pin(pool.open());
         let opened = match self.patience {
             Some(patience) => {
                 let silent = |_| Err(Failure::silent(Phase::Greeting, patience));

@@ -11,7 +11,6 @@ use tidings_model::{
     attempt::{AttemptClass, Phase},
     replies::ReplyRow,
 };
-use tokio_rustls::TlsConnector;
 use tracing::{Instrument, Span};
 
 use super::{
@@ -87,9 +86,9 @@ impl Mailer {
         &self.pool.relay
     }
 
-    /// The parts that a connection is opened with.
-    pub(super) fn transport_config(&self) -> (&RelayUrl, Option<&TlsConnector>, &Timeouts) {
-        (&self.pool.relay, self.pool.tls.as_ref(), &self.pool.timeouts)
+    /// Opens a connection that is none of the pool's.
+    pub(super) async fn open(&self) -> Result<(Connection, &Timeouts), Failure> {
+        Ok((self.pool.open().await?, &self.pool.timeouts))
     }
 
     /// Waits for a slot among the connections, for a message to this address. `None` once the mailer is closed.

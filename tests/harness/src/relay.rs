@@ -54,7 +54,7 @@ pub struct Settings {
     pub privacy: Privacy,
     /// Signs the certificate of `localhost`. Required unless `privacy` is [`Privacy::None`].
     pub authority: Option<Authority>,
-    /// Requires this user and password before MAIL.
+    /// Requires this user and password, or access token, before MAIL.
     pub login: Option<(String, String)>,
     /// Additional lines of the EHLO reply, for example `SIZE 1000`.
     pub extensions: Vec<String>,

@@ -3,8 +3,12 @@
 use anyhow::Result;
 use tempfile::TempDir;
 use tidings_harness::relay::{Act, At, Authority, Fault, Privacy, Relay, Settings, deliver, mailer};
-use tidings_mail::smtp::Mailer;
-use tidings_model::attempt::{AttemptClass, Phase};
+use tidings_mail::smtp::{Limits, Mailer, Timeouts};
+use tidings_model::{
+    RelayUrl,
+    attempt::{AttemptClass, Phase},
+    relay_url::TokenSource,
+};
 
 const ANN: &str = "ann@example.net";
 
@@ -56,6 +60,43 @@ async fn auth_login_is_used_when_plain_is_not_offered() -> Result<()> {
     relay.fault(Fault::new(At::Ehlo, Act::Reply("250-relay.test\r\n250 AUTH LOGIN".into())));
     let url = relay.url().replace("smtp://", "smtp://tidings:secret@");
     assert_eq!(deliver(&mailer(&url)?, ANN).await.class, AttemptClass::Sent);
+    Ok(())
+}
+
+/// A mailer that logs in as `tidings` by the token that a command prints.
+fn mailer_by_token(relay: &Relay, script: &str) -> Result<Mailer> {
+    let source = TokenSource::Command(["/bin/sh", "-c", script].map(str::to_owned).into());
+    let url = relay.url().replace("smtp://", "smtp://tidings@");
+    Ok(Mailer::new(RelayUrl::with_token(&url, source)?, Limits::default(), Timeouts::default())?)
+}
+
+#[tokio::test]
+async fn a_refused_access_token_is_renewed_once_and_then_a_configuration_error() -> Result<()> {
+    let login = Some(("tidings".to_owned(), "new-token".to_owned()));
+    let relay = Relay::with(Settings { login, ..Settings::default() }).await?;
+    let folder = TempDir::new()?;
+    let run_before = folder.path().join("run-before");
+    let expired_first =
+        format!("if [ -e {0} ]; then echo new-token; else touch {0}; echo old-token; fi", run_before.display());
+    let mailer = mailer_by_token(&relay, &expired_first)?;
+    for _ in 0..2 {
+        let delivery = deliver(&mailer, ANN).await;
+        assert_eq!(delivery.class, AttemptClass::Sent, "{delivery:?}");
+    }
+    assert_eq!((relay.mails().len(), relay.connections()), (2, 2));
+
+    let delivery = deliver(&mailer_by_token(&relay, "echo wrong-token")?, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "{delivery:?}");
+    assert_eq!(delivery.reply.map(|reply| reply.code), Some(535), "the reply behind the challenge");
+    let delivery = deliver(&mailer_by_token(&relay, "echo secret words; exit 3")?, ANN).await;
+    assert_eq!((delivery.class, delivery.phase), (AttemptClass::Configuration, Phase::Auth), "{delivery:?}");
+    assert!(
+        delivery.detail.contains("token_command /bin/sh failed") && !delivery.detail.contains("secret"),
+        "{delivery:?}"
+    );
+    let plain = Relay::start().await?;
+    let delivery = deliver(&mailer_by_token(&plain, "echo new-token")?, ANN).await;
+    assert!(delivery.detail.contains("does not offer AUTH XOAUTH2"), "{delivery:?}");
     Ok(())
 }
 

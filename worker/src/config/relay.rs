@@ -7,14 +7,17 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidings_gateway::webhooks::Hook;
 use tidings_model::{
-    Provider, RelayUrl as Address, relay_url,
+    Provider, RelayUrl as Address,
+    relay_url::{self, TokenSource},
     settings::{Per, Rate, RelaySettings},
     words,
 };
 use toml::Spanned;
 
 use super::{
+    list::{SpannedList, parse_each},
     problem::{Checks, Overridable, Problem},
+    secret::{EXPOSED, is_exposed},
     variable::{shown, variable_name},
     webhook::RawWebhook,
 };
@@ -43,6 +46,8 @@ pub(super) struct RawRelay {
     webhook_secret_env: Option<Spanned<String>>,
     topic_arn: Option<Spanned<String>>,
     allow_sha1: Option<Spanned<bool>>,
+    token_file: Option<Spanned<String>>,
+    token_command: Option<SpannedList>,
 }
 
 /// A relay whose address may still be missing.
@@ -109,6 +114,17 @@ impl Relay {
         self.webhook.take_if(|webhook| webhook.is_err()).and_then(Result::err)
     }
 
+    /// Warns of an access token that every user of the machine can read.
+    pub(super) fn token_warning(&self, name: &str) -> Option<Problem> {
+        let TokenSource::File(path) = self.address.as_ref().ok()?.token()? else { return None };
+        is_exposed(path).then(|| Problem {
+            place: "here".to_owned(),
+            key: format!("relay.{name}.token_file"),
+            value: path.display().to_string(),
+            problem: EXPOSED.to_owned(),
+        })
+    }
+
     /// Returns the settings for sending through the relay.
     ///
     /// # Errors
@@ -170,7 +186,7 @@ pub(super) fn check(
 
 /// Checks `smtp_url`, without a table of its own.
 pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
-    checks.secret_url(SMTP, smtp_url, parse).map(Relay::at)
+    checks.secret_url(SMTP, smtp_url, |url| parse(url, None)).map(Relay::at)
 }
 
 fn address(
@@ -192,6 +208,8 @@ fn address(
         let named = variable_name(variable.as_ref(), "\"RELAY_URL\", or give the address as url").map_err(wrong);
         checks.accept(named)?;
     }
+    let token = token(table, raw, checks)?;
+    let parse = |url: &str| parse(url, token.clone());
     match (&raw.url, &raw.url_env) {
         (Some(_), Some(variable)) => {
             let fault = "is a second address next to url; leave one of them out".to_owned();
@@ -217,8 +235,43 @@ fn address(
     }
 }
 
-fn parse(url: &str) -> Result<Address, String> {
-    url.parse().map_err(|error: relay_url::Error| error.to_string())
+fn parse(url: &str, token: Option<TokenSource>) -> Result<Address, String> {
+    let address = match token {
+        Some(source) => Address::with_token(url, source),
+        None => url.parse(),
+    };
+    address.map_err(|error: relay_url::Error| error.to_string())
+}
+
+/// The source of the access token, if the table has one. `None`: it is wrong.
+#[expect(clippy::option_option, reason = "no token is right, and a wrong one is not")]
+fn token(table: &str, raw: &RawRelay, checks: &mut Checks<'_>) -> Option<Option<TokenSource>> {
+    let (file, command) = ("token_file", "token_command");
+    match (&raw.token_file, &raw.token_command) {
+        (None, None) => Some(None),
+        (Some(path), None) => {
+            let right = || "is empty; write for example \"/run/secrets/mail-token\"".to_owned();
+            let source = |path: &str| (!path.is_empty()).then(|| TokenSource::File(path.into())).ok_or_else(right);
+            checks.value(&format!("{table}.{file}"), Some(path), source).map(Some)
+        }
+        (None, Some(words)) if words.as_ref().is_empty() => {
+            let (place, key) = (checks.place_of(words), format!("{table}.{command}"));
+            let problem =
+                "is empty; write the program and its arguments, for example [\"/usr/local/bin/mail-token\"]".to_owned();
+            checks.report(Problem { place, key, value: String::new(), problem });
+            None
+        }
+        (None, Some(words)) => {
+            let words = parse_each(&format!("{table}.{command}"), words, checks, |word| Ok(word.to_owned()))?;
+            Some(Some(TokenSource::Command(words)))
+        }
+        (Some(_), Some(words)) => {
+            let problem = format!("is a second source next to {file}; leave one of them out");
+            let (place, key) = (checks.place_of(words), format!("{table}.{command}"));
+            checks.report(Problem { place, key, value: String::new(), problem });
+            None
+        }
+    }
 }
 
 fn provider(text: &str) -> Result<Provider, String> {

@@ -68,7 +68,7 @@ impl Session<'_> {
             lines.push("STARTTLS".into());
         }
         if self.state.settings.login.is_some() {
-            lines.push("AUTH PLAIN LOGIN".into());
+            lines.push("AUTH PLAIN LOGIN XOAUTH2".into());
         }
         lines.extend(self.state.settings.extensions.iter().cloned());
         let last = lines.len() - 1;
@@ -93,11 +93,24 @@ impl Session<'_> {
                 let user = self.ask("334 VXNlcm5hbWU6").await?;
                 format!("\0{user}\0{}", self.ask("334 UGFzc3dvcmQ6").await?)
             }
+            [_, "XOAUTH2", initial] => return self.xoauth2(&decoded(initial)?).await,
             _ => return self.say("504 5.5.4 unknown mechanism").await,
         };
         let wanted = self.state.settings.login.as_ref().map(|(user, password)| format!("\0{user}\0{password}"));
         if wanted != Some(said) {
             return self.say("535 5.7.8 wrong user or password").await;
+        }
+        self.logged_in = self.step(At::Auth, "235 2.7.0 welcome").await?;
+        Ok(())
+    }
+
+    /// The password of the settings is the access token. Google and Microsoft refuse a token by a challenge.
+    async fn xoauth2(&mut self, said: &str) -> Result<()> {
+        let wanted = |(user, token): &(String, String)| format!("user={user}\x01auth=Bearer {token}\x01\x01");
+        if self.state.settings.login.as_ref().map(wanted).is_none_or(|wanted| wanted != said) {
+            let empty = self.ask("334 eyJzdGF0dXMiOiI0MDAifQ==").await?;
+            ensure!(empty.is_empty(), "a challenge of XOAUTH2 is answered with an empty line");
+            return self.say("535 5.7.8 Username and Password not accepted").await;
         }
         self.logged_in = self.step(At::Auth, "235 2.7.0 welcome").await?;
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidings_model::{
+    relay_url::TokenSource,
     settings::{RelaySettings, Sender},
     words,
 };
@@ -17,6 +18,9 @@ use crate::{
 #[derive(Serialize)]
 pub(super) struct RelayView {
     url: String,
+    /// The source of the access token. Arguments of a command may be secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     provider: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<String>,
@@ -39,8 +43,13 @@ impl From<RelaySettings> for RelayView {
         let RelaySettings { relay, provider, rate, per_connection, connections, pool, reply_timeout } = settings;
         let rate = rate.map(|rate| rate.to_string());
         let reply_timeout = reply_timeout.map(words::written);
+        let token = relay.token().map(|source| match source {
+            TokenSource::File(path) => format!("file {}", path.display()),
+            TokenSource::Command(words) => format!("command {}", words.first().map_or("", String::as_str)),
+        });
         Self {
             url: relay.to_string(),
+            token,
             provider: provider.name(),
             rate,
             per_connection,

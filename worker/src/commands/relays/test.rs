@@ -22,6 +22,11 @@ use crate::{Config, config};
 /// The longest wait for each answer of the relay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The advice about an access token that the relay refuses.
+const WRONG_TOKEN: &str = "; the relay refuses the access token, also a new one: it must be of the user in url, and have the scope \
+                           https://mail.google.com/ (Google), or https://outlook.office.com/SMTP.Send with SMTP AUTH allowed for the \
+                           mailbox (Microsoft)";
+
 /// The relay, and the recipient of a test message.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -57,7 +62,11 @@ pub(super) async fn run(Options { name, to, json }: Options, config: &Config) ->
     let checked = route.check().await;
     for phase in settings.relay.phases() {
         match &checked {
-            Err(failure) if failure.phase == phase => return say(phase.name(), false, why(failure)),
+            Err(failure) if failure.phase == phase => {
+                let remedy = settings.relay.token().filter(|_| phase == Phase::Auth && failure.reply.is_some());
+                let remedy = remedy.map_or("", |_| WRONG_TOKEN);
+                return say(phase.name(), false, &format!("{}{remedy}", why(failure)));
+            }
             Ok(false) if phase == Phase::Tls => say(phase.name(), true, "not offered: all goes in the clear")?,
             _ => say(phase.name(), true, "")?,
         };

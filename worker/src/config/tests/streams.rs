@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_model::{Provider, settings::Guarantee};
+use tidings_model::{Provider, relay_url::TokenSource, settings::Guarantee};
 
 use super::*;
 
@@ -81,6 +81,31 @@ fn streams_that_share_a_relay_and_a_sender_domain_are_a_warning() {
     }
     for separate in [format!("{acme}{own_relay}"), format!("{acme}{own_sender}"), String::new()] {
         assert_eq!(warnings(&separate), [], "{separate}");
+    }
+}
+
+#[test]
+fn an_access_token_stands_in_place_of_a_password() {
+    let table =
+        |lines: &str| format!("[relay.default]\nurl = \"smtp://ann%40acme.example@smtp.acme.example\"\n{lines}");
+    for (lines, source) in [
+        ("token_file = \"/run/token\"", TokenSource::File("/run/token".into())),
+        (
+            "token_command = [\"/bin/token\", \"--for\", \"ann\"]",
+            TokenSource::Command(["/bin/token", "--for", "ann"].map(str::to_owned).into()),
+        ),
+    ] {
+        let settings = read(&table(lines), &[]).unwrap().unsigned();
+        assert!(settings.relays["default"].relay.token() == Some(&source), "{lines}");
+    }
+    for (lines, said) in [
+        ("", "password is missing, but there is a user"),
+        ("token_file = \"\"", "relay.default.token_file"),
+        ("token_command = []", "relay.default.token_command: is empty"),
+        ("token_file = \"/run/token\"\ntoken_command = [\"a\"]", "is a second source next to token_file"),
+    ] {
+        let found = problems_of(&table(lines));
+        assert!(found.contains(said), "{lines}: {found}");
     }
 }
 
