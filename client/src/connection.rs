@@ -1,16 +1,27 @@
 //! The connection to Temporal of the worker, the gateway, the commands and producers.
 
-use std::{env::VarError, error::Error, io, iter, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{
+    env::{self, VarError},
+    error::Error,
+    io, iter,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+};
 
 use temporalio_client::{
-    ClientOptions, Connection, ConnectionOptions, GrpcCompression,
+    ClientOptions, Connection, ConnectionOptions, GrpcCompression, Url,
     callback_based::CallbackBasedGrpcService,
-    envconfig::{ConfigError, LoadClientConfigProfileOptions},
+    envconfig::{ClientConfigProfile, ConfigError, LoadClientConfigProfileOptions},
     errors::ClientConnectError,
     tonic::{Code, Status},
 };
+use temporalio_common::envconfig::load_client_config_profile;
+use tidings_model::host_name::is_this_machine;
 
 use crate::frontends::Frontends;
+
+const TEMPORAL_TLS: &str = "TEMPORAL_TLS";
 
 /// The source of a connection's API key and certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +32,63 @@ pub enum Credentials {
     Reread,
 }
 
-/// Loads address, namespace, TLS and API key from `TEMPORAL_*` and `temporal.toml`.
+/// Loads address, namespace, TLS and API key from `TEMPORAL_*` and `temporal.toml`. Asks name servers where TLS is off and nothing
+/// says that it should be.
 ///
 /// # Errors
-/// These make no sense, for this reason.
+/// These make no sense, or calls would leave this machine in clear without the words for it (rule 53).
 pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), String> {
-    let (mut connection, client) =
-        ClientOptions::load_from_config(LoadClientConfigProfileOptions::default()).map_err(|error| unquoted(&error))?;
+    let (mut connection, client, tls) = read()?;
+    if tls == Tls::Unsaid && !is_this_machine(connection.target.host_str().unwrap_or_default()) {
+        return Err(in_clear(&connection.target));
+    }
     // Requests are small: to compress them costs a digest more CPU than it saves.
     connection.grpc_compression = GrpcCompression::None;
     connection.identity = identity;
     Ok((connection, client))
+}
+
+/// What `TEMPORAL_TLS` and `temporal.toml` say of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tls {
+    On,
+    /// In so many words.
+    Off,
+    Unsaid,
+}
+
+/// Reads the options, and connects to nothing.
+pub(crate) fn read() -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
+    let profile = load_client_config_profile(LoadClientConfigProfileOptions::default(), None);
+    options(profile.map_err(|error| unquoted(&error))?, &env::var(TEMPORAL_TLS).unwrap_or_default())
+}
+
+fn options(
+    mut profile: ClientConfigProfile,
+    temporal_tls: &str,
+) -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
+    match temporal_tls.to_ascii_lowercase().as_str() {
+        "" | "true" | "1" | "false" | "0" => {}
+        // The word of other keys for it. The SDK turns TLS on for every word that it does not know.
+        "none" => profile.tls.get_or_insert_default().disabled = Some(true),
+        _ => return Err(format!("{TEMPORAL_TLS} is neither true nor false")),
+    }
+    let is_off = profile.tls.as_ref().is_some_and(|tls| tls.disabled == Some(true));
+    let client = ClientOptions::new(profile.namespace.clone().unwrap_or_else(|| "default".to_owned())).build();
+    let connection = ConnectionOptions::try_from(profile).map_err(|error| unquoted(&error))?;
+    let tls = match connection.tls_options {
+        Some(_) => Tls::On,
+        None if is_off => Tls::Off,
+        None => Tls::Unsaid,
+    };
+    Ok((connection, client, tls))
+}
+
+fn in_clear(target: &Url) -> String {
+    format!(
+        "{target} is not this machine, and everyone on the way could read and change what goes there in clear: set \
+         {TEMPORAL_TLS}=true, or {TEMPORAL_TLS}=false if you accept that (in temporal.toml: [profile.default.tls] disabled = true)"
+    )
 }
 
 /// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
@@ -204,6 +261,29 @@ mod tests {
         }
         let error = unquoted(&VarError::NotUnicode("hunter2".into()).into());
         assert_eq!(error, "a variable is not UTF-8");
+    }
+
+    #[test]
+    fn only_words_for_it_turn_tls_off() {
+        let profile = |text: &str| {
+            let data =
+                DataSource::Data(format!("[profile.default]\naddress = \"temporal.example:7233\"\n{text}").into());
+            let loading = LoadClientConfigProfileOptions::builder().config_source(data).disable_env(true).build();
+            load_client_config_profile(loading, None).unwrap()
+        };
+        for (text, variable, expected) in [
+            ("", "", Tls::Unsaid),
+            ("", "none", Tls::Off),
+            ("tls = { disabled = true }", "", Tls::Off),
+            ("tls = { disabled = true }", "None", Tls::Off),
+            ("tls = { server_name = \"a.example\" }", "", Tls::On),
+            ("tls = { server_name = \"a.example\" }", "none", Tls::Off),
+            ("api_key = \"hunter2\"", "", Tls::On),
+        ] {
+            let (connection, _, tls) = options(profile(text), variable).unwrap();
+            assert_eq!((tls, connection.tls_options.is_some()), (expected, expected == Tls::On), "{text} {variable}");
+        }
+        assert!(options(profile(""), "off").unwrap_err().contains("neither true nor false"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{self, ConnectFailure, Credentials};
+use crate::connection::{self, ConnectFailure, Credentials, Tls};
 
 /// The longest search for an address that answers, if nothing but time is missing.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -343,10 +343,14 @@ impl Frontends {
         if !due {
             return false;
         }
-        let loaded = connection::load(String::new());
+        let loaded = connection::read();
         let mut secrets = locked(&self.secrets);
         secrets.read_at = Instant::now();
-        let (options, _) = match loaded {
+        let loaded = match loaded {
+            Ok((_, _, Tls::Unsaid)) if secrets.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
+            loaded => loaded,
+        };
+        let (options, ..) = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::warn!(error, "Temporal's credentials cannot be read again; those of before stay in use");

@@ -192,7 +192,10 @@ impl From<sqlx::migrate::MigrateError> for Error {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{io::AsyncReadExt as _, net::TcpListener};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
 
     use super::*;
     use crate::Postgres;
@@ -258,6 +261,22 @@ mod tests {
         for broken in [sqlx::Error::RowNotFound, sqlx::Error::Decode("x".into())] {
             assert!(matches!(Error::from(broken), Error::Broken(_)));
         }
+    }
+
+    #[tokio::test]
+    async fn a_database_without_tls_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let url = format!("postgres://tidings@{address}/tidings?sslmode=require");
+        let refuses = async {
+            let (mut connection, _) = listener.accept().await.expect("somebody comes");
+            connection.read_exact(&mut [0; 8]).await.expect("an SSLRequest is 8 bytes");
+            connection.write_all(b"N").await.expect("it waits for the answer");
+            connection
+        };
+        let (connected, _connection) = tokio::join!(Postgres::connect(&url), refuses);
+        let error = connected.err().expect("it demands TLS");
+        assert!(error.is_about_tls(), "{error}");
     }
 
     #[tokio::test]

@@ -95,7 +95,7 @@ pub use self::{
     reports::Reports,
     retention::Retention,
     retries::Retries,
-    sql::{Postgres, Queried, Sqlite, TeamQuery, WrongQuery},
+    sql::{Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
     storage::Storage,
     suppressions::Suppressions,

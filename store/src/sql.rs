@@ -66,6 +66,7 @@ mod tokens;
 pub(crate) mod troubled_runs;
 mod webhook_requests;
 
+pub use self::postgres::PostgresTransport;
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};
 
 /// A store in one SQLite file: the embedded default.

@@ -24,7 +24,7 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     Ok(Client::new(temporal, config))
 }
 
-/// The api of the gateway at `url`, with the token of the environment. Warns about a token that others could read.
+/// The api of the gateway at `url`, with the token of the environment.
 ///
 /// # Errors
 /// [`Usage`] where the URL is wrong, or the token is wrong or missing.
@@ -34,16 +34,10 @@ pub(crate) fn http(url: &str) -> Result<Http, Usage> {
         let make = "set it to what `tidings tokens create --tenant TENANT --scope events:write` prints";
         return Err(Usage(format!("--http: the variable {TOKEN} has no token; {make}")));
     }
-    let http = Http::new(url, &token).map_err(|wrong| match wrong {
-        WrongHttp::Url => Usage(format!("--http: {wrong}")),
+    Http::new(url, &token).map_err(|wrong| match wrong {
+        WrongHttp::Url | WrongHttp::InClear => Usage(format!("--http: {wrong}")),
         WrongHttp::Token(wrong) => Usage(format!("{TOKEN} {wrong}")),
-    })?;
-    if http.is_exposed() {
-        anstream::eprintln!(
-            "warning: the token and the events go to {http} unencrypted; use https outside of a private network"
-        );
-    }
-    Ok(http)
+    })
 }
 
 /// Connects the client that emits events over HTTP.

@@ -15,7 +15,7 @@ use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
     inbox::Limits,
-    settings::{self, Cap, DigestSettings, OverLimit, Sender, Settings, UnknownRecipients},
+    settings::{self, Cap, DigestSettings, OverLimit, Pages, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
 };
 use tidings_store::WrongQuery;
@@ -25,6 +25,7 @@ mod category;
 mod digest;
 mod directory;
 mod dkim;
+mod door;
 mod file;
 mod gateway;
 mod inbox;
@@ -53,6 +54,7 @@ mod webhook;
 
 pub use directory::Directory;
 pub use dkim::DkimConfig;
+use door::Door;
 use file::RawConfig;
 pub use gateway::Gateway;
 pub use link_keys::LinkKeysConfig;
@@ -112,6 +114,10 @@ pub struct Config {
     pub link_keys: LinkKeysConfig,
     /// The connection to Temporal.
     pub temporal: Temporal,
+    /// The addresses to listen on.
+    listeners: Vec<Door>,
+    /// The warning of a file with a password that every user of the machine can read.
+    exposed_password: Option<Problem>,
 }
 
 /// A configuration that cannot be loaded.
@@ -304,7 +310,45 @@ impl Config {
         warnings.extend(self.database_url.warning());
         warnings.extend(self.retention.warning());
         warnings.extend(self.streams.warning());
+        warnings.extend(self.exposed_password.clone());
+        warnings.extend(self.named_relays().filter_map(|(name, relay)| relay.token_warning(name)));
+        warnings.extend(self.without_unsubscribing());
+        warnings.extend(self.gateway.proxy_warning());
         warnings
+    }
+
+    /// Returns the problems of doors that do not stop Tidings. Asks name servers.
+    #[must_use]
+    pub fn door_warnings(&self) -> Vec<Problem> {
+        self.doors().iter().filter_map(Door::warning).collect()
+    }
+
+    /// Writes all warnings to the log. Asks name servers.
+    pub fn log_warnings(&self) {
+        for warning in self.warnings().into_iter().chain(self.door_warnings()) {
+            tracing::warn!(%warning, "the configuration works, but is not safe");
+        }
+    }
+
+    /// Warns of digests that nobody could unsubscribe from. Gmail and Yahoo demand a link of bulk mail, and so do laws.
+    fn without_unsubscribing(&self) -> Option<Problem> {
+        let Pages { public_url, unsubscribe, .. } = &self.gateway.pages;
+        let has_links = public_url.is_some() || unsubscribe.is_some();
+        (!has_links && !self.digests.is_empty()).then(|| Problem {
+            place: "default".to_owned(),
+            key: "gateway.public_url".to_owned(),
+            value: String::new(),
+            problem:
+                "is missing, so that digests go out without an unsubscribe link; write the address of the gateway, or \
+                      gateway.unsubscribe_url with that of a page of your own"
+                    .to_owned(),
+        })
+    }
+
+    /// Serves this machine alone: the listeners of the file do not count.
+    pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
+        self.gateway.listen_on_this_machine(listen, api, public_url);
+        self.listeners.clear();
     }
 
     /// Sends all messages through this relay, unsigned. The webhooks of all relays stay.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use tidings_store::{Storage, Store};
 
-use crate::config::SecretUrl;
+use crate::config::{self, Problem, SecretUrl};
 
 /// Opens the store of the configuration, whose tables are those of this version.
 ///
@@ -24,7 +24,25 @@ pub async fn migrate(url: &SecretUrl) -> anyhow::Result<()> {
     Ok(connect(url).await?.migrate().await?)
 }
 
+/// The problem of a database on another machine without TLS, which Tidings connects to only in so many words (rule 53).
+fn without_tls(url: &SecretUrl, error: &tidings_store::Error) -> Problem {
+    Problem {
+        place: "here".to_owned(),
+        key: "database_url".to_owned(),
+        value: url.to_string(),
+        problem: format!(
+            "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
+             read and change what goes there"
+        ),
+    }
+}
+
 async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
     let connected = Storage::connect(url.reveal()).await;
+    if let Err(error) = &connected
+        && error.is_about_tls()
+    {
+        return Err(config::Error::Wrong(vec![without_tls(url, error)]).into());
+    }
     connected.with_context(|| format!("database {url}; TIDINGS_DATABASE_URL or database_url names it"))
 }

@@ -45,9 +45,7 @@ pub async fn run(
     let settings = config.settings(unknown_recipients)?;
     let signers = config.signers()?;
     let directory = config.checked_directory().await?;
-    for warning in config.warnings() {
-        tracing::warn!(%warning, "the configuration works, but is not safe");
-    }
+    config.log_warnings();
     let _listening = match config.metrics_listen {
         Some(address) => {
             tidings_activities::metrics::prepare(&settings);

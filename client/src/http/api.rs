@@ -1,10 +1,15 @@
 //! The address of an api, and the token for it.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use hyper::{Uri, header::HeaderValue};
-use tidings_model::api_token::{ApiToken, WrongToken};
+use tidings_model::{
+    api_token::{ApiToken, WrongToken},
+    host_name::is_this_machine,
+};
 
+/// The query of a URL with http to another machine: token and events go there in clear.
+const IN_CLEAR: &str = "tls=none";
 /// The path of the route, below the path of the URL.
 const PATH: &str = "/v1/events";
 
@@ -28,13 +33,20 @@ pub enum WrongHttp {
         "is not the URL of a gateway's api; write for example https://tidings.acme.example, without user and query"
     )]
     Url,
+    /// Token and events would leave this machine in clear.
+    #[error(
+        "has http, and is not this machine: everyone on the way could read the token and the events; write https, or add ?{IN_CLEAR} if \
+         you accept that"
+    )]
+    InClear,
     /// The token is incomplete, or not one of Tidings.
     #[error("the token {0}")]
     Token(#[from] WrongToken),
 }
 
 impl Http {
-    /// Reads the URL of the api, without `/v1/events`, and a token with the scope `events:write`.
+    /// Reads the URL of the api, without `/v1/events`, and a token with the scope `events:write`. A URL with http must be of this
+    /// machine, or end with `?tls=none`. Asks name servers if it is neither.
     ///
     /// # Errors
     /// See [`WrongHttp`].
@@ -46,28 +58,25 @@ impl Http {
             _ => return Err(WrongHttp::Url),
         };
         let authority = uri.authority().ok_or(WrongHttp::Url)?;
-        let has_more = authority.as_str().contains('@') || uri.query().is_some() || url.contains('#');
+        let is_in_clear = uri.query() == Some(IN_CLEAR) && !is_tls;
+        let has_more = authority.as_str().contains('@') || (uri.query().is_some() && !is_in_clear) || url.contains('#');
         if has_more || authority.host().is_empty() {
             return Err(WrongHttp::Url);
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if !is_tls && !is_in_clear && !is_this_machine(&host) {
+            return Err(WrongHttp::InClear);
         }
         let token: ApiToken = token.trim().parse()?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(|_| WrongToken)?;
         authorization.set_sensitive(true);
         Ok(Self {
             is_tls,
-            host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            host,
             port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
             path: format!("{}{PATH}", uri.path().trim_end_matches('/')),
             authorization,
         })
-    }
-
-    /// Tells if token and events travel to another machine without encryption.
-    #[must_use]
-    pub fn is_exposed(&self) -> bool {
-        let is_here =
-            self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        !self.is_tls && !is_here
     }
 
     /// The host and the port, as a URL and the header `Host` have them.
@@ -99,6 +108,7 @@ mod tests {
             ("http://localhost:8081/", "http://localhost:8081", "/v1/events"),
             ("https://acme.example/tidings/", "https://acme.example:443", "/tidings/v1/events"),
             ("http://[::1]:8081", "http://[::1]:8081", "/v1/events"),
+            ("http://10.0.0.7:8081/api?tls=none", "http://10.0.0.7:8081", "/api/v1/events"),
         ] {
             let http = Http::new(url, &token()).unwrap();
             assert_eq!((http.to_string().as_str(), http.path.as_str()), (server, path), "{url}");
@@ -112,6 +122,8 @@ mod tests {
             "https://acme.example/?token=hunter2",
             "https://acme.example/#events",
             "https:///v1",
+            "https://acme.example?tls=none",
+            "http://127.0.0.1:8081?tls=no",
         ] {
             assert_eq!(Http::new(wrong, &token()), Err(WrongHttp::Url), "{wrong:?}");
         }
@@ -129,17 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_http_to_another_machine_is_exposed() {
-        for (url, exposed) in [
-            ("http://tidings.acme.example", true),
+    fn plain_http_to_another_machine_needs_words() {
+        for (url, is_refused) in [
             ("http://10.0.0.7:8081", true),
+            ("http://10.0.0.7:8081?tls=none", false),
             ("https://tidings.acme.example", false),
             ("http://localhost:8081", false),
             ("http://127.0.0.2:8081", false),
             ("http://[::1]:8081", false),
-            ("http://localhost.acme.example", true),
         ] {
-            assert_eq!(Http::new(url, &token()).unwrap().is_exposed(), exposed, "{url}");
+            assert_eq!(Http::new(url, &token()) == Err(WrongHttp::InClear), is_refused, "{url}");
         }
     }
 }

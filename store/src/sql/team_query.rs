@@ -2,17 +2,17 @@
 //!
 //! The query runs inside another one, in a transaction that reads only, under a time limit of the server, and with at most two rows.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use sqlx::{
     AssertSqlSafe, Column as _, Executor as _, SqlSafeStr as _, Statement as _, TypeInfo as _,
-    postgres::{PgConnectOptions, PgTypeInfo, PgTypeKind},
+    postgres::{PgTypeInfo, PgTypeKind},
     query_as,
 };
 use tidings_model::{nearest, records::PersonId};
 use tokio::time::timeout;
 
-use super::pool::Pool;
+use super::{pool::Pool, postgres::connect_options};
 
 /// Connections of a process.
 const CONNECTIONS: usize = 4;
@@ -65,7 +65,7 @@ impl TeamQuery {
     /// # Errors
     /// The address cannot be read. The error does not have it.
     pub fn new(url: &str, query: &str) -> Result<Self, String> {
-        let options = PgConnectOptions::from_str(url).map_err(|_| "is not an address of PostgreSQL".to_owned())?;
+        let options = connect_options(url).map_err(|_| "is not an address of PostgreSQL".to_owned())?;
         let options = options.application_name("tidings directory");
         // A comment at the end of the query ends with its line.
         let query = query.trim().trim_end_matches(';');

@@ -117,7 +117,7 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
     if config.digests.is_empty() {
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
     }
-    for warning in config.warnings().into_iter().chain(unchecked) {
+    for warning in config.warnings().into_iter().chain(config.door_warnings()).chain(unchecked) {
         anstream::eprintln!("warning: {warning}");
     }
     Ok(())
@@ -171,6 +171,7 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     subscribe: Vec<subscriptions::SubscriptionView<'a>>,
     temporal: TemporalView<'a>,
+    doors: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -226,6 +227,7 @@ impl<'a> ConfigView<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
+            doors: config.doors_in_words(),
         }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) async fn run(
     }
     let config = load()?;
     config.serves()?;
+    config.log_warnings();
     let shutdown = until_signalled("requests")?;
     let listeners = Listeners::bind(&config).await?;
     gateway::run(config, listeners, shutdown).await

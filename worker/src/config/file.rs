@@ -13,11 +13,11 @@ use toml::Spanned;
 use super::{
     Config, digest,
     directory::{self, RawDirectory},
+    door::ListenerKeys,
     gateway::RawGateway,
     inbox::RawInbox,
     layer::{Layer, Layers},
     link_keys,
-    listen::listen,
     mail::RawMail,
     problem::{Checks, Overridable, Problem},
     relay::{self, RawRelay},
@@ -35,6 +35,8 @@ const DKIM_KEY: &str = "TIDINGS_DKIM_KEY";
 const DATABASE: Overridable =
     Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
 
+const METRICS: ListenerKeys = ListenerKeys { listen: "metrics_listen", tls: "metrics_tls", is_refused: true };
+
 /// The whole file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +46,7 @@ pub(super) struct RawConfig {
     templates: Option<Spanned<String>>,
     task_queue: Option<Spanned<String>>,
     metrics_listen: Option<Spanned<String>>,
+    metrics_tls: Option<Spanned<String>>,
     link_keys_file: Option<Spanned<String>>,
     #[serde(default)]
     mail: RawMail,
@@ -84,7 +87,7 @@ impl RawConfig {
         let relays = self.relays(checks);
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
-        let metrics_listen = checks.value("metrics_listen", self.metrics_listen.as_ref(), listen);
+        let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
         let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
         let sender = Layers::new([mail.clone()]).sender(checks);
         let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));
@@ -141,6 +144,8 @@ impl RawConfig {
             subscriptions: subscriptions?,
             link_keys: link_keys?,
             temporal: temporal?,
+            listeners: std::mem::take(&mut checks.listeners),
+            exposed_password: checks.exposed_password(),
         })
     }
 

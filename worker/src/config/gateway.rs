@@ -8,21 +8,27 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use tidings_gateway::{Networks, api::Trust};
 use tidings_model::{
+    host_name::is_loopback,
     link_keys::VARIABLE,
     settings::{PageUrl, Pages, UnknownPlaceholder},
 };
 use toml::Spanned;
-use url::{Host, Url};
+use url::Url;
 
 use super::{
+    door::ListenerKeys,
     list::{SpannedList, parse_each},
-    listen::listen,
     oidc::{self, RawOidc},
     problem::{Checks, Problem},
 };
 
 /// The default address of the public listener. A proxy with TLS stands in front of it.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
+/// Without words it is a warning only: in front of it is the proxy of `public_url`, which must have TLS.
+const PUBLIC: ListenerKeys = ListenerKeys { listen: "gateway.listen", tls: "gateway.tls", is_refused: false };
+const API: ListenerKeys = ListenerKeys { listen: "gateway.api_listen", tls: "gateway.api_tls", is_refused: true };
+const METRICS: ListenerKeys =
+    ListenerKeys { listen: "gateway.metrics_listen", tls: "gateway.metrics_tls", is_refused: true };
 /// Characters of an address. With a token behind it, a line of a header stays below the 998 octets of RFC 5322.
 const URL_CHARS: usize = 200;
 
@@ -31,12 +37,15 @@ const URL_CHARS: usize = 200;
 #[serde(deny_unknown_fields)]
 pub(super) struct RawGateway {
     listen: Option<Spanned<String>>,
+    tls: Option<Spanned<String>>,
     public_url: Option<Spanned<String>>,
     unsubscribe_url: Option<Spanned<String>>,
     preferences_url: Option<Spanned<String>>,
     trusted_proxies: Option<SpannedList>,
     metrics_listen: Option<Spanned<String>>,
+    metrics_tls: Option<Spanned<String>>,
     api_listen: Option<Spanned<String>>,
+    api_tls: Option<Spanned<String>>,
     oidc: Option<Spanned<RawOidc>>,
 }
 
@@ -63,12 +72,12 @@ pub struct Gateway {
 
 impl RawGateway {
     pub fn check(&self, checks: &mut Checks<'_>) -> Option<Gateway> {
-        let listen_on = checks.value("gateway.listen", self.listen.as_ref(), listen);
+        let listen_on = checks.listener(&PUBLIC, self.listen.as_ref(), self.tls.as_ref());
         let public_url = checks.value("gateway.public_url", self.public_url.as_ref(), public_url);
         let proxies = self.trusted_proxies.as_ref();
         let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
-        let metrics_listen = checks.value("gateway.metrics_listen", self.metrics_listen.as_ref(), listen);
-        let api_listen = checks.value("gateway.api_listen", self.api_listen.as_ref(), listen);
+        let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
+        let api_listen = checks.listener(&API, self.api_listen.as_ref(), self.api_tls.as_ref());
         let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);
         let preferences = checks.value("gateway.preferences_url", self.preferences_url.as_ref(), page_url);
         Some(Gateway {
@@ -103,7 +112,7 @@ impl RawGateway {
 
 impl Gateway {
     /// Serves this machine alone.
-    pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
+    pub(super) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
         self.listen = listen;
         self.api_listen = Some(api);
         self.metrics_listen = None;
@@ -120,6 +129,20 @@ impl Gateway {
         let listens = self.metrics_listen.is_some() || self.api_listen.is_some() || self.oidc.is_some();
         let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || listens;
         (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
+    }
+
+    /// Warns of a proxy that is not trusted: all recipients behind it would be one client, and share its limits.
+    pub(super) fn proxy_warning(&self) -> Option<Problem> {
+        let public_url = self.pages.public_url.as_ref().filter(|url| url.starts_with("https:"))?;
+        self.trusted_proxies.0.is_empty().then(|| Problem {
+            place: self.place.clone().unwrap_or_else(|| "default".to_owned()),
+            key: "gateway.trusted_proxies".to_owned(),
+            value: String::new(),
+            problem: format!(
+                "is empty, and a proxy serves {public_url}: all recipients are one client, and share its limit of requests; write the \
+                 proxy's network, for example [\"127.0.0.1\"]"
+            ),
+        })
     }
 
     /// Reports if the table has a key.
@@ -184,19 +207,9 @@ fn page_url(text: &str) -> Result<PageUrl, String> {
 fn secure(url: &Url) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
-        "http" if is_on_this_machine(url) => Ok(()),
+        "http" if url.host_str().is_some_and(is_loopback) => Ok(()),
         "http" => Err("is not https, so that everyone on the way could read the links".to_owned()),
         other => Err(format!("{other:?} is not https")),
-    }
-}
-
-/// Reports if a request to the URL does not leave this machine.
-pub(super) fn is_on_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

@@ -2,14 +2,11 @@
 
 use serde::Deserialize;
 use tidings_gateway::api::{TokenType, Trust};
-use tidings_model::limits;
+use tidings_model::{host_name::is_loopback, limits};
 use toml::Spanned;
 use url::Url;
 
-use super::{
-    gateway::is_on_this_machine,
-    problem::{Checks, Problem},
-};
+use super::problem::{Checks, Problem};
 
 /// The claim of the tenant where no other is named.
 const TENANT_CLAIM: &str = "tenant";
@@ -70,7 +67,7 @@ fn issuer_url(text: &str) -> Result<String, String> {
     }
     match url.scheme() {
         "https" => id(text, ISSUER),
-        "http" if is_on_this_machine(&url) => id(text, ISSUER),
+        "http" if url.host_str().is_some_and(is_loopback) => id(text, ISSUER),
         _ => Err(format!("is not https, so that anyone on the way could replace the keys; write {ISSUER}")),
     }
 }

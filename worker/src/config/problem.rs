@@ -4,7 +4,10 @@ use std::{fmt, ops::Range, path::Path};
 
 use toml::Spanned;
 
-use super::secret::masked;
+use super::{
+    door::Door,
+    secret::{EXPOSED, is_exposed, masked},
+};
 
 /// Reads an environment variable. Tests pass a function of their own, because they must not change the process.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -75,11 +78,20 @@ pub(super) struct Checks<'a> {
     text: &'a str,
     environment: Environment<'a>,
     pub problems: Vec<Problem>,
+    /// The addresses to listen on so far.
+    pub listeners: Vec<Door>,
+    /// The first password of the file.
+    password: Option<Problem>,
 }
 
 impl<'a> Checks<'a> {
     pub fn new(place: &'a Path, text: &'a str, environment: Environment<'a>) -> Self {
-        Self { place, text, environment, problems: Vec::new() }
+        Self { place, text, environment, problems: Vec::new(), listeners: Vec::new(), password: None }
+    }
+
+    /// Returns the warning of a file with a password that every user of the machine can read.
+    pub fn exposed_password(&self) -> Option<Problem> {
+        self.password.clone().filter(|_| is_exposed(self.place))
     }
 
     /// Parses the value of `key`; `None` without a value, or if the value is wrong.
@@ -117,7 +129,14 @@ impl<'a> Checks<'a> {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
         let text = value.as_ref();
-        let result = parse(text).map_err(|problem| self.wrong(value, key, masked(text), problem));
+        let shown = masked(text);
+        // A user alone is masked, too: it may be a token in the wrong place.
+        let has_password = shown != *text && [":***", "=***"].iter().any(|masked| shown.contains(masked));
+        if has_password && self.password.is_none() {
+            let (place, problem) = (self.place_of(value), format!("has a password, and the file {EXPOSED}"));
+            self.password = Some(Problem { place, key: key.to_owned(), value: shown.clone(), problem });
+        }
+        let result = parse(text).map_err(|problem| self.wrong(value, key, shown, problem));
         self.accept(result)
     }
 

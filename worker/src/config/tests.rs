@@ -8,6 +8,7 @@ use super::*;
 
 mod category;
 mod directory;
+mod doors;
 mod gateway;
 mod inbox;
 mod link_keys;

@@ -62,7 +62,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     config.temporal.credentials = Credentials::Fixed;
     "default".clone_into(&mut config.temporal.client.namespace);
     let [gateway, api] = [args.gateway_port, args.api_port].map(|port| (Ipv4Addr::LOCALHOST, port).into());
-    config.gateway.listen_on_this_machine(gateway, api, args.gateway_url());
+    config.listen_on_this_machine(gateway, api, args.gateway_url());
     if config.link_keys.keys().is_none() {
         config.link_keys.set(link_keys(&folder.join("link-keys"))?);
     }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use tempfile::TempDir;
 
-use crate::{folder_with, run};
+use crate::{folder_with, run, start_with};
 
 #[test]
 fn config_check_prints_what_is_in_force_without_passwords() {
@@ -190,4 +190,37 @@ fn a_file_that_was_named_must_exist() {
     let (code, _, error) = run(folder.path(), &["--config", "other.toml", "config", "check"], "");
     assert_eq!(code, 2);
     assert!(error.contains("other.toml: No such file"), "{error}");
+}
+
+#[test]
+fn the_start_refuses_what_config_check_refuses_to_leave_in_clear() {
+    let listening = |key: &str| format!("[gateway]\npublic_url = \"http://localhost:1\"\n{key}");
+    let config = |text: &str| folder_with("tidings.toml", text);
+    for (folder, address, said) in [
+        (
+            config(&listening("api_listen = \"0.0.0.0:0\"")),
+            "127.0.0.1:1",
+            "add gateway.api_tls = \"none\" if you accept that",
+        ),
+        (config("metrics_listen = \"0.0.0.0:0\""), "127.0.0.1:1", "add metrics_tls = \"none\" if you accept that"),
+        (config(""), "192.0.2.7:7233", "http://192.0.2.7:7233/ is not this machine"),
+    ] {
+        for command in [&["config", "check"][..], &["worker"], &["gateway"], &["emit"]] {
+            let child = start_with(folder.path(), command, &[("TEMPORAL_ADDRESS", address)]);
+            let output = child.wait_with_output().unwrap();
+            let error = crate::said(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+            assert!(error.contains(said), "{command:?}: {error}");
+        }
+    }
+    let in_words = config(&listening("api_listen = \"0.0.0.0:0\"\napi_tls = \"none\""));
+    let keys = "A".repeat(43);
+    let words = [("TEMPORAL_ADDRESS", "192.0.2.7:7233"), ("TEMPORAL_TLS", "false"), ("TIDINGS_LINK_KEYS", &keys)];
+    let output = start_with(in_words.path(), &["config", "check"], &words).wait_with_output().unwrap();
+    let (out, error) = (crate::said(&output.stdout), crate::said(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    for line in ["temporal = \"http://192.0.2.7:7233, in clear by TEMPORAL_TLS=false\"", "in clear by gateway.api_tls"]
+    {
+        assert!(out.contains(line), "{out}");
+    }
 }
