@@ -33,6 +33,9 @@ pub struct Timeouts {
     pub greeting: Duration,
     /// The reply to MAIL, RCPT, AUTH, STARTTLS and RSET: 5 min.
     pub command: Duration,
+    /// The first replies over a connection that was idle: 30 s, our own choice. A network may have forgotten the connection, and a slow
+    /// relay is asked again over a new one, with the time of RFC 5321.
+    pub reused: Duration,
     /// The reply to DATA: 2 min.
     pub data: Duration,
     /// Sending each block of the content: 3 min.
@@ -47,6 +50,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(30),
             greeting: Duration::from_mins(5),
             command: Duration::from_mins(5),
+            reused: Duration::from_secs(30),
             data: Duration::from_mins(2),
             block: Duration::from_mins(3),
             dot: Duration::from_mins(10),
@@ -90,14 +94,15 @@ impl Connection {
         parameters: Vec<MailParameter>,
         limits: &Timeouts,
     ) -> Result<(), Failure> {
+        let limit = if self.used == 0 { limits.command } else { limits.command.min(limits.reused) };
         if self.dirty {
             // Any failure here allows another connection.
-            let reset = self.command(Phase::Mail, limits.command, Rset, 2).await;
+            let reset = self.command(Phase::Mail, limit, Rset, 2).await;
             reset.map_err(|failure| Failure { event: SmtpEvent::Lost, ..failure })?;
             self.dirty = false;
         }
         self.used += 1;
-        self.command(Phase::Mail, limits.command, Mail::new(from, parameters), 2).await
+        self.command(Phase::Mail, limit, Mail::new(from, parameters), 2).await
     }
 
     pub(super) async fn rcpt(&mut self, to: Address, limits: &Timeouts) -> Result<(), Failure> {

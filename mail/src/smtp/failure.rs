@@ -58,10 +58,10 @@ impl Failure {
     }
 
     /// Recognises that the session may be at fault and another one may be served: the relay closed an idle connection, which it reports at
-    /// the next command with 421 or not at all, or it takes no more messages over this one.
+    /// the next command with 421 or not at all, a network forgot it, or the relay takes no more messages over this one.
     pub(super) fn is_about_session(&self) -> bool {
         match (&self.event, self.refusal()) {
-            (SmtpEvent::Lost, _) => self.phase == Phase::Mail,
+            (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == Phase::Mail,
             (SmtpEvent::Reply(reply), Some(row)) => {
                 let is_transient_us = row.about == About::Us && row.class == AttemptClass::Deferred;
                 reply.code == 421 || row.about == About::Session || is_transient_us

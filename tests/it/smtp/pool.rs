@@ -120,6 +120,18 @@ async fn a_reused_connection_that_ends_at_mail_or_rset_is_replaced() -> Result<(
 }
 
 #[tokio::test]
+async fn a_reused_connection_that_stays_silent_is_replaced() -> Result<()> {
+    let relay = Relay::start().await?;
+    let timeouts = Timeouts { reused: Duration::from_millis(200), ..Timeouts::default() };
+    let mailer = mailer_with(&relay.url(), Limits::default(), timeouts)?;
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
+    relay.fault(Fault::new(At::Mail, Act::Silent).times(1));
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
+    assert_eq!((relay.mails().len(), relay.connections()), (2, 2));
+    Ok(())
+}
+
+#[tokio::test]
 async fn closing_sends_quit_and_defers_later_messages() -> Result<()> {
     let relay = Relay::start().await?;
     let mailer = mailer(&relay.url())?;
