@@ -399,13 +399,21 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or has problems. The error lists all of them.
     pub fn load(path: Option<&Path>) -> Result<Self, Error> {
+        Self::load_with(path, Temporal::load())
+    }
+
+    /// Loads as [`Config::load`] does, but for this connection to Temporal.
+    ///
+    /// # Errors
+    /// As for [`Config::load`].
+    pub fn load_with(path: Option<&Path>, temporal: Result<Temporal, Problem>) -> Result<Self, Error> {
         let place = path.unwrap_or(Path::new(DEFAULT_PATH));
         let text = match fs::read_to_string(place) {
             Ok(text) => text,
             Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
         };
-        Self::read(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::read_with(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), temporal)
     }
 
     /// Returns the configuration if it can send to people: with a sender of its own, unless the relay is on this machine.
@@ -429,9 +437,18 @@ impl Config {
     /// # Errors
     /// As for [`Config::load`].
     pub fn read(place: &Path, text: &str, environment: Environment<'_>) -> Result<Self, Error> {
+        Self::read_with(place, text, environment, Temporal::load())
+    }
+
+    fn read_with(
+        place: &Path,
+        text: &str,
+        environment: Environment<'_>,
+        temporal: Result<Temporal, Problem>,
+    ) -> Result<Self, Error> {
         let file = syntax::parse::<RawConfig>(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
         let mut checks = problem::Checks::new(place, text, environment);
-        match file.check(&mut checks, Temporal::load()) {
+        match file.check(&mut checks, temporal) {
             Some(config) if checks.problems.is_empty() => Ok(config),
             _ => Err(Error::Wrong(checks.problems)),
         }

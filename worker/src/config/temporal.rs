@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use temporalio_client::{Client, ClientOptions, ConnectionOptions};
+use temporalio_client::{Client, ClientOptions, ConnectionOptions, GrpcCompression};
 use tidings_client::{ConnectFailure, Credentials};
+use url::Url;
 
 use super::problem::Problem;
 
@@ -31,14 +32,21 @@ pub struct Unreachable {
 impl Temporal {
     /// Loads the options from the environment and from Temporal's file.
     pub(super) fn load() -> Result<Self, Problem> {
-        let identity = format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id());
-        let (connection, client) = tidings_client::load(identity).map_err(|error| Problem {
+        let (connection, client) = tidings_client::load(identity()).map_err(|error| Problem {
             place: "environment".to_owned(),
             key: "TEMPORAL_*".to_owned(),
             value: String::new(),
             problem: error,
         })?;
         Ok(Self { connection, credentials: Credentials::Reread, client })
+    }
+
+    /// The options for the dev server on this port of this machine, whatever the environment says.
+    pub(crate) fn dev_server(port: u16) -> Result<Self, url::ParseError> {
+        let target: Url = format!("http://127.0.0.1:{port}").parse()?;
+        let connection =
+            ConnectionOptions::new(target).identity(identity()).grpc_compression(GrpcCompression::None).build();
+        Ok(Self { connection, credentials: Credentials::Fixed, client: ClientOptions::new("default").build() })
     }
 
     /// Returns the server's URL.
@@ -67,6 +75,10 @@ impl Temporal {
         Client::new(connection.map_err(unreachable)?, self.client.clone())
             .map_err(|error| unreachable(ConnectFailure::Options(error.to_string())))
     }
+}
+
+fn identity() -> String {
+    format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id())
 }
 
 /// Only where no other address is configured a dev server could be meant.
@@ -114,7 +126,7 @@ mod tests {
             ("http://127.0.0.1:7234", &away, false),
             ("http://temporal.internal:7233", &away, false),
         ] {
-            let options = ConnectionOptions::new(address.parse::<url::Url>().unwrap()).build();
+            let options = ConnectionOptions::new(address.parse::<Url>().unwrap()).build();
             assert_eq!(remedy(failure, &options).contains("tidings dev"), dev, "{address} {failure}");
         }
     }

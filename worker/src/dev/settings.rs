@@ -10,14 +10,13 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tidings_client::Credentials;
 use tidings_model::{link_keys::LinkKeys, settings::DigestSettings};
 use url::Url;
 
 use super::Args;
 use crate::{
     Config,
-    config::{Relay, SecretUrl},
+    config::{Relay, SecretUrl, Temporal},
 };
 
 /// Short enough to watch.
@@ -49,18 +48,13 @@ const DIGESTS: [Digest; 2] = [
 /// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. Webhooks whose
 /// secrets are set stay. If no digest type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
-    let mut config = Config::load(path)?;
+    let mut config = Config::load_with(path, Ok(Temporal::dev_server(args.temporal_port)?))?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
     let sink = format!("smtp://127.0.0.1:{}", args.smtp_port);
     config.send_by(Relay::at(args.smtp_url.as_ref().map_or(sink.as_str(), Url::as_str).parse().context("--smtp-url")?));
     for unready in config.remove_unready_webhooks() {
         eprintln!("warning: {unready}; the webhook is not served here");
     }
-    let connection = &mut config.temporal.connection;
-    connection.target = format!("http://127.0.0.1:{}", args.temporal_port).parse()?;
-    (connection.api_key, connection.tls_options, connection.headers) = (None, None, None);
-    config.temporal.credentials = Credentials::Fixed;
-    "default".clone_into(&mut config.temporal.client.namespace);
     let [gateway, api] = [args.gateway_port, args.api_port].map(|port| (Ipv4Addr::LOCALHOST, port).into());
     config.listen_on_this_machine(gateway, api, args.gateway_url());
     if config.link_keys.keys().is_none() {
