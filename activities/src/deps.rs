@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_mail::{dkim::Signers, render::Renderer};
+use tidings_mail::{dkim::Signers, mime::check_recipient, render::Renderer};
 use tidings_model::{
     Key,
     records::{Facts, PersonId, Recipient},
@@ -54,7 +54,8 @@ impl Deps {
 
     /// The facts about the key's recipient, whom the team's own directory is asked for. On a laptop an unknown recipient is invented.
     pub(crate) async fn facts(&self, key: &Key) -> Result<Facts, Error> {
-        Ok(self.invented(key, team_directory::facts(self.directory.as_deref(), &*self.store, key).await?))
+        let facts = team_directory::facts(self.directory.as_deref(), &*self.store, key).await?;
+        Ok(deliverable(self.invented(key, facts)))
     }
 
     /// The facts about the key's recipient, as the store has them.
@@ -74,7 +75,7 @@ impl Deps {
             Looked::Changed => self.store.facts_for_claim(window).await?,
             Looked::Missing(why) => (facts.without_recipient(why), fresh),
         };
-        Ok((self.invented(&window.key, facts), fresh))
+        Ok((deliverable(self.invented(&window.key, facts)), fresh))
     }
 
     /// The facts, on a laptop with an invented recipient for an unknown one.
@@ -83,6 +84,16 @@ impl Deps {
             facts.recipient = Some(Recipient::invented(key));
         }
         facts
+    }
+}
+
+/// The facts; a recipient whose address no email can have counts as unknown (rule 33).
+fn deliverable(facts: Facts) -> Facts {
+    match facts.recipient.as_ref().map(|recipient| check_recipient(&recipient.address)) {
+        Some(Err(tidings_mail::Error::Message { problem, .. })) => {
+            facts.without_recipient(format!("the directory's address of the recipient {problem}; import another"))
+        }
+        _ => facts,
     }
 }
 

@@ -113,7 +113,7 @@ impl Draft<'_> {
     /// [`Error::Message`] names the invalid address, host name or attachment.
     pub fn compose(&self) -> Result<Composed, Error> {
         let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
-        let to = mailbox("recipient address", self.to)?;
+        let to = recipient(self.to)?;
         let subject = one_line(self.subject, SUBJECT_CHARS);
         let envelope_to = to.email.to_string();
         let mut builder = Message::builder()
@@ -217,6 +217,25 @@ fn uri(text: &str) -> Result<String, Error> {
         return Ok(format!("<{text}>"));
     }
     Err(Error::Message { part: "unsubscribe address", problem: "has a character that no URI has".to_owned() })
+}
+
+/// Checks that a message can go to the address: that its header and its envelope can have it.
+///
+/// # Errors
+/// [`Error::Message`] has the problem, without the address.
+pub fn check_recipient(address: &str) -> Result<(), Error> {
+    recipient(Party { name: "", address }).map(drop)
+}
+
+/// The mailbox of a recipient. An address that parses may still not fit in a header.
+fn recipient(person: Party<'_>) -> Result<Mailbox, Error> {
+    let to = mailbox("recipient address", person)?;
+    match Message::builder().from(to.clone()).to(to.clone()).body(String::new()) {
+        Ok(_) => Ok(to),
+        Err(_) => {
+            Err(Error::Message { part: "recipient address", problem: "cannot be in the header of an email".into() })
+        }
+    }
 }
 
 fn mailbox(part: &'static str, person: Party<'_>) -> Result<Mailbox, Error> {

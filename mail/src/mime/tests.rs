@@ -175,6 +175,23 @@ fn every_header_that_a_digest_must_carry_is_there() {
 }
 
 #[test]
+fn an_address_that_a_header_cannot_have_is_an_error_of_the_recipient() {
+    assert!(check_recipient("ann@example.com").is_ok());
+    for address in ["", "ann", "@", "a b@example.com", "ann@exam ple.com"] {
+        let Err(Error::Message { part, problem }) = check_recipient(address) else { panic!("{address} passes") };
+        assert_eq!(part, "recipient address");
+        assert!(address.len() < 2 || !problem.contains(address), "{problem}");
+    }
+    // What the check takes composes, and what it refuses does not, whatever else is right.
+    for address in
+        ["\"a b\"@example.net", "\"a..b\"@example.net", "v@[127.0.0.1]", "\"@\"@example.net", "a..b@example.net"]
+    {
+        let composed = Draft { to: Party { name: "", address }, ..draft() }.compose();
+        assert_eq!(composed.is_ok(), check_recipient(address).is_ok(), "{address}");
+    }
+}
+
+#[test]
 fn the_error_of_an_invalid_address_names_its_part() {
     let bad = Party { name: "", address: "ann@exam ple.com" };
     let error = Draft { to: bad, ..draft() }.compose().err().unwrap();
