@@ -11,6 +11,8 @@ closed_set! {
         LedgerRefuses = "ledger_refuses",
         /// One attempt of an activity failed.
         ActivityFailed = "activity_failed",
+        /// A digest type that no table of a worker has.
+        UnknownDigestType = "unknown_digest_type",
         /// A relay's breaker opened.
         RelayOpen = "relay_open",
         /// A relay's breaker closed again.

@@ -18,4 +18,5 @@ mod returned;
 mod seeded_bugs;
 mod sweep;
 mod terminated_run;
+mod unknown_type;
 mod worker_outage;

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use tidings_model::{
-    Event,
+    Alert, Event,
     records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
     rules::{
-        admission::{Admission, admit, capped},
+        admission::{Admission, admit, admit_without_table, capped},
         contents::contents,
     },
-    settings::{Cap, FrequencyLimits, OverLimit, leaves_out},
+    settings::{Cap, DigestSettings, FrequencyLimits, OverLimit, leaves_out},
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
 };
 
@@ -27,35 +27,62 @@ use crate::{
     error::Error,
 };
 
-/// Admits the window and, if admitted, claims its events under the recipient's cap.
+/// Admits the window and, if admitted, claims its events under the recipient's cap. Without a table of the digest type the window waits
+/// (rule 33).
 ///
 /// # Errors
-/// The store or the team's own directory cannot answer, or the digest type is not configured.
+/// The store or the team's own directory cannot answer.
 pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
-    let settings = deps.digest(&input.window.key)?;
-    let limits = input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
-    let (facts, fresh) = deps.facts_for_claim(&input.window).await?;
-    match admit(settings, &limits, &facts, input, now) {
+    let window = &input.window;
+    let settings = deps.settings.digest(&window.key);
+    let (facts, fresh) = match settings {
+        Some(_) => deps.facts_for_claim(window).await?,
+        None => (deps.kept_facts(&window.key).await?, false),
+    };
+    let admission = match settings {
+        Some(settings) => admit(settings, &limits(deps, settings, input), &facts, input, now),
+        None => {
+            let digest_type = window.key.digest_type.as_str();
+            tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
+            admit_without_table(&facts, window, now)
+        }
+    };
+    match admission {
         Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
         Admission::Paused(pause) => {
             Ok(ClaimAnswer::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
         }
         Admission::Changed => Ok(ClaimAnswer::Changed),
         Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
-        Admission::Admitted => {
-            let seen = seen_events(deps, input, fresh).await?;
-            let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
-            if fresh
-                && seen.is_empty()
-                && cap.is_none()
-                && let Some(answer) = claim_rendered(deps, input, &facts, now).await?
-            {
-                return Ok(answer);
-            }
-            claim(deps, input, &Terms { limits, cap, seen }, &facts, now).await
-        }
+        Admission::Admitted => admitted(deps, input, &facts, fresh, now).await,
     }
+}
+
+/// The limits that the window's plan keeps, or today's.
+fn limits(deps: &Deps, settings: &DigestSettings, input: &ClaimInput) -> FrequencyLimits {
+    input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings))
+}
+
+/// Claims the events of an admitted window, with the message if that needs no ledger.
+async fn admitted(
+    deps: &Deps,
+    input: &ClaimInput,
+    facts: &Facts,
+    fresh: bool,
+    now: Timestamp,
+) -> Result<ClaimAnswer, Error> {
+    let limits = limits(deps, deps.digest(&input.window.key)?, input);
+    let seen = seen_events(deps, input, fresh).await?;
+    let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
+    if fresh
+        && seen.is_empty()
+        && cap.is_none()
+        && let Some(answer) = claim_rendered(deps, input, facts, now).await?
+    {
+        return Ok(answer);
+    }
+    claim(deps, input, &Terms { limits, cap, seen }, facts, now).await
 }
 
 /// Claims a fresh window with its message. `None`: the window needs the ledger, or its message does not work; nothing is written.

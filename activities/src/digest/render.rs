@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use tidings_model::{
     records::{Actor, Closing, Message, Origin, Shown},
+    rules::admission::{Admission, wait_for_table},
     step::{Closed, Outcome, RenderInput, Rendered, TooLarge, Window},
 };
 
@@ -18,10 +19,10 @@ use crate::{
 const FEW_GROUPS: u32 = 5;
 
 /// Renders the email and stores it, unless the claim stored it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
-/// or has an invalid address, or if no shorter email is possible.
+/// or has an invalid address, if no shorter email is possible, or if no table has had the digest type for seven days.
 ///
 /// # Errors
-/// The store cannot answer, the digest type is not configured, no template works, or the DKIM key cannot sign.
+/// The store cannot answer, no table has the digest type yet, no template works, or the DKIM key cannot sign.
 pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     if let Some(too_large) = &input.too_large {
         return render_shorter(deps, input, too_large).await;
@@ -31,7 +32,13 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     }
     let window = &input.window;
     let now = now(input.asked_at);
-    let shown = deps.digest(&window.key)?.shown();
+    let Some(settings) = deps.settings.digest(&window.key) else {
+        return match wait_for_table(window, now) {
+            Admission::Refused(closed) => end(deps, window, closed, now).await,
+            _ => Err(Error::UnknownType(window.key.digest_type.clone())),
+        };
+    };
+    let shown = settings.shown();
     let facts = deps.kept_facts(&window.key).await?;
     let why = match &facts.recipient {
         None => "the recipient left the directory".to_owned(),
@@ -49,7 +56,7 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
             }
         },
     };
-    end(deps, window, why, now).await
+    end(deps, window, failed(why), now).await
 }
 
 /// Replaces the email by a shorter one, or ends the digest if that is not possible.
@@ -64,7 +71,7 @@ async fn render_shorter(
     {
         return Ok(Rendered::Stored);
     }
-    end(deps, window, why.clone(), now(*asked_at)).await
+    end(deps, window, failed(why.clone()), now(*asked_at)).await
 }
 
 /// Replaces an email that attempt `number` found too large for the relay by a shorter one to the same address. `false`: no
@@ -101,8 +108,11 @@ async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Resul
     }
 }
 
-async fn end(deps: &Deps, window: &Window, why: String, now: Timestamp) -> Result<Rendered, Error> {
-    let closed = Closed { outcome: Outcome::Failed, why };
+const fn failed(why: String) -> Closed {
+    Closed { outcome: Outcome::Failed, why }
+}
+
+async fn end(deps: &Deps, window: &Window, closed: Closed, now: Timestamp) -> Result<Rendered, Error> {
     let closing =
         Closing { window, events: &[], closed: &closed, by: Actor::Tidings, return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;

@@ -15,7 +15,7 @@ use crate::{
     step::{ClaimInput, Closed, Limited, Outcome, PauseWait, Window},
 };
 
-/// A recipient who stays unknown for this long is given up (rule 33).
+/// A window whose recipient or digest type stays unknown for this long is given up (rule 33).
 pub const UNKNOWN_AFTER: Duration = Duration::from_hours(7 * 24);
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
@@ -54,15 +54,17 @@ pub fn admit(
     if let Some(why) = effective.never(limits) {
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
     }
-    let workflow_id = window.key.workflow_id();
-    if let Some(pause) = pause::wait(facts.pause.as_ref(), &workflow_id, settings.spread, now) {
-        return Admission::Paused(pause);
-    }
-    if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
-        return Admission::Later { until, why: format!("paused until {until:.0}") };
+    if let Some(paused) = paused(facts, window, settings.spread, now) {
+        return paused;
     }
     if facts.recipient.is_none() {
-        return unknown(window, facts.missing.as_deref(), now);
+        return match facts.missing.clone() {
+            Some(why) => wait_or_end(window, format!("for seven days there was no recipient: {why}"), why, now),
+            None => {
+                let end = "the directory did not know the recipient for seven days".to_owned();
+                wait_or_end(window, end, "the directory does not know the recipient; import them".to_owned(), now)
+            }
+        };
     }
     if input.flushed {
         return Admission::Admitted;
@@ -71,6 +73,34 @@ pub fn admit(
         Admission::Later { until, why } if input.urgent => expedite(facts, until, why, now),
         admission => admission,
     }
+}
+
+/// Decides about a due window whose digest type no table has: it waits like one whose recipient is unknown, a flushed one too.
+#[must_use]
+pub fn admit_without_table(facts: &Facts, window: &Window, now: Timestamp) -> Admission {
+    if let Some(block) = consent_or_suppression_block(facts) {
+        return Admission::Refused(block.closed());
+    }
+    if let Some(paused) = paused(facts, window, None, now) {
+        return paused;
+    }
+    wait_for_table(window, now)
+}
+
+/// The wait of a due window or of its digest for the table of the digest type.
+#[must_use]
+pub fn wait_for_table(window: &Window, now: Timestamp) -> Admission {
+    let why = plan::missing_table(&window.key.digest_type);
+    wait_or_end(window, format!("for seven days there was no table: {why}"), why, now)
+}
+
+/// The wait for the end of the operator's pause, or of the recipient's.
+fn paused(facts: &Facts, window: &Window, spread: Option<Duration>, now: Timestamp) -> Option<Admission> {
+    if let Some(pause) = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now) {
+        return Some(Admission::Paused(pause));
+    }
+    let until = facts.preferences.paused_until.filter(|until| *until > now)?;
+    Some(Admission::Later { until, why: format!("paused until {until:.0}") })
 }
 
 /// The checks that a flush or an urgent event skips.
@@ -132,21 +162,14 @@ impl From<Limited> for Admission {
     }
 }
 
-/// Waits as long again as it has waited already, between a minute and an hour. `missing` is the reason of a team's own directory.
-fn unknown(window: &Window, missing: Option<&str>, now: Timestamp) -> Admission {
+/// Waits as long again as the window has waited already, between a minute and an hour, and ends it as `unknown` after seven days.
+fn wait_or_end(window: &Window, end: String, why: String, now: Timestamp) -> Admission {
     let waited = now.duration_since(window.due_at);
     if waited >= SignedDuration::try_from(UNKNOWN_AFTER).unwrap_or(SignedDuration::MAX) {
-        let why = match missing {
-            Some(why) => format!("for seven days there was no recipient: {why}"),
-            None => "the directory did not know the recipient for seven days".to_owned(),
-        };
-        return Admission::Refused(Closed { outcome: Outcome::Unknown, why });
+        return Admission::Refused(Closed { outcome: Outcome::Unknown, why: end });
     }
     let until = now.saturating_add(waited.clamp(FIRST_BACKOFF, LONGEST_BACKOFF)).unwrap_or(Timestamp::MAX);
-    Admission::Later {
-        until,
-        why: missing.unwrap_or("the directory does not know the recipient; import them").to_owned(),
-    }
+    Admission::Later { until, why }
 }
 
 #[cfg(test)]

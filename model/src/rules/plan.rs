@@ -78,6 +78,44 @@ pub fn plan(
     expedite(plan, facts, &input.signs)
 }
 
+/// The plan while no table has the digest type. An open window keeps its deadline. A new one is due at once, so that its claim waits
+/// for the table (rule 33), and then asks for another plan.
+#[must_use]
+pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
+    let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), None, now);
+    let paused_until = facts.preferences.paused_until;
+    if let Some(before) = &input.before {
+        return Plan { known, pause, paused_until, ..before.clone() };
+    }
+    Plan {
+        known,
+        returned: None,
+        due_at: input.signs.opened_at,
+        why: missing_table(&input.key.digest_type),
+        max_events: None,
+        slide: None,
+        urgent: false,
+        paused_until,
+        pause,
+        revision: Plan::PROVISIONAL,
+        follows: String::new(),
+        basis: None,
+        linger: None,
+        undo: None,
+        limits: None,
+        limited: Vec::new(),
+        share: None,
+    }
+}
+
+/// The reason for which a key waits whose digest type no table has.
+#[must_use]
+pub fn missing_table(digest_type: &str) -> String {
+    format!(
+        "digest type {digest_type:?} is not configured: add [digest.{digest_type}] to tidings.toml and restart the worker"
+    )
+}
+
 /// Tells if an open window keeps its deadline: the recipient changed nothing that moves the deadline, or changed it too
 /// late. A change of `tidings.toml` alone moves nothing (rule 16), but an operator's retime does.
 pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {

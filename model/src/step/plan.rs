@@ -1,6 +1,6 @@
 //! `plan`: a window is about to open, or its deadline may have moved. The answer says when the window is due.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,17 @@ pub struct PlanInput {
     /// See [`SendInput::opens_returned`](super::SendInput::opens_returned).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opens_returned: bool,
+}
+
+impl PlanInput {
+    /// The input without a plan that a worker made before it knew the digest type: that plan chose no deadline.
+    #[must_use]
+    pub fn without_provisional(&self) -> Cow<'_, Self> {
+        match &self.before {
+            Some(before) if before.is_provisional() => Cow::Owned(Self { before: None, ..self.clone() }),
+            _ => Cow::Borrowed(self),
+        }
+    }
 }
 
 /// A kind of events in a window.
@@ -106,7 +117,7 @@ pub struct Plan {
     /// The operator's pause that covers the key. The due window waits for its end, urgent and flushed windows included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// The revision of the recipient's preferences that the plan is made from.
+    /// The revision of the recipient's preferences that the plan is made from, or [`Self::PROVISIONAL`].
     #[serde(default)]
     pub revision: u64,
     /// The settings that the deadline follows, in words, as far as the recipient can choose them. For people to read.
@@ -131,6 +142,28 @@ pub struct Plan {
     /// The limits that were exhausted at the plan, in the order of admission. For the status: admission checks again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limited: Vec<Limited>,
+}
+
+impl Plan {
+    /// The revision of a plan that was made without the table of its digest type. No preferences have it, so that the claim asks for
+    /// another plan when the table is there.
+    pub const PROVISIONAL: u64 = u64::MAX;
+
+    /// Reports a plan that was made without the table of its digest type (rule 33).
+    #[must_use]
+    pub const fn is_provisional(&self) -> bool {
+        self.revision == Self::PROVISIONAL && self.basis.is_none()
+    }
+
+    /// The plan as the answer to the input. After a provisional plan it keeps the revision of that one: the workflow would take the
+    /// table's deadline for a choice of the recipient. The claim then asks for a plan with the right one, which moves nothing.
+    #[must_use]
+    pub fn in_place_of(self, before: Option<&Self>) -> Self {
+        match before {
+            Some(before) if before.is_provisional() => Self { revision: Self::PROVISIONAL, ..self },
+            _ => self,
+        }
+    }
 }
 
 /// A throttle or a cap that is exhausted until a time.

@@ -8,6 +8,7 @@ use crate::{
     pause::Paused,
     records::{Preferences, Reason, Recipient},
     rules::samples,
+    step::Plan,
 };
 
 const DUE: &str = "2026-03-02T08:00:00Z";
@@ -124,6 +125,36 @@ fn an_unknown_recipient_is_retried_hourly_and_ends_after_seven_days() {
     }
     let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
     assert_eq!(closed.outcome, Outcome::Unknown);
+}
+
+#[test]
+fn a_digest_type_without_a_table_waits_as_long_and_ends_with_that_reason() {
+    let why =
+        r#"digest type "activity" is not configured: add [digest.activity] to tidings.toml and restart the worker"#;
+    for (now, next) in [
+        ("2026-03-02T08:00:00Z", "2026-03-02T08:01:00Z"),
+        ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
+        ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
+    ] {
+        let later = Admission::Later { until: at(next), why: why.to_owned() };
+        assert_eq!(admit_without_table(&facts(), &window(), at(now)), later);
+    }
+    let over = at("2026-03-09T08:00:00Z");
+    let closed = Closed { outcome: Outcome::Unknown, why: format!("for seven days there was no table: {why}") };
+    assert_eq!(admit_without_table(&facts(), &window(), over), Admission::Refused(closed));
+    let opted_out = Facts { consent: false, ..facts() };
+    let Admission::Refused(closed) = admit_without_table(&opted_out, &window(), at(DUE)) else { panic!("it waits") };
+    assert_eq!(closed.outcome, Outcome::Skipped);
+    let until = at("2026-03-12T00:00:00Z");
+    let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let later = admit_without_table(&Facts { preferences: paused, ..facts() }, &window(), over);
+    assert!(matches!(later, Admission::Later { until: said, .. } if said == until), "{later:?}");
+}
+
+#[test]
+fn a_window_that_was_planned_without_its_table_is_planned_again_when_the_table_is_there() {
+    let input = ClaimInput { revision: Plan::PROVISIONAL, ..asked(DUE, false) };
+    assert_eq!(admit(&settings("daily 08:00", &[]), &facts(), &input, at(DUE)), Admission::Changed);
 }
 
 #[test]

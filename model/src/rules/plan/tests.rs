@@ -418,3 +418,35 @@ fn never_in_a_changed_file_ends_no_open_window_without_a_retime() {
     let silent = planned(&never, &facts());
     assert!(replanned(&daily, &silent, off, "2026-10-24T20:00:00Z").why.starts_with("never: the digest type has"));
 }
+
+#[test]
+fn a_plan_without_a_table_is_due_at_once_and_chooses_no_deadline() {
+    let now = at(OPENED_AT);
+    let provisional = provisional_plan(&facts(), &input(), vec!["a".into()], now);
+    assert!(provisional.is_provisional());
+    assert_eq!((provisional.due_at, provisional.known.clone()), (now, vec!["a".to_owned()]));
+    assert!(provisional.why.contains("[digest.activity]"), "{}", provisional.why);
+
+    // The table comes: the window gets its deadline, and the answer keeps the revision, so that nobody seems to have chosen it.
+    let opened = PlanInput { before: Some(provisional.clone()), ..input() };
+    let made = |input: &PlanInput| {
+        let before = input.before.as_ref();
+        plan(&settings("daily 08:00"), &facts(), &input.without_provisional(), Vec::new(), now).in_place_of(before)
+    };
+    let first = made(&opened);
+    let daily = planned(&settings("daily 08:00"), &facts());
+    assert_eq!((first.due_at, &first.why), (daily.due_at, &daily.why));
+    assert_eq!((first.revision, first.is_provisional()), (Plan::PROVISIONAL, false));
+
+    // The claim asks for the revision, which moves nothing.
+    let second = made(&PlanInput { before: Some(first.clone()), ..input() });
+    assert_eq!((second.due_at, second.revision), (first.due_at, facts().revision));
+}
+
+#[test]
+fn an_open_window_keeps_its_deadline_while_its_table_is_missing() {
+    let before = planned(&settings("daily 08:00"), &facts());
+    let asked = PlanInput { before: Some(before.clone()), anew_at: Some(at(OPENED_AT)), ..input() };
+    let kept = provisional_plan(&facts(), &asked, Vec::new(), at(OPENED_AT));
+    assert_eq!(kept, Plan { known: Vec::new(), ..before });
+}

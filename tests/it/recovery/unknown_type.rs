@@ -1,0 +1,131 @@
+//! What a door should have refused and no step can carry out: a digest type that no table has, and an address that no email can have
+//! (rule 33). Both wait visibly, are tried again up to an hour apart, and end after seven days as `unknown` with the reason.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use tidings_activities::{
+    Deps, Error,
+    digest::{claim, render},
+};
+use tidings_harness::{
+    env::{Env, activities, event, key, order, settings, sqlite},
+    steps::{claim_of, recorded_event},
+    wait::wait_for_emails,
+};
+use tidings_model::{
+    Key,
+    records::Recipient,
+    settings::{Settings, UnknownRecipients},
+    step::{ClaimAnswer, Closed, Ending, Outcome, RenderInput, Rendered, Window},
+};
+use tidings_needs::needs;
+use tidings_store::{Sqlite, prelude::*};
+use tidings_workflows::{Digest, Stage};
+
+const RELAY: &str = "smtp://127.0.0.1:1";
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// The settings after `[digest.activity]` was removed.
+fn removed() -> Settings {
+    let mut settings = settings("after 1s", "after 1s");
+    settings.digests.remove("activity");
+    settings
+}
+
+fn deps(store: &Arc<Sqlite>, settings: Settings) -> Result<Deps> {
+    activities(store.clone(), RELAY, settings)
+}
+
+/// A window that was due this long ago.
+fn due_for(key: Key, days: i64) -> Window {
+    let due_at = Timestamp::now() - SignedDuration::from_hours(24 * days);
+    Window { digest_id: key.digest_id("run", 0), key, opened_at: due_at, due_at }
+}
+
+async fn claimed(deps: &Deps, window: &Window) -> Result<ClaimAnswer> {
+    Ok(claim::run(deps, &claim_of(window, vec![recorded_event("e1", Timestamp::now())])).await?)
+}
+
+fn ended(answer: ClaimAnswer) -> Result<Closed> {
+    match answer {
+        ClaimAnswer::Nothing(Ending { closed, .. }) => Ok(closed),
+        other => anyhow::bail!("{other:?}"),
+    }
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_type_without_a_table_waits_visibly_and_goes_out_when_the_table_is_there() -> Result<()> {
+    let mut env = Env::without_worker(removed()).await?;
+    env.start_worker()?;
+    let ann = key("activity", "ann");
+    env.events.emit(event(&ann, "e1")).await?;
+    let waits = |why: &str| why.contains("[digest.activity]");
+    let status = env.status_when(&ann, "it says what is missing", |status| waits(&status.why)).await?;
+    assert_eq!((status.state, status.pending), (Stage::Collecting, 1));
+    assert_eq!(status.trouble, None, "no activity fails for it");
+
+    env.stop_worker()?;
+    env.settings = settings("after 1s", "after 1s");
+    env.start_worker()?;
+    env.update(&ann, Digest::flush, order()).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    let last = env.completed(&ann).await?.last.context("no digest")?;
+    assert_eq!(last.closed.outcome, Outcome::Sent);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_without_a_table_ends_as_unknown_after_seven_days() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let store = sqlite(folder.path()).await?;
+    let (without, with) = (deps(&store, removed())?, deps(&store, settings("after 1s", "after 1s"))?);
+
+    let early = claimed(&without, &due_for(key("activity", "ann"), 6)).await?;
+    ensure!(matches!(&early, ClaimAnswer::Later { why, .. } if why.contains("[digest.activity]")), "{early:?}");
+    let late = due_for(key("activity", "ann"), 7);
+    let closed = ended(claimed(&without, &late).await?)?;
+    assert_eq!(closed.outcome, Outcome::Unknown);
+    assert!(closed.why.contains("[digest.activity]"), "{}", closed.why);
+    let digest = store.digest(late.digest_id).await?.context("the ledger has no digest")?;
+    assert_eq!(digest.items, 1, "the ledger keeps the events");
+
+    // The table goes between claim and render.
+    let rendered = async |window: &Window| {
+        let input = RenderInput { asked_at: Timestamp::now(), window: window.clone(), stored: false, too_large: None };
+        render::run(&without, &input).await
+    };
+    for (user, days) in [("bo", 6), ("cy", 7)] {
+        let window = due_for(key("activity", user), days);
+        claimed(&with, &window).await?;
+        let answer = rendered(&window).await;
+        match days {
+            6 => ensure!(matches!(answer, Err(Error::UnknownType(_))), "{answer:?}"),
+            _ => ensure!(
+                matches!(&answer, Ok(Rendered::Nothing(closed)) if closed.outcome == Outcome::Unknown),
+                "{answer:?}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_no_email_can_have_ends_like_an_unknown_recipient() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let store = sqlite(folder.path()).await?;
+    let ann = key("activity", "ann");
+    let recipient = Recipient { address: "ann at home".to_owned(), ..Recipient::invented(&ann) };
+    store.put_recipients(&[recipient], Timestamp::now()).await?;
+    let settings = Settings { unknown_recipients: UnknownRecipients::Wait, ..settings("after 1s", "after 1s") };
+    let deps = deps(&store, settings)?;
+
+    let early = claimed(&deps, &due_for(ann.clone(), 6)).await?;
+    ensure!(matches!(&early, ClaimAnswer::Later { why, .. } if why.contains("the directory's address")), "{early:?}");
+    let closed = ended(claimed(&deps, &due_for(ann, 7)).await?)?;
+    assert_eq!(closed.outcome, Outcome::Unknown);
+    assert!(closed.why.contains("the directory's address") && !closed.why.contains("ann at home"), "{}", closed.why);
+    Ok(())
+}
