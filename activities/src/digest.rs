@@ -11,7 +11,7 @@ use tidings_model::step::{
 };
 use tidings_workflows::activities::definitions;
 
-use crate::{deps::Deps, heartbeat, metrics};
+use crate::{deps::Deps, error::answer, heartbeat, metrics};
 
 mod audit;
 pub mod claim;
@@ -39,11 +39,10 @@ impl DigestActivities {
     /// Decides when the window is due.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Or the digest type is not configured: add `[digest.TYPE]` to
-    /// `tidings.toml` and restart the worker. Temporal calls again in both cases.
+    /// The store or the team's own directory cannot answer. [`ErrorKind`](crate::ErrorKind) has the end of each error.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, _ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
-        Ok(plan::run(&self.deps, &input).await?)
+        answer(plan::run(&self.deps, &input).await)
     }
 
     /// Moves events from the workflow's state to the ledger.
@@ -52,7 +51,7 @@ impl DigestActivities {
     /// The store cannot answer, or Temporal cannot answer with the history of an earlier run: check both. Temporal calls again.
     #[activity(definition = definitions::Stash)]
     pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
-        let stashed = stash::run(&self.deps, ctx.client(), &input).await?;
+        let stashed = answer(stash::run(&self.deps, ctx.client(), &input).await)?;
         metrics::events(&self.deps.settings, &input.window.key.digest_type, stashed.taken);
         Ok(stashed)
     }
@@ -67,7 +66,7 @@ impl DigestActivities {
         _ctx: ActivityContext,
         input: ClaimInput,
     ) -> Result<ClaimAnswer, ActivityError> {
-        let answer = claim::run(&self.deps, &input).await?;
+        let answer = answer(claim::run(&self.deps, &input).await)?;
         measure::claimed(&self.deps.settings, &input, &answer, Timestamp::now());
         Ok(answer)
     }
@@ -75,11 +74,10 @@ impl DigestActivities {
     /// Puts the email of a claimed digest in the outbox.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan). Or no template works, or the sender is invalid: correct what the message names, and restart the
-    /// worker.
+    /// The store cannot answer, no table has the digest type, no template works, or the sender is invalid.
     #[activity(definition = definitions::Render)]
     pub async fn render(self: Arc<Self>, _ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
-        let rendered = render::run(&self.deps, &input).await?;
+        let rendered = answer(render::run(&self.deps, &input).await)?;
         if let Rendered::Nothing(closed) = &rendered {
             measure::ended(&self.deps.settings, &input.window.key, closed);
         }
@@ -93,7 +91,7 @@ impl DigestActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        let sent = heartbeat::during(&ctx, sent).await?.into_activity()?;
+        let sent = answer(heartbeat::during(&ctx, sent).await)?.into_activity()?;
         measure::sent(&self.deps.settings, &input.window, &sent, Timestamp::now());
         Ok(sent)
     }
@@ -104,7 +102,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
-        let ending = close::run(&self.deps, &input).await?;
+        let ending = answer(close::run(&self.deps, &input).await)?;
         measure::ended_with_events(&self.deps.settings, &input.window.key, &ending);
         Ok(ending)
     }
@@ -115,7 +113,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Retract)]
     pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
-        Ok(retract::run(&self.deps, &input).await?)
+        answer(retract::run(&self.deps, &input).await)
     }
 
     /// Gives a digest that was not sent back to its workflow.
@@ -124,7 +122,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Reopen)]
     pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
-        Ok(reopen::run(&self.deps, &input).await?)
+        answer(reopen::run(&self.deps, &input).await)
     }
 
     /// Records operators' commands in the audit trail.
@@ -133,7 +131,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Audit)]
     pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
-        Ok(audit::run(&self.deps, &input).await?)
+        answer(audit::run(&self.deps, &input).await)
     }
 
     /// Records signals that could not be decoded.
@@ -146,6 +144,6 @@ impl DigestActivities {
         _ctx: ActivityContext,
         input: DeadLettersInput,
     ) -> Result<(), ActivityError> {
-        Ok(dead_letter::run(&self.deps, &input).await?)
+        answer(dead_letter::run(&self.deps, &input).await)
     }
 }

@@ -28,7 +28,7 @@ mod visibility;
 pub use cancellable::Cancellable;
 pub use deps::Deps;
 pub use digest::DigestActivities;
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use message::MessageActivities;
 pub use retention::RetentionActivities;
 pub use subscriptions::SubscriptionActivities;

@@ -13,7 +13,10 @@ use tidings_model::{
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::retention::activities::definitions;
 
-use crate::{deps::now, error::Error};
+use crate::{
+    deps::now,
+    error::{Error, answer},
+};
 
 /// The age limit of each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ impl RetentionActivities {
     /// and Temporal calls again.
     #[activity(definition = definitions::Purge)]
     pub async fn purge(self: Arc<Self>, _ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
-        Ok(self.purge_batch(cutoff).await?)
+        answer(self.purge_batch(cutoff).await)
     }
 }
 

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use crate::{
     deps::now,
-    error::Error,
+    error::{Error, answer},
     heartbeat, metrics,
     team_service::{Failure, NoAnswer, Question, Signed, send},
 };
@@ -63,7 +63,7 @@ impl SubscriptionActivities {
         ctx: ActivityContext,
         input: DeliverInput,
     ) -> Result<DeliverAnswer, ActivityError> {
-        Ok(heartbeat::during(&ctx, self.deliver_all(&input)).await?)
+        answer(heartbeat::during(&ctx, self.deliver_all(&input)).await)
     }
 }
 

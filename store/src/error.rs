@@ -33,8 +33,13 @@ pub enum Moment {
 pub enum ErrorEnd {
     /// The step is repeated after 1 s, then after twice as long, at most after a minute, until the error has passed by itself.
     Repeats,
-    /// The step is repeated as often, until an operator has done what the error says.
+    /// The step is repeated after 1 s, then after twice as long, at most after an hour, until an operator has done what the error says,
+    /// or gives a command.
     WaitsForOperator,
+    /// As above, but after seven days the digest ends as `unknown` with the error as the reason (rule 33).
+    GivesUp,
+    /// The step leaves out what is lost, and a dead letter names it.
+    DeadLetter,
     /// The outcome of the attempt is kept, first in the process and then in its workflow, and recorded when the ledger takes the record.
     /// Nothing is sent again.
     KeepsOutcome,

@@ -120,6 +120,8 @@ pub struct Digest {
     /// The time of the last decision. A query has no clock.
     decided_at: Timestamp,
     calls: Calls,
+    /// Commands, and signals about the recipient or a pause.
+    commands: u32,
     /// Answers of commands that wait for a workflow task of their own. A run that continues as new would lose them.
     answers: u32,
 }
@@ -142,6 +144,7 @@ impl Digest {
             bytes: 0,
             decided_at: Timestamp::MIN,
             calls: Calls::new(),
+            commands: 0,
             answers: 0,
         }
     }
@@ -225,7 +228,7 @@ impl Digest {
     /// The recipient's preferences changed, or a pause began or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
-        commands::facts_changed(self.state_mut_counted(), timestamp(ctx.workflow_time()));
+        commands::facts_changed(self.state_mut_commanded(), timestamp(ctx.workflow_time()));
     }
 
     /// The key's present step, with the reason.
@@ -245,7 +248,7 @@ impl Digest {
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
-        commands::flush(self.state_mut_counted(), order.command(), timestamp(ctx.workflow_time()))
+        commands::flush(self.state_mut_commanded(), order.command(), timestamp(ctx.workflow_time()))
     }
 
     /// Collects, but sends nothing.
@@ -256,7 +259,7 @@ impl Digest {
         if hold.check(now).is_err() && ctx.patched(PAST_HOLD) {
             return Held::default();
         }
-        commands::hold(self.state_mut_counted(), hold.command(), now)
+        commands::hold(self.state_mut_commanded(), hold.command(), now)
     }
 
     /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
@@ -264,13 +267,13 @@ impl Digest {
     pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: CommandArgument<Release>) -> Released {
         let release = release.command();
         let spread = release.spread && ctx.patched(SPREAD_RELEASE);
-        commands::release(self.state_mut_counted(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
+        commands::release(self.state_mut_commanded(), Release { spread, ..release }, timestamp(ctx.workflow_time()))
     }
 
     /// Ends the pending events and the digest in delivery without a message. The ledger keeps the events.
     #[update(name = "drop")]
     pub fn discard(&mut self, _: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Dropped {
-        commands::discard(self.state_mut_counted(), order.command())
+        commands::discard(self.state_mut_commanded(), order.command())
     }
 
     /// Gives the open window another deadline.
@@ -279,7 +282,7 @@ impl Digest {
         let now = now(ctx);
         let (was, asked) = ctx.state_mut(|w| {
             let was = deadline(&w.state);
-            (was, commands::retime(w.state_mut_counted(), retime.command(), now))
+            (was, commands::retime(w.state_mut_commanded(), retime.command(), now))
         });
         if ctx.state(|w| w.state.retiming.is_none()) {
             return asked;
@@ -292,7 +295,7 @@ impl Digest {
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
         let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_counted(), reopen.command(), now)) {
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_commanded(), reopen.command(), now)) {
             return refused;
         }
         let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());
@@ -385,6 +388,16 @@ impl Driven for Digest {
     fn must_continue_as_new(&self) -> bool {
         self.is_full()
     }
+
+    fn commands(&self) -> u32 {
+        self.commands
+    }
+
+    /// The present step in words.
+    fn details(&self, now: Timestamp) -> String {
+        let status = Status::new(&self.state, self.calls.last_error.clone(), now);
+        format!("{status}{}", self.start_options)
+    }
 }
 
 /// An input that changes nothing.
@@ -399,15 +412,15 @@ impl Digest {
         &mut self.state
     }
 
+    /// The state for a command, or for a signal that may have mended what a call waits for.
+    const fn state_mut_commanded(&mut self) -> &mut State {
+        self.commands = self.commands.wrapping_add(1);
+        self.state_mut_counted()
+    }
+
     /// Reports that this run must continue as new before it does anything else.
     pub(crate) const fn is_full(&self) -> bool {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
-    }
-
-    /// The present step in words, for the Temporal UI.
-    fn details(&self, now: Timestamp) -> String {
-        let status = Status::new(&self.state, self.calls.last_error.clone(), now);
-        format!("{status}{}", self.start_options)
     }
 
     async fn continue_as_new(

@@ -1,8 +1,11 @@
-//! The driver of all three workflows: calls activities, waits, and reads the clock.
+//! The driver of all four workflows: calls activities, waits, and reads the clock.
 //!
 //! A local activity costs one marker, but the workflow answers no query and no command while the activity runs. So a local
 //! activity gets one short attempt. If the attempt fails, the same activity runs remotely: remote retries leave no trace in
 //! history, and the run stays free to answer queries, to be cancelled and to continue as new.
+//!
+//! An error that no retry mends comes back to the workflow (rule 52): the run shows it, and tries again after ever longer waits, or as
+//! soon as a command comes.
 
 use std::{
     error::Error,
@@ -10,7 +13,9 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use temporalio_common::{ActivityDefinition, RetryPolicy, data_converters::TemporalDeserializable};
+use temporalio_common::{
+    ActivityDefinition, RetryPolicy, data_converters::TemporalDeserializable, error::IncomingError,
+};
 use temporalio_workflow::{
     ActivityCancellationType, ActivityExecutionError, ActivityOptions, LocalActivityOptions, TimerOptions,
     WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
@@ -28,6 +33,11 @@ const DELIVERY_ATTEMPT: Duration = Duration::from_mins(45);
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The longest wait between two remote attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
+/// The longest wait between two calls while a person must mend something.
+const LONGEST_OPERATOR_WAIT: Duration = Duration::from_hours(1);
+
+/// The patch that waits longer and longer for a person, and that a command wakes. Earlier versions called again each minute.
+const OPERATOR_WAIT: &str = "operator-wait";
 
 /// The answer of an update's validator.
 pub(crate) type Checked = Result<(), Box<dyn Error + Send + Sync>>;
@@ -51,6 +61,14 @@ pub(crate) trait Driven: Sized + 'static {
         false
     }
 
+    /// The number of commands so far, each of which may have mended what a call waits for.
+    fn commands(&self) -> u32 {
+        0
+    }
+
+    /// The present step with its trouble, for the Temporal UI.
+    fn details(&self, now: Timestamp) -> String;
+
     /// Reports that a cancel stops a remote call of this mode.
     fn is_interruptible(_: CallMode) -> bool {
         true
@@ -64,11 +82,30 @@ pub(crate) struct Calls {
     pub last_error: Option<String>,
     /// Local attempts are tried again from this time on.
     local_retry_at: Timestamp,
+    /// Calls in a row that failed because of what a person must mend.
+    failed: u32,
 }
 
 impl Calls {
     pub const fn new() -> Self {
-        Self { last_error: None, local_retry_at: Timestamp::MIN }
+        Self { last_error: None, local_retry_at: Timestamp::MIN, failed: 0 }
+    }
+
+    /// The error in the words of a status.
+    pub fn trouble(&self) -> String {
+        self.last_error.as_ref().map(|trouble| format!("\n\nTrouble: {trouble}")).unwrap_or_default()
+    }
+
+    /// Reports that the next call waits for a person.
+    pub const fn waits_for_operator(&self) -> bool {
+        self.failed > 0
+    }
+
+    /// The wait after the next failed call: twice as long each time.
+    const fn operator_wait(&mut self) -> Duration {
+        let wait = Duration::from_secs(1 << if self.failed < 12 { self.failed } else { 12 });
+        self.failed += 1;
+        if wait.as_secs() < LONGEST_OPERATOR_WAIT.as_secs() { wait } else { LONGEST_OPERATOR_WAIT }
     }
 }
 
@@ -102,8 +139,8 @@ impl CallMode {
     }
 }
 
-/// Calls an activity, and hands the answer to `apply`. Without an answer (the run must continue as new, or was cancelled)
-/// nothing changes, and the workflow decides again.
+/// Calls an activity, and hands the answer to `apply`. Without an answer (the run must continue as new, was cancelled, or waited for a
+/// person) nothing changes, and the workflow decides again.
 pub(crate) async fn call<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
@@ -116,32 +153,32 @@ pub(crate) async fn call<W, A>(
 {
     let Some(input) = ctx.state_mut(|w| input(w.state_mut()?, now(ctx))) else { return };
     let local = mode == CallMode::LocalFirst && ctx.state_mut(|w| w.calls().local_retry_at <= now(ctx));
-    let mut answer = if local { call_locally(ctx, activity(), input.clone()).await } else { None };
-    if answer.is_none() {
-        let name = activity().name().to_owned();
-        answer = match call_remotely(ctx, mode, activity(), input.clone()).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                // The retry policy has no end, so this error is a fault and not an outage. Try again, slowly.
-                record_error(ctx, &name, &error);
-                let detached = WorkflowCancellationToken::new();
-                ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(detached).build()).await;
-                None
-            }
-        };
-    }
+    let local = if local { call_locally(ctx, activity(), input.clone()).await } else { LocalCall::Failed };
+    let answer = match local {
+        LocalCall::Answered(answer) => Some(answer),
+        LocalCall::Failed => call_remotely(ctx, mode, activity(), input.clone()).await,
+        LocalCall::WaitsForOperator => None,
+    };
     let Some(answer) = answer else { return };
     let now = now(ctx);
     ctx.state_mut(|w| {
-        w.calls().last_error = None;
         if let Some(state) = w.state_mut() {
             apply(state, &input, answer, now);
         }
     });
 }
 
+/// The end of a local call.
+enum LocalCall<T> {
+    Answered(T),
+    /// The same activity is to be called remotely.
+    Failed,
+    /// The error was not one that a retry mends, and the wait is over.
+    WaitsForOperator,
+}
+
 /// One short attempt.
-async fn call_locally<W, A>(ctx: &WorkflowContext<W>, activity: A, input: A::Input) -> Option<A::Output>
+async fn call_locally<W, A>(ctx: &WorkflowContext<W>, activity: A, input: A::Input) -> LocalCall<A::Output>
 where
     W: Driven,
     A: ActivityDefinition<Output: TemporalDeserializable>,
@@ -152,30 +189,37 @@ where
         .retry_policy(RetryPolicy::builder().maximum_attempts(1).build())
         .cancellation_token(WorkflowCancellationToken::new())
         .build();
-    let answer = ctx.execute_local_activity(activity, input, options).await;
-    if let Err(error) = &answer {
-        record_error(ctx, &name, error);
-        let retry_at = after(now(ctx), LOCAL_COOLDOWN);
-        ctx.state_mut(|w| w.calls().local_retry_at = retry_at);
+    match ctx.execute_local_activity(activity, input, options).await {
+        Ok(answer) => {
+            forget_error(ctx);
+            LocalCall::Answered(answer)
+        }
+        Err(error) if is_lasting(&error) && ctx.patched(OPERATOR_WAIT) => {
+            wait_for_operator(ctx, &name, &error).await;
+            LocalCall::WaitsForOperator
+        }
+        Err(error) => {
+            record_error(ctx, &name, &error, None);
+            let retry_at = after(now(ctx), LOCAL_COOLDOWN);
+            ctx.state_mut(|w| w.calls().local_retry_at = retry_at);
+            LocalCall::Failed
+        }
     }
-    answer.ok()
 }
 
-/// Attempts without limit; `None` after a cancel. When the run must continue as new or is cancelled, the activity is asked
-/// to stop. A delivery answers even so, and its answer counts.
-///
-/// # Errors
-/// The activity failed for good.
+/// Attempts without limit; `None` after a cancel, and after the wait for a person if the activity failed for good. When the run must
+/// continue as new or is cancelled, the activity is asked to stop. A delivery answers even so, and its answer counts.
 pub(crate) async fn call_remotely<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
     activity: A,
     input: A::Input,
-) -> Result<Option<A::Output>, ActivityExecutionError>
+) -> Option<A::Output>
 where
     W: Driven,
     A: ActivityDefinition<Output: TemporalDeserializable>,
 {
+    let name = activity.name().to_owned();
     let token = WorkflowCancellationToken::new();
     let mut running = ctx.execute_activity(activity, input, mode.options(token.clone()));
     // A call that ends things after a cancel must not be stopped by the same cancel.
@@ -192,15 +236,55 @@ where
         }
     };
     match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(ActivityExecutionError::Cancelled(_)) => Ok(None),
-        Err(error) => Err(error),
+        Ok(answer) => {
+            forget_error(ctx);
+            Some(answer)
+        }
+        Err(ActivityExecutionError::Cancelled(_)) => None,
+        Err(error) => {
+            wait_for_operator(ctx, &name, &error).await;
+            None
+        }
     }
 }
 
-/// Waits for this time, or until `woken`. Returns `true` if the time is over.
+/// Reports an error that no retry mends.
+fn is_lasting(error: &ActivityExecutionError) -> bool {
+    matches!(error.reason(), Some(IncomingError::Application(failure)) if failure.is_non_retryable())
+}
+
+/// Waits before the next call after an error that a person must mend: longer each time, or until a command comes.
+async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, error: &ActivityExecutionError) {
+    if !ctx.patched(OPERATOR_WAIT) {
+        record_error(ctx, activity, error, None);
+        ctx.timer(TimerOptions::builder(LONGEST_BACKOFF).cancellation_token(WorkflowCancellationToken::new()).build())
+            .await;
+        return;
+    }
+    let length = ctx.state_mut(|w| w.calls().operator_wait());
+    record_error(ctx, activity, error, Some(after(now(ctx), length)));
+    // What winds down already is not woken by that, nor by the cancel that it comes from.
+    let winds_down = ctx.state(Driven::winds_down);
+    let root = winds_down.then(WorkflowCancellationToken::new);
+    let commands = ctx.state(Driven::commands);
+    let woken = move |w: &W| w.commands() != commands || (!winds_down && w.winds_down()) || w.must_continue_as_new();
+    wait_under(ctx, root, length, format!("{activity} waits for an operator"), woken).await;
+}
+
+/// Waits for this time, or until `woken` or a cancel. Returns `true` if the time is over.
 pub(crate) async fn wait<W: Driven>(
     ctx: &WorkflowContext<W>,
+    length: Duration,
+    summary: String,
+    woken: impl Fn(&W) -> bool,
+) -> bool {
+    wait_under(ctx, None, length, summary, woken).await
+}
+
+/// As [`wait`], with a token in the place of the run's own.
+async fn wait_under<W: Driven>(
+    ctx: &WorkflowContext<W>,
+    root: Option<WorkflowCancellationToken>,
     length: Duration,
     summary: String,
     woken: impl Fn(&W) -> bool,
@@ -210,7 +294,8 @@ pub(crate) async fn wait<W: Driven>(
     // when a cancel in the task in which the timer fires passes with the run's own token.
     let token = WorkflowCancellationToken::new();
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
-    let mut woke = Box::pin(ctx.wait_condition(woken));
+    let options = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
+    let mut woke = Box::pin(ctx.wait_condition_with_options(woken, options));
     select! {
         _ = timer => true,
         _ = woke => {
@@ -228,9 +313,29 @@ pub(crate) async fn wait_until<W: Driven>(ctx: &WorkflowContext<W>, condition: i
     ctx.wait_condition_with_options(condition, detached).await.ok();
 }
 
-fn record_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, error: &ActivityExecutionError) {
+/// Shows the error, also while its call is repeated or waits.
+fn record_error<W: Driven>(
+    ctx: &WorkflowContext<W>,
+    activity: &str,
+    error: &ActivityExecutionError,
+    again_at: Option<Timestamp>,
+) {
     let cause = error.reason().map_or_else(|| error.to_string(), ToString::to_string);
-    ctx.state_mut(|w| w.calls().last_error = Some(format!("{activity}: {cause}")));
+    let again = again_at.map(|at| format!("; tried again at {at:.0}")).unwrap_or_default();
+    ctx.state_mut(|w| w.calls().last_error = Some(format!("{activity}: {cause}{again}")));
+    ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+}
+
+/// Ends the trouble after an answer.
+fn forget_error<W: Driven>(ctx: &WorkflowContext<W>) {
+    let recovered = ctx.state_mut(|w| {
+        let calls = w.calls();
+        calls.failed = 0;
+        calls.last_error.take().is_some()
+    });
+    if recovered {
+        ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
+    }
 }
 
 /// The server's clock at the current workflow task.
@@ -245,4 +350,18 @@ pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
 /// A delay after `now`, or the end of time if the sum is later.
 pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
     SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_must_mend_is_tried_at_most_hourly() {
+        let mut calls = Calls::new();
+        assert!(!calls.waits_for_operator());
+        let waits: Vec<_> = (0..15).map(|_| calls.operator_wait().as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600]);
+        assert!(calls.waits_for_operator());
+    }
 }

@@ -6,12 +6,16 @@ use temporalio_client::Client;
 use tidings_model::{
     Event,
     records::{Actor, Closing},
-    step::{Closed, Outcome, Returned, StashInput, Stashed, Window},
+    step::{Closed, DeadLetter, DeadLettersInput, Outcome, Returned, StashInput, Stashed, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
 
+use super::dead_letter;
 use crate::{deps::Deps, error::Error, history};
+
+/// The number of the dead letter about a whole run.
+const LOST: u64 = 0xffff_ffff;
 
 /// Writes the page of events to the ledger, and those that earlier runs could neither carry nor stash.
 ///
@@ -21,7 +25,10 @@ pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<St
     let StashInput { window, events, runs, delivering, opens_returned, counts_new } = input;
     let taken = deps.store.stash(window, events, *delivering, Timestamp::now()).await?;
     for run in runs {
-        read_back(deps, temporal.clone(), input, run).await?;
+        match read_back(deps, temporal.clone(), input, run).await {
+            Err(error @ Error::HistoryGone { .. }) => give_up(deps, input, run, &error).await?,
+            other => other?,
+        }
     }
     let returned = if *opens_returned && !runs.is_empty() { late(deps, window).await? } else { None };
     let events = if *counts_new { deps.store.digest(window.digest_id).await?.map(|digest| digest.items) } else { None };
@@ -52,6 +59,23 @@ async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str)
         }
     }
     stash_or_return(deps, input, &page).await
+}
+
+/// Names a run in a dead letter whose events are lost with its history. Otherwise the key would wait for them for ever.
+async fn give_up(deps: &Deps, input: &StashInput, run: &str, error: &Error) -> Result<(), Error> {
+    let letter = DeadLetter {
+        // The run's own letters count from 0.
+        seq: LOST,
+        reason: format!("{error}, and its events are lost"),
+        encoding: String::new(),
+        message_type: None,
+        size: 0,
+        sha256: String::new(),
+        head: String::new(),
+    };
+    let workflow_id = input.window.key.workflow_id();
+    let lost = DeadLettersInput { workflow_id, run_id: run.to_owned(), letters: vec![letter] };
+    dead_letter::run(deps, &lost).await
 }
 
 /// Stashes the page. Events that come too late for the window's digest are returned, and join the key's next claim.

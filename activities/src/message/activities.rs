@@ -11,7 +11,7 @@ use tidings_model::{
 use tidings_workflows::message::activities::definitions;
 
 use super::{close, retry, send};
-use crate::{deps::Deps, heartbeat};
+use crate::{deps::Deps, error::answer, heartbeat};
 
 /// The activities as Temporal's SDK registers them.
 pub struct MessageActivities {
@@ -27,7 +27,7 @@ impl MessageActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        heartbeat::during(&ctx, sent).await?.into_activity()
+        answer(heartbeat::during(&ctx, sent).await)?.into_activity()
     }
 
     /// Ends a message that was cancelled.
@@ -36,7 +36,7 @@ impl MessageActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
-        Ok(close::run(&self.deps, &input).await?)
+        answer(close::run(&self.deps, &input).await)
     }
 
     /// Gives a message that has ended back to its workflow.
@@ -45,6 +45,6 @@ impl MessageActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Retry)]
     pub async fn retry(self: Arc<Self>, _ctx: ActivityContext, input: RetryInput) -> Result<Retried, ActivityError> {
-        Ok(retry::run(&self.deps, &input).await?)
+        answer(retry::run(&self.deps, &input).await)
     }
 }

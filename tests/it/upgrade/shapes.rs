@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
+use sqlx::Executor as _;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
 use tidings_activities::{choices, subscriptions::Watch};
 use tidings_harness::{
-    env::{Env, event, key, order, settings},
+    env::{Env, event, key, ledger, order, settings},
     notice_receiver::{NoticeReceiver, deliver_to},
     server::run_handle,
     signals::{json_events, malformed, signal},
@@ -31,7 +32,7 @@ use tidings_store::prelude::*;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage, Status};
 
 /// A run for each shape, most of the digest type `alerts`, whose windows are open for an hour.
-pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 10]> {
+pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'static str, Key); 11]> {
     let keys = ["retracted", "dropped", "cancelled", "chosen", "dead_letter", "stashed_and_counted"];
     let [retracted, dropped, cancelled, chosen, dead_letter, stashed] = keys.map(|shape| (shape, key("alerts", shape)));
     retract(env, &retracted.1).await?;
@@ -46,7 +47,8 @@ pub(super) async fn of_windows(env: &Env, settings: &Settings) -> Result<[(&'sta
     let repeated = ("repeated", repeated(env).await?);
     let exact = ("exact", exact(env).await?);
     let unused = ("unused", unused(env).await?);
-    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated, exact, unused])
+    let mended = ("mended", mended(env).await?);
+    Ok([retracted, dropped, cancelled, chosen, dead_letter, stashed, released, repeated, exact, unused, mended])
 }
 
 /// A digest that its throttle defers for some seconds.
@@ -202,6 +204,23 @@ async fn unused(env: &Env) -> Result<Key> {
     signal(&env.temporal, &key, malformed()).await?;
     let summary = env.completed(&key).await?;
     ensure!(summary.digests == 0, "{} digests", summary.digests);
+    Ok(key)
+}
+
+/// A digest whose claim the ledger refuses until an operator mends the ledger. A command ends the wait at once (rule 52).
+async fn mended(env: &Env) -> Result<Key> {
+    let key = key("alerts", "mended");
+    collects(env, &key).await?;
+    let refuse = "CREATE TRIGGER refuses BEFORE INSERT ON digests WHEN NEW.user_id = 'mended'
+                  BEGIN SELECT RAISE(ABORT, 'refused'); END";
+    let mut ledger = ledger(env.folder.path()).await?;
+    ledger.execute(sqlx::raw_sql(refuse)).await?;
+    env.update(&key, Digest::flush, order()).await?;
+    let waits = |status: &Status| status.trouble.as_ref().is_some_and(|trouble| trouble.contains("tried again at "));
+    env.status_when(&key, "the status has the refusal", waits).await?;
+    ledger.execute(sqlx::raw_sql("DROP TRIGGER refuses")).await?;
+    flushed(env, &key).await?;
+    ensure!(patches(env, &key).await? == 1);
     Ok(key)
 }
 

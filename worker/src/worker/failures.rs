@@ -20,7 +20,12 @@ impl ActivityInboundInterceptor for Failures {
         let (activity, attempt) = (info.activity_type.clone(), info.attempt);
         let done = next.run(input).inspect(move |done| {
             if let Err(ActivityError::Application(failure)) = done {
-                tracing::warn!(alert = %Alert::ActivityFailed, activity, attempt, why = %failure, "Temporal tries it again");
+                let next = if failure.is_non_retryable() {
+                    "the workflow waits for you, and tries it again within an hour"
+                } else {
+                    "Temporal tries it again"
+                };
+                tracing::warn!(alert = %Alert::ActivityFailed, activity, attempt, why = %failure, "{next}");
             }
         });
         done.boxed()

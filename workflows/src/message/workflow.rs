@@ -45,6 +45,8 @@ pub struct Message {
     unreadable: Option<UnreadableState>,
     steps: u32,
     calls: Calls,
+    /// Commands, and signals about a pause.
+    commands: u32,
 }
 
 type Ctx = WorkflowContext<Message>;
@@ -57,7 +59,7 @@ impl Message {
         let (state, unreadable) =
             carried.state(ctx.continued_from_run_id().is_some(), |state: &State| Some(&state.key) == key.as_ref());
         let state = state.or_else(|| key.map(State::new));
-        Self { state, unreadable, steps: 0, calls: Calls::new() }
+        Self { state, unreadable, steps: 0, calls: Calls::new(), commands: 0 }
     }
 
     /// Delivers the message, and completes with its end.
@@ -76,9 +78,7 @@ impl Message {
             let Some(decision) = ctx.state(Self::decision) else {
                 return Err(ApplicationFailure::non_retryable(NO_KEY).into());
             };
-            if let Some(status) = ctx.state(Self::current_status) {
-                ctx.set_current_details(status.to_string());
-            }
+            ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
             match decision {
                 Decision::Finish if ctx.all_handlers_finished() => return Self::finish(ctx),
                 // A command that waits for its answer gets the answer first. Another command may give the run more to do.
@@ -89,7 +89,12 @@ impl Message {
                     Self::continue_as_new(ctx)?;
                     wait_for_decision(ctx, at).await;
                 }
-                Decision::Send | Decision::Retry | Decision::Close => act(ctx, decision).await,
+                Decision::Send | Decision::Retry | Decision::Close => {
+                    if ctx.state(|w| w.calls.waits_for_operator()) {
+                        Self::continue_as_new(ctx)?;
+                    }
+                    act(ctx, decision).await;
+                }
             }
         }
     }
@@ -105,15 +110,19 @@ impl Message {
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
         let now = timestamp(ctx.workflow_time());
+        self.commands = self.commands.wrapping_add(1);
         self.state.iter_mut().for_each(|state| state.look_again(now));
     }
 
     /// Sends a message again that failed, or that waits for its next attempt.
     #[update(name = "retry")]
     pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: CommandArgument<Retry>) -> Retried {
-        let refused = ctx.state_mut(|w| match &mut w.state {
-            Some(state) => state.retry(retry.command()),
-            None => Some(Retried::Refused { why: NO_KEY.to_owned() }),
+        let refused = ctx.state_mut(|w| {
+            w.commands = w.commands.wrapping_add(1);
+            match &mut w.state {
+                Some(state) => state.retry(retry.command()),
+                None => Some(Retried::Refused { why: NO_KEY.to_owned() }),
+            }
         });
         if let Some(refused) = refused {
             return refused;
@@ -212,6 +221,14 @@ impl Driven for Message {
 
     fn winds_down(&self) -> bool {
         self.state.as_ref().is_some_and(State::winds_down)
+    }
+
+    fn commands(&self) -> u32 {
+        self.commands
+    }
+
+    fn details(&self, _: Timestamp) -> String {
+        self.current_status().map(|status| status.to_string()).unwrap_or_default()
     }
 
     /// Only a delivery is asked to stop. The other activities must answer.

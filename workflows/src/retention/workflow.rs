@@ -1,6 +1,7 @@
 //! The retention workflow: its schedule starts one at a time. Each turn of [`RetentionRun::run`] decides, and carries out the
 //! decision.
 
+use jiff::Timestamp;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
     ContinueAsNewOptions, WorkflowContext, WorkflowContextView, WorkflowResult, WorkflowTermination,
@@ -56,16 +57,16 @@ impl RetentionRun {
             match decision {
                 Decision::Ask => {
                     let input = CutoffsInput { asked_at: now(ctx) };
-                    let Some(cutoffs) = call_remotely(ctx, Remote, Activities::cutoffs, input).await? else { continue };
+                    let Some(cutoffs) = call_remotely(ctx, Remote, Activities::cutoffs, input).await else { continue };
                     ctx.state_mut(|w| w.state.asked(cutoffs));
                 }
                 Decision::Purge(cutoff) => {
-                    let Some(batch) = call_remotely(ctx, Remote, Activities::purge, cutoff).await? else { continue };
+                    let Some(batch) = call_remotely(ctx, Remote, Activities::purge, cutoff).await else { continue };
                     ctx.state_mut(|w| w.state.purged(cutoff, batch));
                 }
                 Decision::Finish => return Ok(ctx.state(|w| w.state.report.clone())),
             }
-            ctx.set_current_details(ctx.state(|w| w.state.report.to_string()));
+            ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
         }
     }
 
@@ -86,6 +87,10 @@ impl Driven for RetentionRun {
 
     fn calls(&mut self) -> &mut Calls {
         &mut self.calls
+    }
+
+    fn details(&self, _: Timestamp) -> String {
+        format!("{}{}", self.state.report, self.calls.trouble())
     }
 
     /// A cancel alone stops a batch.

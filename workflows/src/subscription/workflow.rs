@@ -64,7 +64,7 @@ impl Deliveries {
             }
             ctx.state_mut(|w| w.steps += 1);
             match decision {
-                Decision::Deliver => Self::deliver(ctx, at).await?,
+                Decision::Deliver => Self::deliver(ctx, at).await,
                 Decision::Wait(until) => {
                     let woken = |w: &Self| w.state.as_ref().is_some_and(|state| state.woken);
                     wait(ctx, between(at, until), "the next notice".to_owned(), woken).await;
@@ -96,22 +96,21 @@ impl Deliveries {
 }
 
 impl Deliveries {
-    async fn deliver(ctx: &WorkflowContext<Self>, at: Timestamp) -> WorkflowResult<()> {
+    async fn deliver(ctx: &WorkflowContext<Self>, at: Timestamp) {
         let input = ctx.state_mut(|w| {
             let state = w.state.as_mut()?;
             state.begins();
             let probe = state.status.away > 0;
             Some(DeliverInput { subscription: state.name.clone(), asked_at: at, probe })
         });
-        let Some(input) = input else { return Ok(()) };
-        let Some(answer) = call_remotely(ctx, Delivery, Activities::deliver, input).await? else { return Ok(()) };
+        let Some(input) = input else { return };
+        let Some(answer) = call_remotely(ctx, Delivery, Activities::deliver, input).await else { return };
         let answered_at = now(ctx);
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {
                 state.answered(answer, answered_at);
             }
         });
-        Ok(())
     }
 }
 
@@ -128,6 +127,10 @@ impl Driven for Deliveries {
 
     fn calls(&mut self) -> &mut Calls {
         &mut self.calls
+    }
+
+    fn details(&self, _: Timestamp) -> String {
+        self.calls.trouble()
     }
 
     /// A cancel alone stops a delivery.
