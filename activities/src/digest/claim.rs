@@ -40,13 +40,12 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
         Some(_) => deps.facts_for_claim(window).await?,
         None => (deps.kept_facts(&window.key).await?, false),
     };
-    let admission = match settings {
-        Some(settings) => admit(settings, &limits(deps, settings, input), &facts, input, now),
-        None => {
-            let digest_type = window.key.digest_type.as_str();
-            tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
-            admit_without_table(&facts, window, now)
-        }
+    let admission = if let Some(settings) = settings {
+        admit(settings, &limits(deps, settings, input), &facts, input, now)
+    } else {
+        let digest_type = window.key.digest_type.as_str();
+        tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
+        admit_without_table(&facts, window, now)
     };
     match admission {
         Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),

@@ -58,13 +58,13 @@ pub fn admit(
         return paused;
     }
     if facts.recipient.is_none() {
-        return match facts.missing.clone() {
-            Some(why) => wait_or_end(window, format!("for seven days there was no recipient: {why}"), why, now),
-            None => {
-                let end = "the directory did not know the recipient for seven days".to_owned();
-                wait_or_end(window, end, "the directory does not know the recipient; import them".to_owned(), now)
-            }
+        let (end, why) = if let Some(why) = facts.missing.clone() {
+            (format!("for seven days there was no recipient: {why}"), why)
+        } else {
+            let end = "the directory did not know the recipient for seven days";
+            (end.to_owned(), "the directory does not know the recipient; import them".to_owned())
         };
+        return wait_or_end(window, end, why, now);
     }
     if input.flushed {
         return Admission::Admitted;

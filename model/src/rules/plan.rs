@@ -85,7 +85,7 @@ pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, no
     let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), None, now);
     let paused_until = facts.preferences.paused_until;
     if let Some(before) = &input.before {
-        return Plan { known, pause, paused_until, ..before.clone() };
+        return Plan { known, paused_until, pause, ..before.clone() };
     }
     Plan {
         known,
@@ -103,8 +103,8 @@ pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, no
         linger: None,
         undo: None,
         limits: None,
-        limited: Vec::new(),
         share: None,
+        limited: Vec::new(),
     }
 }
 
