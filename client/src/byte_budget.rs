@@ -1,7 +1,7 @@
 //! A limit on the bytes in flight for producers of many events.
 
 use serde_json::json;
-use tidings_model::limits;
+use tidings_model::limits::{self, Invalid};
 use tidings_proto::v1;
 use tokio::sync::Semaphore;
 
@@ -22,14 +22,14 @@ impl Default for ByteBudget {
 }
 
 impl ByteBudget {
-    /// Waits for room, then emits the event. The client's deadline starts after the wait.
+    /// Waits for room, then emits the event, and returns its warnings. The client's deadline starts after the wait.
     ///
     /// # Errors
     /// As for [`Client::emit`].
-    pub async fn emit(&self, client: &Client, event: v1::Event) -> Result<(), Error> {
+    pub async fn emit(&self, client: &Client, event: v1::Event) -> Result<Vec<Invalid>, Error> {
         let bytes = json!(event).to_string().len().min(BYTES);
         // The semaphore is never closed.
         let _room = self.0.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await;
-        client.emit(event).await
+        client.emit_with_warnings(event).await
     }
 }

@@ -2,11 +2,16 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tidings_model::inbox::Item;
+use tidings_model::{inbox::Item, limits::Invalid};
 use tidings_proto::v1;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::{Config, ConnectError, Error, config, http::Requests, lanes::Lanes, waiting::Waiting};
+use crate::{
+    Config, ConnectError, Error, config,
+    http::Requests,
+    lanes::Lanes,
+    waiting::{Answer, Waiting},
+};
 
 /// Bytes that an event or a retract takes besides its JSON, its key's lane included.
 const OVERHEAD_BYTES: usize = 1024;
@@ -61,6 +66,14 @@ impl Client {
     /// # Errors
     /// See [`Error`]. After any but [`Error::Invalid`] the event may or may not have arrived; emitting it again is safe.
     pub async fn emit(&self, event: v1::Event) -> Result<(), Error> {
+        self.emit_with_warnings(event).await.map(drop)
+    }
+
+    /// Like [`Client::emit`]. Returns what looks like a mistake in the accepted event, as far as a gateway says so; Temporal does not.
+    ///
+    /// # Errors
+    /// As for [`Client::emit`].
+    pub async fn emit_with_warnings(&self, event: v1::Event) -> Result<Vec<Invalid>, Error> {
         self.hand_over(Item::event(event)?).await
     }
 
@@ -70,7 +83,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::emit`].
     pub async fn retract(&self, retract: v1::Retract) -> Result<(), Error> {
-        self.hand_over(Item::retract(retract)?).await
+        self.hand_over(Item::retract(retract)?).await.map(drop)
     }
 
     /// Returns when everything that was accepted before has its answer.
@@ -79,7 +92,7 @@ impl Client {
         let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
     }
 
-    async fn hand_over(&self, item: Item) -> Result<(), Error> {
+    async fn hand_over(&self, item: Item) -> Answer {
         let deadline = Instant::now() + self.0.config.deadline;
         let late =
             |waited_for: &str| Error::Unavailable(format!("waited {:?} for {waited_for}", self.0.config.deadline));
@@ -106,4 +119,4 @@ impl Client {
     }
 }
 
-type Acknowledged = oneshot::Receiver<Result<(), Error>>;
+type Acknowledged = oneshot::Receiver<Answer>;

@@ -98,6 +98,6 @@ async fn send(lanes: &Arc<Lanes>, key: &Key) {
     };
     lanes.with_lane(key, |lane| lane.ended(started, Instant::now(), result.is_ok()));
     for item in batch {
-        item.answer(result.clone());
+        item.answer(result.clone().map(|()| Vec::new()));
     }
 }

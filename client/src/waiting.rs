@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tidings_model::inbox::Kind;
+use tidings_model::{inbox::Kind, limits::Invalid};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::Error;
+
+/// The answer to an event or a retract. An accepted one may have warnings: what looks like a mistake in it.
+pub(crate) type Answer = Result<Vec<Invalid>, Error>;
 
 /// An event or a retract that waits for its acknowledgement.
 pub(crate) struct Waiting {
@@ -16,7 +19,7 @@ pub(crate) struct Waiting {
     /// The deadline of the caller.
     pub(crate) deadline: Instant,
     /// The channel to the caller. A closed channel withdraws the item.
-    pub(crate) reply: oneshot::Sender<Result<(), Error>>,
+    pub(crate) reply: oneshot::Sender<Answer>,
     /// Its share of the client's memory.
     pub(crate) memory: OwnedSemaphorePermit,
 }
@@ -28,7 +31,7 @@ impl Waiting {
     }
 
     /// Answers the caller, and frees the memory first.
-    pub(crate) fn answer(self, result: Result<(), Error>) {
+    pub(crate) fn answer(self, result: Answer) {
         drop(self.memory);
         // The caller may be gone, and then the answer has no other receiver.
         let _ = self.reply.send(result);
@@ -48,7 +51,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    pub(crate) type Caller = oneshot::Receiver<Result<(), Error>>;
+    pub(crate) type Caller = oneshot::Receiver<Answer>;
 
     /// An event without patience, and its caller.
     pub(crate) fn waiting(json: String) -> (Waiting, Caller) {

@@ -7,16 +7,21 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    http::{
+        Uri,
+        header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    },
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
     routing::{MethodRouter, delete, get, patch, post, put},
 };
 
+use tidings_model::nearest;
+
 use crate::{
     Networks,
     concurrency::{self, Concurrency},
-    problem::Problem,
+    problem::{self, Details, Problem},
     request_body::{self, BodyLimit},
     routes::{REQUEST_TIME, health, limited, shared},
 };
@@ -53,6 +58,7 @@ mod watch;
 pub use endpoint::{Class, Endpoint};
 use gate::Gate;
 pub use oidc::{Issuer, TokenType, Trust};
+use refusal::Refusal;
 pub use state::{Api, Making};
 
 /// Requests in progress: services share few addresses, so that one client may have them all.
@@ -70,7 +76,7 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Route
     for endpoint in Endpoint::ALL {
         let body = from_fn_with_state(BodyLimit::of(endpoint.body_bytes()), request_body::read);
         let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
-        let mut handler = handler(endpoint).layer(body);
+        let mut handler = handler(endpoint).layer(body).layer(from_fn_with_state(endpoint, show_example));
         if endpoint.body_bytes() > LARGE_BYTES {
             handler = handler.layer(from_fn_with_state(large.clone(), bound_if_large));
         }
@@ -78,10 +84,10 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Route
     }
     // `BodyLimit` has read the body before axum's own limit counts.
     let routes = routes.layer(DefaultBodyLimit::disable());
-    let routes = routes.route("/openapi.json", get(openapi::serve));
+    let routes = routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::page));
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
     let concurrency = Concurrency::new(REQUESTS, REQUESTS, trusted);
-    let limited = limited(routes, concurrency, REQUEST_TIME).fallback(async || Problem::NotFound);
+    let limited = limited(routes, concurrency, REQUEST_TIME).fallback(no_route);
     shared(limited.merge(health)).layer(from_fn(request_id::identify))
 }
 
@@ -135,6 +141,46 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::PutSuppression => put(suppressions::put),
         Endpoint::DeleteSuppression => delete(suppressions::lift),
     }
+}
+
+/// Characters of a path that is compared with those of the routes.
+const PATH_CHARS: usize = 128;
+
+/// Answers a request to no route with the path that was meant, if one comes close.
+async fn no_route(uri: Uri) -> Refusal {
+    let says = if uri.path().starts_with("/webhooks/") {
+        "is of the public listener, gateway.public_url; this is the api".to_owned()
+    } else {
+        let meant = nearest_path(uri.path()).map(|path| format!("did you mean {path}? ")).unwrap_or_default();
+        format!("is not one of the api; {meant}GET /openapi.json has all paths")
+    };
+    Refusal::of(Problem::NotFound, "path", says)
+}
+
+/// The path of the route that an address comes close to. A parameter is like any value.
+fn nearest_path(path: &str) -> Option<&'static str> {
+    let path: String = path.chars().take(PATH_CHARS).collect();
+    let parts: Vec<_> = path.split('/').collect();
+    let filled = |path: &'static str| {
+        let template = path.split('/').collect::<Vec<_>>();
+        let has_as_many = template.len() == parts.len();
+        let part = |(part, given): (&str, &str)| if part.starts_with('{') { given.to_owned() } else { part.to_owned() };
+        let filled = template.into_iter().zip(parts.iter().copied()).map(part).collect::<Vec<_>>().join("/");
+        has_as_many.then_some((filled, path))
+    };
+    let paths: Vec<_> = Endpoint::ALL.into_iter().filter_map(|endpoint| filled(endpoint.documented_path())).collect();
+    let found = nearest(&path, paths.iter().map(|(filled, _)| filled.as_str()))?;
+    paths.iter().find(|(filled, _)| filled == found).map(|(_, path)| *path)
+}
+
+/// The middleware: shows a body that the route takes, if nothing of the request's could be read.
+async fn show_example(State(endpoint): State<Endpoint>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let details = response.extensions_mut().get_mut::<Details>();
+    if let Some(details) = details.filter(|details| details.is_about_the_body()) {
+        details.example = openapi::example(endpoint);
+    }
+    response
 }
 
 /// The middleware: runs a request with a large body, or one of unknown length, only if there is a place for it.

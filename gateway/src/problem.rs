@@ -2,6 +2,7 @@
 
 use axum::{
     Json,
+    extract::{Path, rejection::PathRejection},
     http::{
         HeaderValue, StatusCode,
         header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tidings_model::api_token::Scope;
 use utoipa::{
     ToSchema,
-    openapi::{Array, ObjectBuilder, Type},
+    openapi::{Array, Object, ObjectBuilder, Type, schema::SchemaType},
 };
 
 /// Seconds after which a refused request may come again.
@@ -82,9 +83,13 @@ problems! {
     /// The token does not allow the request.
     MissingScope(Scope = Scope::EventsWrite) = FORBIDDEN "missing-scope",
         "The token lacks the scope of this request",
-        "Use a token with the scope that WWW-Authenticate names.";
+        "Use a token with the scope that WWW-Authenticate names: tidings tokens create --scope SCOPE.";
     /// There is no such thing, or the token is not for its tenant.
     NotFound = NOT_FOUND "not-found", "There is no such thing", "Check the path, and the tenant of the token.";
+    /// No table has the digest type of the request's only events.
+    UnknownDigest = UNPROCESSABLE_ENTITY "unknown-digest",
+        "No table of the configuration has the digest type",
+        "Correct the digest type that the errors name, or add its table, and deploy gateways before workers.";
     /// The path has no such method.
     WrongMethod = METHOD_NOT_ALLOWED "wrong-method", "The path does not take this method", "Use the method that Allow names.";
     /// The token has sent more requests than its rate allows; it may send again after these seconds.
@@ -94,11 +99,11 @@ problems! {
     /// The body is of a type or an encoding that the route does not read.
     UnsupportedMedia = UNSUPPORTED_MEDIA_TYPE "unsupported-media",
         "The type or the encoding of the body is not supported",
-        "Send a type and an encoding that the documentation names for the route.";
+        "Send Content-Type: application/json, or a type and an encoding that the errors name.";
     /// The body is not what its type says.
     Unreadable = BAD_REQUEST "unreadable",
         "The body is not what its type says",
-        "Send what Content-Type says, in a shape that the documentation names for the route.";
+        "Correct what the errors name. The example is a body that the route takes.";
     /// The request has more items than one request may have.
     TooManyItems = PAYLOAD_TOO_LARGE "too-many-items", "The request has more than 10,000 items", "Send several requests.";
     /// None of the request's items could be accepted.
@@ -165,6 +170,22 @@ problems! {
         "Stop the producers of the person, then send the request again.";
 }
 
+/// The sections of the documentation, one for each problem.
+const PAGES: &str = include_str!("../../docs/problems.md");
+
+/// `GET /problems/{name}`, for everyone: what a problem means, and what to do.
+pub(crate) async fn page(path: Result<Path<String>, PathRejection>) -> Response {
+    let section = path.ok().and_then(|Path(name)| section(&name));
+    match section {
+        Some(section) => ([(CONTENT_TYPE, "text/plain; charset=utf-8")], section).into_response(),
+        None => Problem::NotFound.into_response(),
+    }
+}
+
+fn section(name: &str) -> Option<&'static str> {
+    PAGES.split("\n## ").skip(1).find(|section| section.lines().next() == Some(name))
+}
+
 /// The body of a problem (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
@@ -175,7 +196,7 @@ pub(crate) struct Details {
     title: &'static str,
     status: u16,
     /// The remedy.
-    detail: &'static str,
+    detail: String,
     /// The id of the request, as in `X-Request-Id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
@@ -183,6 +204,17 @@ pub(crate) struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = faults)]
     errors: Option<Vec<Value>>,
+    /// A body that the route takes, if that of the request cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = any_json)]
+    pub example: Option<Value>,
+}
+
+fn any_json() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::AnyValue)
+        .description(Some("A body that the route takes, if that of the request cannot be read."))
+        .build()
 }
 
 /// The schema of the faults: each has a field and a problem, and the number of its item or line if there are several.
@@ -194,9 +226,18 @@ fn faults() -> Array {
         .required("field")
         .property("problem", text("What is wrong."))
         .required("problem")
+        .property("type", text("The problem of this event, where it has one of its own: `/problems/unknown-digest`."))
         .property("index", number("The number of the event, counted from 0."))
         .property("line", number("The line of the body, counted from 1."));
     Array::new(fault)
+}
+
+impl Details {
+    /// Reports if nothing of the request's body could be used.
+    pub(crate) fn is_about_the_body(&self) -> bool {
+        let problems = [Problem::Unreadable, Problem::UnsupportedMedia, Problem::NothingAccepted];
+        problems.into_iter().any(|problem| self.kind == problem.address())
+    }
 }
 
 impl Problem {
@@ -207,9 +248,25 @@ impl Problem {
     }
 
     pub(crate) fn body(self) -> Details {
-        let (status, kind, title, detail) = self.parts();
-        let kind = format!("/problems/{kind}");
-        Details { kind, title, status: status.as_u16(), detail, instance: None, errors: None }
+        let (status, _, title, detail) = self.parts();
+        let detail = match self {
+            Self::MissingScope(scope) => detail.replace("SCOPE", &scope.to_string()),
+            _ => detail.to_owned(),
+        };
+        Details {
+            kind: self.address(),
+            title,
+            status: status.as_u16(),
+            detail,
+            instance: None,
+            errors: None,
+            example: None,
+        }
+    }
+
+    /// The address of the problem on the listener that answered. [`page`] answers there.
+    pub(crate) fn address(self) -> String {
+        format!("/problems/{}", self.parts().1)
     }
 
     fn answer(self, body: Details) -> Response {

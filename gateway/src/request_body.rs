@@ -1,6 +1,6 @@
 //! The body of a request, read whole before a handler runs: with a limit of bytes and of time.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as StdError, io, time::Duration};
 
 use axum::{
     body::{Body, to_bytes},
@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http_body_util::LengthLimitError;
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::problem::Problem;
@@ -44,7 +45,23 @@ pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) 
         Err(error) if error.source().is_some_and(|source| source.is::<LengthLimitError>()) => {
             Problem::TooLarge.into_response()
         }
-        // The client has gone, or the body is not what its headers say.
-        Err(_) => Problem::TooSlow.into_response(),
+        Err(error) if is_cut_off(&error) => Problem::TooSlow.into_response(),
+        // Chunks that are none. The same request would fail again.
+        Err(_) => {
+            let problem = "is not in the chunks that Transfer-Encoding announces";
+            Problem::Unreadable.with_errors(&[json!({"field": "", "problem": problem})])
+        }
     }
+}
+
+/// Reports if the connection ended within the body.
+fn is_cut_off(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return !matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
+        }
+        cause = error.source();
+    }
+    true
 }

@@ -5,11 +5,12 @@ use std::{any::Any, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::State as Extracted,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, Uri, header},
     middleware::{from_fn, from_fn_with_state, map_response},
     response::{IntoResponse as _, Response},
     routing::{MethodRouter, get},
 };
+use serde_json::json;
 use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     concurrency::{self, Concurrency},
     health::Health,
     metrics, page, preferences,
-    problem::Problem,
+    problem::{self, Problem},
     tracking, unsubscribe, view,
     webhooks::{self, Webhooks},
 };
@@ -36,7 +37,19 @@ pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let handled = |route: Route| (route.path(), handler(route, &state, &webhooks));
     let routes = Route::ALL.into_iter().map(handled);
     let routes = routes.fold(Router::new(), |routes, (path, handler)| routes.route(path, handler));
-    shared(limited(routes, concurrency, REQUEST_TIME).merge(health(state)))
+    shared(limited(routes, concurrency, REQUEST_TIME).fallback(no_route).merge(health(state)))
+}
+
+/// Answers a request to no route. Addresses of the api, whose text is in no email, get words: whoever asks has the wrong port. All of
+/// them get the same, whether this gateway has an api or not.
+async fn no_route(uri: Uri) -> Response {
+    let path = uri.path();
+    if path != "/openapi.json" && path != "/v1" && !path.starts_with("/v1/") {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let problem =
+        "is of the api, and this is the public listener; the api has an address of its own, gateway.api_listen";
+    Problem::NotFound.with_errors(&[json!({"field": "path", "problem": problem})])
 }
 
 fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRouter {
@@ -49,6 +62,7 @@ fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRoute
         Route::Open => tracking::picture(state.clone()),
         Route::Click => tracking::link(state.clone()),
         Route::Style => get(page::style),
+        Route::Problem => get(problem::page),
     }
 }
 

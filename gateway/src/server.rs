@@ -2,9 +2,10 @@
 
 use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body};
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use axum::{Router, body::Body, response::Response};
+use hyper::{Request, Version, body::Incoming, header::HOST, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -13,7 +14,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
-use crate::client_address::Peer;
+use crate::{client_address::Peer, problem::Problem};
 
 /// The pause after an error of the listener, as when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
@@ -91,9 +92,15 @@ fn is_of_the_client(error: &io::Error) -> bool {
 /// Answers the requests of one connection.
 async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits: Limits, shutdown: CancellationToken) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer.ip()));
-        router.clone().oneshot(request)
+        let router = router.clone();
+        async move {
+            if !has_one_host(&request) {
+                return Ok(without_host());
+            }
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer.ip()));
+            router.oneshot(request).await
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -111,6 +118,16 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits:
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.ending, connection).await;
+}
+
+/// HTTP/1.1 requires `Host` once (RFC 9112, section 3.2). Whoever routes by it may see another host than we do.
+fn has_one_host(request: &Request<Incoming>) -> bool {
+    request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
+}
+
+fn without_host() -> Response {
+    let problem = "is required once in HTTP/1.1 (RFC 9112, section 3.2)";
+    Problem::WrongParameter.with_errors(&[json!({"field": "Host", "problem": problem})])
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod check_words;
 mod clean;
 mod code;
 mod css;
+mod doubts;
 mod english;
 mod error;
 mod escape;
@@ -34,6 +35,7 @@ mod tests;
 
 pub use brand::Brand;
 pub use check::{Problem, Trial};
+pub use doubts::doubts;
 pub use error::Error;
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS};
 pub use sums::{Sum, Tone};

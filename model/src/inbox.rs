@@ -47,7 +47,15 @@ impl Item {
     /// The first field over its limit, or missing.
     pub fn event(wire: v1::Event) -> Result<Self, Invalid> {
         let (key, event) = Event::from_wire(wire, None)?;
-        Ok(Self { key, kind: Kind::Event, json: json(&event)? })
+        Self::of(key, &event)
+    }
+
+    /// An event that was checked.
+    ///
+    /// # Errors
+    /// The payload cannot be written as JSON.
+    pub fn of(key: Key, event: &Event) -> Result<Self, Invalid> {
+        Ok(Self { key, kind: Kind::Event, json: json(event)? })
     }
 
     /// Checks a retract against the contract's limits.

@@ -9,9 +9,12 @@ use uuid::Uuid;
 
 use crate::{
     AsBeforeLink, Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
+    limits::Invalid,
     link_keys::{LinkKeys, Purpose},
+    nearest,
     records::Shown,
     rules::offered_cadences::Choices,
+    wire::words::shown,
 };
 
 mod brand;
@@ -127,6 +130,27 @@ impl Settings {
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let own = self.tenants.get(&key.tenant).and_then(|tenant| tenant.digests.get(&key.digest_type));
         own.or_else(|| self.digests.get(&key.digest_type))
+    }
+
+    /// Refuses a digest type that the key's tenant has no table of. Without any table this process does not know the types, and
+    /// refuses none.
+    ///
+    /// # Errors
+    /// Names the type that was meant, if one comes close.
+    pub fn check_digest(&self, key: &Key) -> Result<(), Invalid> {
+        let is_thin = self.digests.is_empty() && self.tenants.values().all(|tenant| tenant.digests.is_empty());
+        if is_thin || self.digest(key).is_some() {
+            return Ok(());
+        }
+        let known = self.digest_types(&key.tenant);
+        let remedy = match nearest(&key.digest_type, known.iter().map(String::as_str)) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "correct it, or add its table to the configuration of gateways and workers".to_owned(),
+        };
+        Err(Invalid::new(
+            "digest",
+            format!("is {}, a digest type that no table has; {remedy}", shown(&key.digest_type)),
+        ))
     }
 
     /// Returns the languages of a recipient, the preferred one first: the recipient's own, then the tenant's. `own` may be empty.
@@ -294,5 +318,34 @@ impl FrequencyLimits {
     pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
         let DigestSettings { cadence, throttle, throttled, .. } = digest;
         Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tenant: &str, digest_type: &str) -> Key {
+        Key::new(tenant.into(), digest_type.into(), "ann".into()).unwrap()
+    }
+
+    #[test]
+    fn a_digest_type_without_a_table_is_refused_with_the_nearest_name() {
+        let sender =
+            Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+        let thin =
+            Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) });
+        assert_eq!(thin.check_digest(&key("acme", "anything")), Ok(()), "a producer without tables knows no types");
+        let activity = DigestSettings::new("activity", Cadence::Never);
+        let settings = Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..thin };
+        assert_eq!(settings.check_digest(&key("acme", "activity")), Ok(()));
+        for (digest_type, says) in [
+            ("activty", "is activty, a digest type that no table has; did you mean activity?"),
+            ("never-was", "is never-was, a digest type that no table has; correct it"),
+            ("ann@example.net", "is ?, a digest type"),
+        ] {
+            let Invalid { field, problem } = settings.check_digest(&key("acme", digest_type)).unwrap_err();
+            assert!(field == "digest" && problem.starts_with(says), "{field}: {problem}");
+        }
     }
 }

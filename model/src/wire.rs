@@ -2,6 +2,7 @@
 //!
 //! Each refusal has the path of its field, e.g. `payload.rows[0].id`, and never quotes a value, because it may be personal data.
 
+use serde::de::IgnoredAny;
 use tidings_proto::v1;
 
 use crate::limits::Invalid;
@@ -37,6 +38,13 @@ pub fn event(json: &[u8]) -> Result<v1::Event, Invalid> {
 /// Names the field that cannot be read.
 pub fn retract(json: &[u8]) -> Result<v1::Retract, Invalid> {
     Reader::new(Edition::Today).retract(json)
+}
+
+/// Says at which byte a text stops being JSON. `None`: it is JSON.
+#[must_use]
+pub fn fault(json: &[u8]) -> Option<Invalid> {
+    let error = serde_json::from_slice::<IgnoredAny>(json).err()?;
+    Some(Invalid::new("", broken::not_json(json, &error)))
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@ pub trait People: Send + Sync + 'static {
     /// Lists recipients by tenant and user.
     async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>>;
 
+    /// Returns those of the people, each once, whom the directory does not have.
+    async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
+
     /// Reads what the store knows of a person apart from the ledger.
     async fn person(&self, person: &PersonId) -> Result<Person>;
 

@@ -177,7 +177,7 @@ async fn work(
     let shutdown = CancellationToken::new();
     let mut worker = pin!(async {
         let worker = crate::worker::run(config.clone(), UnknownRecipients::Invent, Patches::Active, shutdown.clone());
-        let gateway = crate::gateway::run(config.clone(), gateway, shutdown.clone());
+        let gateway = crate::gateway::run(config.clone(), UnknownRecipients::Invent, gateway, shutdown.clone());
         Box::pin(try_join(worker, gateway)).await.map(drop)
     });
     let inbox = args.smtp_url.is_none().then(|| args.inbox_url());

@@ -20,6 +20,7 @@ use tidings_gateway::{
     webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::{render::Renderer, words::Words};
+use tidings_model::settings::{Settings, UnknownRecipients};
 use tidings_store::Store;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -63,7 +64,12 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 ///
 /// # Errors
 /// The keys cannot be read, the query of the team's directory is wrong, the database does not answer, or the address for metrics is taken.
-pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    config: Config,
+    unknown_recipients: UnknownRecipients,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     let Listeners { public, api } = listeners;
     let _listening = match config.gateway.metrics_listen {
         Some(address) => Some(listen_for_metrics(address, metrics::text).await?),
@@ -77,7 +83,8 @@ pub(crate) async fn run(config: Config, listeners: Listeners, shutdown: Cancella
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
     let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue);
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
-    let (settings, words) = (Arc::new(config.unsigned()), Arc::new(words));
+    let settings = Arc::new(Settings { unknown_recipients, ..config.unsigned() });
+    let words = Arc::new(words);
     let (recorder, recording) = Recorder::start(store.clone(), settings.clone());
     let directory = config.checked_directory().await?;
     let state = State { store, directory, settings, words, recorder, temporal };

@@ -53,11 +53,12 @@ pub(crate) struct Report {
     json: bool,
     bar: ProgressBar,
     summary: Summary,
+    warnings: u64,
 }
 
 impl Report {
     pub fn new(json: bool, bar: ProgressBar) -> Self {
-        Self { json, bar, summary: Summary::default() }
+        Self { json, bar, summary: Summary::default(), warnings: 0 }
     }
 
     pub fn accepted(&mut self, count: u64) {
@@ -79,6 +80,19 @@ impl Report {
         });
     }
 
+    /// Shows what looks like a mistake in a line that was taken. As text, only the first ones: a file may have the same in each line.
+    pub fn warned(&mut self, warning: &Rejection) {
+        self.warnings += 1;
+        let Rejection { line, field, problem } = warning;
+        self.bar.suspend(|| {
+            if self.json {
+                anstream::println!("{}", serde_json::json!({ "warning": warning }));
+            } else if self.warnings <= WARNINGS {
+                anstream::eprintln!("{YELLOW}line {line}{YELLOW:#}: warning: {field}: {problem}");
+            }
+        });
+    }
+
     /// Prints the totals. `false`: something was rejected.
     pub fn end(self, what: &str) -> bool {
         self.bar.finish_and_clear();
@@ -86,6 +100,10 @@ impl Report {
         if self.json {
             anstream::println!("{}", serde_json::json!(self.summary));
         } else {
+            let more = self.warnings.saturating_sub(WARNINGS);
+            if more > 0 {
+                anstream::eprintln!("{} more warnings; --json prints all", HumanCount(more));
+            }
             anstream::println!("{what}: {} accepted, {} rejected", HumanCount(accepted), HumanCount(rejected));
         }
         rejected == 0
@@ -120,6 +138,10 @@ fn style(template: &str) -> anyhow::Result<ProgressStyle> {
     Ok(ProgressStyle::with_template(template)?)
 }
 
+/// Warnings that are printed as text.
+const WARNINGS: u64 = 20;
+
+const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 
 #[cfg(test)]

@@ -7,16 +7,19 @@ use serde::Deserialize;
 use tidings_model::limits::Invalid;
 
 use super::{connection::Response, retry::retry_after};
-use crate::{Error, Rejection};
+use crate::{Rejection, waiting::Answer};
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 300;
+
+/// The problems of a batch without an accepted item. Their errors name the items.
+const NOTHING: [&str; 2] = ["/problems/nothing-accepted", "/problems/unknown-digest"];
 
 /// The meaning of an answer to a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The result of each item.
-    Results(Vec<Result<(), Error>>),
+    Results(Vec<Answer>),
     /// No item was accepted, and a repetition would not be accepted either.
     Refused(Rejection),
     /// The batch may be accepted later: after the wait that the answer asks for, if it asks for one.
@@ -33,9 +36,19 @@ struct Accepted {
 #[derive(Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Outcome {
-    Accepted,
+    Accepted {
+        #[serde(default)]
+        warnings: Vec<Fault>,
+    },
     Duplicate,
-    Refused { field: String, problem: String },
+    Refused(Fault),
+}
+
+/// A field, and what is wrong or doubtful in it.
+#[derive(Deserialize)]
+struct Fault {
+    field: String,
+    problem: String,
 }
 
 /// A problem (RFC 9457), with what is wrong in each item.
@@ -53,8 +66,14 @@ struct Problem {
 struct ItemError {
     #[serde(default)]
     index: usize,
-    field: String,
-    problem: String,
+    #[serde(flatten)]
+    why: Fault,
+}
+
+impl From<Fault> for Invalid {
+    fn from(Fault { field, problem }: Fault) -> Self {
+        Self { field, problem }
+    }
 }
 
 /// Reads the answer to a batch of this many items.
@@ -75,7 +94,7 @@ pub(super) fn meaning(
             }
             _ => Meaning::Refused(Rejection::Gateway(format!("{status} without the results of the items"))),
         },
-        StatusCode::BAD_REQUEST if problem.kind == "/problems/nothing-accepted" => {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY if NOTHING.contains(&problem.kind.as_str()) => {
             Meaning::Results(refused(problem.errors, items))
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Meaning::Refused(Rejection::Token(said)),
@@ -89,21 +108,22 @@ fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
     Meaning::Later { asked: wait.and_then(|wait| retry_after(wait, now)), why }
 }
 
-fn result(outcome: Outcome) -> Result<(), Error> {
+fn result(outcome: Outcome) -> Answer {
     match outcome {
-        Outcome::Accepted | Outcome::Duplicate => Ok(()),
-        Outcome::Refused { field, problem } => Err(Invalid { field, problem }.into()),
+        Outcome::Accepted { warnings } => Ok(warnings.into_iter().map(Invalid::from).collect()),
+        Outcome::Duplicate => Ok(Vec::new()),
+        Outcome::Refused(why) => Err(Invalid::from(why).into()),
     }
 }
 
 /// The results of a batch without an accepted item. An answer names 100 of the reasons.
-fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Result<(), Error>> {
+fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Answer> {
     let unnamed =
         Invalid { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
     let mut results = vec![Err(unnamed.into()); items];
-    for ItemError { index, field, problem } in errors {
+    for ItemError { index, why } in errors {
         if let Some(result) = results.get_mut(index) {
-            *result = Err(Invalid { field, problem }.into());
+            *result = Err(Invalid::from(why).into());
         }
     }
     results
@@ -124,19 +144,25 @@ mod tests {
         json!({"type": format!("/problems/{kind}"), "title": "It is so", "status": 0, "detail": "Do this."})
     }
 
-    fn invalid(field: &str, problem: &str) -> Result<(), Error> {
+    fn invalid(field: &str, problem: &str) -> Answer {
         Err(Invalid { field: field.into(), problem: problem.into() }.into())
     }
 
     #[test]
     fn each_item_has_its_own_result() {
         let accepted = json!({"status": "accepted", "event_id": "e1"});
+        let doubted =
+            json!({"status": "accepted", "event_id": "e1", "warnings": [{"field": "user", "problem": "is new"}]});
         let duplicate = json!({"status": "duplicate", "event_id": "e1"});
         let refused = json!({"status": "refused", "event_id": "e2", "field": "tenant", "problem": "is wrong"});
         let answer = |results: Value| json!({"accepted": 0, "duplicates": 0, "refused": 0, "results": results});
-        assert_eq!(read(202, None, &answer(json!([accepted, duplicate]))), Meaning::Results(vec![Ok(()), Ok(())]));
-        let some = Meaning::Results(vec![Ok(()), invalid("tenant", "is wrong")]);
-        assert_eq!(read(200, None, &answer(json!([accepted, refused]))), some);
+        assert_eq!(
+            read(202, None, &answer(json!([accepted, duplicate]))),
+            Meaning::Results(vec![Ok(vec![]), Ok(vec![])])
+        );
+        let warning = Invalid { field: "user".into(), problem: "is new".into() };
+        let some = Meaning::Results(vec![Ok(vec![warning]), invalid("tenant", "is wrong")]);
+        assert_eq!(read(200, None, &answer(json!([doubted, refused]))), some);
         for other in [answer(json!([accepted])), json!({}), json!("ok"), answer(json!([accepted, {"status": "kept"}]))]
         {
             let meaning = read(200, None, &other);
@@ -151,6 +177,12 @@ mod tests {
             json!([{"index": 1, "field": "tenant", "problem": "is wrong"}, {"index": 7, "field": "", "problem": ""}]);
         let unnamed = invalid("", "refused, for a reason that the answer leaves out");
         assert_eq!(read(400, None, &nothing), Meaning::Results(vec![unnamed, invalid("tenant", "is wrong")]));
+        let mut unknown = problem("unknown-digest");
+        let error =
+            |index| json!({"index": index, "type": "/problems/unknown-digest", "field": "digest", "problem": "is x"});
+        unknown["errors"] = json!([error(0), error(1)]);
+        let each = invalid("digest", "is x");
+        assert_eq!(read(422, None, &unknown), Meaning::Results(vec![each.clone(), each]));
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The JSON body of a request, and the names of its wrong fields.
 
-use axum::http::HeaderMap;
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use axum::http::{HeaderMap, header::CONTENT_TYPE};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use tidings_model::{nearest, wire};
 use utoipa::ToSchema;
 
-use super::{
-    events::body::Kind,
-    refusal::{Fault, Refusal},
-};
-use crate::problem::Problem;
+use super::refusal::{Fault, Refusal};
+
+pub(super) const JSON: &str = "application/json";
+
+/// Wrong fields that a refusal names.
+const FAULTS: usize = 16;
+/// Characters of a field's name that a refusal shows.
+const NAME_CHARS: usize = 64;
 
 /// The body of a command without terms.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -22,75 +23,189 @@ pub(super) struct Why {
     pub why: String,
 }
 
+/// The media type that the headers name, without its parameters. A body without one is JSON.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
+    let Some(named) = headers.get(CONTENT_TYPE) else { return JSON.to_owned() };
+    let named = named.to_str().unwrap_or_default();
+    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// Reads a body.
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
-    if Kind::of(headers)? != Kind::Json {
-        return Err(Problem::UnsupportedMedia.into());
+    if media_type(headers) != JSON {
+        return Err(Refusal::media_type(headers, &[JSON]));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?;
-    if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return Err(Problem::Unreadable.into());
+    let text = text(bytes)?;
+    if text.trim().is_empty() {
+        return Err(Refusal::unreadable("is empty; send a JSON object"));
     }
-    parsed(text).map_err(Refusal::body)
+    if let Some(broken) = wire::fault(bytes) {
+        return Err(Refusal::unreadable(broken.problem));
+    }
+    parsed(text).map_err(Refusal::wrong_fields)
 }
 
-/// Reads a value, or names the field that makes it invalid.
-pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Fault> {
-    serde_json::from_str(json).map_err(|error| {
-        wrong_field::<T>(json).unwrap_or_else(|| {
-            let problem = without_place(&error);
-            Fault { field: missing(&problem).unwrap_or_default().to_owned(), problem }
-        })
+/// The text of a body.
+pub(super) fn text(bytes: &[u8]) -> Result<&str, Refusal> {
+    str::from_utf8(bytes)
+        .map_err(|error| Refusal::unreadable(format!("is not UTF-8 at byte {}", error.valid_up_to() + 1)))
+}
+
+/// Reads a value, or names the fields that make it invalid.
+pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Vec<Fault>> {
+    serde_json::from_str(json).map_err(|error| match wrong_fields::<T>(json) {
+        faults if faults.is_empty() => {
+            let said = error.to_string();
+            let field = missing(&said).unwrap_or_default();
+            vec![Fault::new(field, words(field, &said))]
+        }
+        faults => faults,
     })
 }
 
-/// Finds the field that makes the value invalid, by trying each field alone. The words are those about this field: with two wrong
-/// fields, serde describes the first one of the text.
-fn wrong_field<T: DeserializeOwned>(json: &str) -> Option<Fault> {
-    let fields: Map<String, Value> = serde_json::from_str(json).ok()?;
+/// Finds the fields that make the value invalid, by trying each alone: serde describes only the first one of the text.
+fn wrong_fields<T: DeserializeOwned>(json: &str) -> Vec<Fault> {
+    let fields: Map<String, Value> = serde_json::from_str(json).unwrap_or_default();
     // A field alone lacks the fields that the type requires.
     let lacks_others = serde_json::from_str::<T>("{}").is_err();
-    let is_wrong = |error: &serde_json::Error| !lacks_others || missing(&error.to_string()).is_none();
-    fields.into_iter().find_map(|(field, value)| {
+    let is_wrong = |said: &String| !lacks_others || missing(said).is_none();
+    let fault = |(field, value): (String, Value)| {
         let alone = Value::Object(Map::from_iter([(field.clone(), value)]));
-        let error = serde_json::from_value::<T>(alone).err().filter(is_wrong)?;
-        Some(Fault { field, problem: without_place(&error) })
-    })
-}
-
-/// The error without its line and column: the field says the place.
-fn without_place(error: &serde_json::Error) -> String {
-    let words = error.to_string();
-    words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words).to_owned()
+        let said = serde_json::from_value::<T>(alone).err().map(|error| error.to_string()).filter(is_wrong)?;
+        Some(Fault::new(&shown(&field), words(&field, &said)))
+    };
+    fields.into_iter().filter_map(fault).take(FAULTS).collect()
 }
 
 /// The name of the field that serde misses.
-fn missing(problem: &str) -> Option<&str> {
-    problem.strip_prefix("missing field `")?.split('`').next()
+fn missing(said: &str) -> Option<&str> {
+    said.strip_prefix("missing field `")?.split('`').next()
+}
+
+fn shown(name: &str) -> String {
+    name.chars().take(NAME_CHARS).collect()
+}
+
+/// Says in our words what serde says about a field, without line and column: the field is the place.
+fn words(field: &str, said: &str) -> String {
+    let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
+    if let Some(name) = missing(said) {
+        return if name == field { "is required".to_owned() } else { format!("lacks the field {}", shown(name)) };
+    }
+    let mark = if said.starts_with("invalid ") { ": " } else { " `" };
+    let (what, rest) = said.split_once(mark).unwrap_or((said, ""));
+    let (found, expected) = rest.split_once(", expected ").unwrap_or((rest, ""));
+    match what {
+        "unknown field" => {
+            let name = found.trim_end_matches('`');
+            let is_unknown = if name == field {
+                "is an unknown field".to_owned()
+            } else {
+                format!("has the unknown field {}", shown(name))
+            };
+            with_names(&is_unknown, name, expected)
+        }
+        "unknown variant" => with_names("is an unknown name", found.trim_end_matches('`'), expected),
+        "duplicate field" => "is given twice".to_owned(),
+        "invalid type" => format!("is {}, not {}", kind(found), wanted(expected)),
+        "invalid value" => format!("is not {}", wanted(expected)),
+        _ => said.to_owned(),
+    }
+}
+
+/// Adds the name that was meant, or else all names.
+fn with_names(problem: &str, name: &str, expected: &str) -> String {
+    let known: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
+    match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("{problem}; did you mean {meant}?"),
+        None if known.is_empty() => problem.to_owned(),
+        None => format!("{problem}; known are {}", known.join(", ")),
+    }
+}
+
+/// The kind of a value that serde found. Its words go on with the value itself.
+fn kind(found: &str) -> &'static str {
+    match found.split([' ', '`']).next().unwrap_or_default() {
+        "boolean" => "true or false",
+        "integer" | "floating" => "a number",
+        "string" => "a text",
+        "sequence" => "a list",
+        "map" => "an object",
+        "null" => "null",
+        _ => "another value",
+    }
+}
+
+/// The kind of a value that serde expected.
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "a string" | "string" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        expected if expected.starts_with("struct ") => "an object",
+        expected if expected.is_empty() || expected.contains("enum") => "a value of this field",
+        expected => expected,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::problem::Problem;
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(default, deny_unknown_fields)]
     struct Pair {
         first: u32,
         second: String,
+        third: Third,
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Third {
+        #[default]
+        One,
+        Two,
+    }
+
+    fn faults(text: &str) -> Vec<String> {
+        let faults = parsed::<Pair>(text).unwrap_err().into_iter();
+        faults.map(|Fault { field, problem }| format!("{field} {problem}")).collect()
     }
 
     #[test]
-    fn the_words_are_about_the_field_that_is_named() {
-        for (text, field, says) in [
-            (r#"{"zzz": 1, "aaa": 2}"#, "aaa", "unknown field `aaa`"),
-            (r#"{"second": 1, "first": -1}"#, "first", "integer `-1`"),
-            (r#"{"first": 1, "second": 7}"#, "second", "integer `7`"),
+    fn each_wrong_field_is_named_in_our_words() {
+        for (text, expected) in [
+            (
+                r#"{"zzz": 1, "frist": 2}"#,
+                &[
+                    "frist is an unknown field; did you mean first?",
+                    "zzz is an unknown field; known are first, second, third",
+                ][..],
+            ),
+            (
+                r#"{"second": 1, "first": -1}"#,
+                &["first is not a whole number from 0 on", "second is a number, not a text"],
+            ),
+            (
+                r#"{"first": "x", "third": "tow"}"#,
+                &["first is a text, not a whole number from 0 on", "third is an unknown name; did you mean two?"],
+            ),
+            (
+                r#"{"first": null, "second": {}}"#,
+                &["first is null, not a whole number from 0 on", "second is an object, not a text"],
+            ),
+            ("7", &[" is a number, not an object"]),
         ] {
-            let fault = parsed::<Pair>(text).unwrap_err();
-            assert_eq!(fault.field, field, "{text}");
-            assert!(fault.problem.contains(says) && !fault.problem.contains("line 1"), "{text}: {}", fault.problem);
+            assert_eq!(faults(text), expected, "{text}");
         }
+        let many = (0..99).map(|n| format!("\"x{n}\":1")).collect::<Vec<_>>().join(",");
+        assert_eq!(faults(&format!("{{{many}}}")).len(), FAULTS);
     }
 
     #[derive(Debug, Deserialize)]
@@ -108,23 +223,32 @@ mod tests {
 
     #[test]
     fn a_wrong_or_missing_field_is_named_and_other_texts_are_unreadable() {
-        assert_eq!(pair("{\"first\": 7}").unwrap(), Pair { first: 7, second: String::new() });
+        assert_eq!(pair("{\"first\": 7}").unwrap(), Pair { first: 7, ..Pair::default() });
         assert_eq!(pair("{}").unwrap(), Pair::default());
-        for (text, field) in [("{\"second\": \"\", \"first\": \"x\"}", "first"), ("{\"third\": 1}", "third"), ("7", "")]
+        for (text, field) in
+            [("{\"second\": \"\", \"first\": \"x\"}", "first"), ("{\"fourth\": 1}", "fourth"), ("7", "")]
         {
             let refusal = pair(text).unwrap_err();
             assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]), "{text}");
         }
-        for (text, field) in [
-            ("{\"third\": \"\"}", "first"),
-            ("{\"first\": {}}", "second"),
-            ("{\"third\": 7, \"first\": {}}", "third"),
-            ("{\"second\": \"\", \"first\": {\"first\": \"\"}}", "first"),
+        for (text, expected) in [
+            ("{\"third\": \"\"}", Fault::new("first", "is required")),
+            ("{\"first\": {}}", Fault::new("second", "is required")),
+            ("{\"third\": 7, \"first\": {}}", Fault::new("third", "is a number, not a text")),
+            (
+                "{\"second\": \"\", \"first\": {\"frist\": 1}}",
+                Fault::new("first", "has the unknown field frist; did you mean first?"),
+            ),
         ] {
-            assert_eq!(parsed::<Required>(text).unwrap_err().field, field, "{text}");
+            assert_eq!(parsed::<Required>(text).unwrap_err(), [expected], "{text}");
         }
-        for text in ["", "{", "first=7", "{} {}"] {
-            assert_eq!(pair(text).unwrap_err(), Problem::Unreadable.into(), "{text}");
+        for (text, says) in [
+            ("", "is empty; send a JSON object"),
+            ("{", "is not JSON at byte 1: EOF while parsing an object"),
+            ("first=7", "is not JSON at byte 2: expected ident"),
+            ("{} {}", "is not JSON at byte 4: trailing characters"),
+        ] {
+            assert_eq!(pair(text).unwrap_err(), Refusal::unreadable(says), "{text}");
         }
     }
 }

@@ -83,6 +83,11 @@ fn described(endpoint: Endpoint) -> Operation {
     }
 }
 
+/// A body that a route takes. `None`: the route takes none.
+pub(super) fn example(endpoint: Endpoint) -> Option<Value> {
+    described(endpoint).example
+}
+
 /// The name of the security scheme.
 const TOKEN: &str = "token";
 

@@ -1,12 +1,18 @@
 //! A refused request, with what is wrong in each of its parts.
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    http::{HeaderMap, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
 use serde::Serialize;
 use tidings_client::CommandError;
 use tidings_model::{limits::Invalid, without_addresses};
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
+
+/// The type of a body that a program sends without having said one.
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The fault of one field of a request or an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -50,6 +56,36 @@ impl Refusal {
     /// A field of the body is wrong.
     pub fn body(fault: impl Into<Fault>) -> Self {
         Self { problem: Problem::WrongBody, faults: vec![fault.into()] }
+    }
+
+    /// Fields of the body are wrong.
+    pub fn wrong_fields(faults: Vec<Fault>) -> Self {
+        Self { problem: Problem::WrongBody, faults }
+    }
+
+    /// The body is not what its type says.
+    pub fn unreadable(problem: impl Into<String>) -> Self {
+        Self::of(Problem::Unreadable, "", problem)
+    }
+
+    /// The route reads bodies of these types only.
+    pub fn media_type(headers: &HeaderMap, taken: &[&str]) -> Self {
+        let is_of_a_form = headers.get(CONTENT_TYPE).is_some_and(|named| named == FORM);
+        let found = if is_of_a_form {
+            "is application/x-www-form-urlencoded, which curl sends by default"
+        } else {
+            "is not one of this route"
+        };
+        Self::of(
+            Problem::UnsupportedMedia,
+            "Content-Type",
+            format!("{found}; send Content-Type: {}", taken.join(" or ")),
+        )
+    }
+
+    /// The route does not read the encoding of the body.
+    pub fn encoding() -> Self {
+        Self::of(Problem::UnsupportedMedia, "Content-Encoding", "is neither gzip nor zstd; send one of them, or none")
     }
 
     /// A problem with one fault.

@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod messages;
+mod mistakes;
 mod preferences;
 mod recipients;
 mod suppressions;
@@ -177,7 +178,7 @@ fn named(endpoint: Endpoint) -> String {
 
 fn event(id: &str) -> Value {
     json!({"event_id": id, "tenant": "acme", "digest": "activity", "user": "ann", "category": "comment",
-           "occurred_at": "2026-01-31T08:00:00Z"})
+           "occurred_at": "2026-01-31T08:00:00Z", "payload": {"title": "Bob replied to you"}})
 }
 
 #[tokio::test]
@@ -226,6 +227,10 @@ fn insufficient(scope: Scope) -> String {
 async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
     let env = Env::start(Limits::default()).await;
     let foreign = format!("Bearer {}", env.token(Some("zeta"), &Scope::ALL, None).await);
+    let nothing =
+        Request::get("/v1/ledger/digests/01234567-89ab-5def-8123-456789abcdef").header("x-request-id", "walk-1");
+    let nothing = nothing.header(header::AUTHORIZATION, &foreign).body(Body::empty()).unwrap();
+    let nothing = env.answer(nothing).await;
     for endpoint in Endpoint::ALL {
         let answer = env.answer(request(endpoint, Some(&foreign))).await;
         if endpoint == Endpoint::PostEvents {
@@ -233,8 +238,6 @@ async fn a_foreign_thing_is_answered_as_one_that_does_not_exist() {
             assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "nothing-accepted"));
             continue;
         }
-        let nothing = Request::get("/v1/nothing").header("x-request-id", "walk-1").body(Body::empty()).unwrap();
-        let nothing = env.answer(nothing).await;
         assert_eq!((answer.status.as_u16(), &answer.text), (404, &nothing.text), "{endpoint:?}");
     }
     assert_eq!(env.store.depth().await.unwrap().events, 0);
@@ -290,7 +293,10 @@ async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
     let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
     let all = env.post(&token, json!({"events": [event("e1"), event("e2")], "retracts": []}).to_string()).await;
     assert_eq!(all.status, StatusCode::ACCEPTED);
-    let results = json!([{"status": "accepted", "event_id": "e1"}, {"status": "accepted", "event_id": "e2"}]);
+    let unknown_user = "is not in the directory; put the user there within seven days, or the digest is not sent";
+    let warnings = json!([{"field": "user", "problem": unknown_user}]);
+    let accepted = |id: &str| json!({"status": "accepted", "event_id": id, "warnings": warnings});
+    let results = json!([accepted("e1"), accepted("e2")]);
     assert_eq!(all.json(), json!({"accepted": 2, "duplicates": 0, "refused": 0, "results": results}));
 
     let mut foreign = event("e4");
@@ -298,7 +304,7 @@ async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
     let some = env.post(&token, json!([event("e3"), foreign, event("e3")]).to_string()).await;
     assert_eq!(some.status, StatusCode::OK);
     let results = json!([
-        {"status": "accepted", "event_id": "e3"},
+        accepted("e3"),
         {"status": "refused", "event_id": "e4", "field": "tenant", "problem": "is not the token's tenant"},
         {"status": "duplicate", "event_id": "e3"},
     ]);

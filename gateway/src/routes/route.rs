@@ -19,10 +19,12 @@ pub(crate) enum Route {
     Click,
     /// The stylesheet of all pages.
     Style,
+    /// What a problem means.
+    Problem,
 }
 
 impl Route {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Webhook,
         Self::Unsubscribe,
         Self::Preferences,
@@ -31,6 +33,7 @@ impl Route {
         Self::Open,
         Self::Click,
         Self::Style,
+        Self::Problem,
     ];
 
     /// The path, with its parameter in braces.
@@ -44,6 +47,7 @@ impl Route {
             Self::Open => "/o/{token}",
             Self::Click => "/c/{token}",
             Self::Style => "/page.css",
+            Self::Problem => "/problems/{name}",
         }
     }
 }

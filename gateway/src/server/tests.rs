@@ -1,6 +1,9 @@
 //! Connections through real sockets: hostile ones are bounded, and unusual ones are answered.
 
-use axum::routing::{get, post};
+use axum::{
+    middleware::from_fn_with_state,
+    routing::{get, post},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::Notify,
@@ -9,6 +12,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::request_body::{self, BodyLimit};
 
 /// Longer than any limit of these tests, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,6 +44,10 @@ async fn serve_with(limits: Limits) -> Served {
     let router = Router::new()
         .route("/fast", get(async || "fast"))
         .route("/echo", post(async |body: String| body))
+        .route(
+            "/whole",
+            post(async |body: String| body).layer(from_fn_with_state(BodyLimit::of(100), request_body::read)),
+        )
         .route("/slow", get(slow));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
@@ -124,6 +132,30 @@ async fn two_lengths_of_one_body_are_refused() {
     let smuggled = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde";
     let answer = served.answer(smuggled).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_request_without_one_host_is_refused() {
+    let served = serve_with(limits()).await;
+    for hosts in ["", "Host: a\r\nHost: a\r\n"] {
+        let answer = served.answer(&format!("GET /fast HTTP/1.1\r\n{hosts}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("\"field\":\"Host\""), "{hosts:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn malformed_chunks_are_refused_for_good_and_a_cut_off_body_is_asked_for_again() {
+    let served = serve_with(limits()).await;
+    let chunked = "POST /whole HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for chunks in ["x\r\n", "2\r\nabcd\r\n", "-1\r\n\r\n", "2;\nab\r\n0\r\n\r\n"] {
+        let answer = served.answer(&format!("{chunked}{chunks}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("/problems/unreadable"), "{chunks:?}: {answer}");
+    }
+    let mut cut = served.send(&format!("{chunked}5\r\nab")).await;
+    cut.shutdown().await.unwrap();
+    let answer = rest(cut).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(served.answer(&format!("{chunked}2\r\nab\r\n0\r\n\r\n")).await.ends_with("ab"));
 }
 
 #[tokio::test]

@@ -80,7 +80,8 @@ impl Serialize for Entry<'_> {
     }
 }
 
-fn is_link(name: &str) -> bool {
+/// Reports if a text under this name is a link.
+pub(super) fn is_link(name: &str) -> bool {
     matches!(name, "url" | "link" | "href") || name.ends_with("_url")
 }
 

@@ -44,6 +44,9 @@ const FIELDS: [Field; 12] = [
     Field { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
 ];
 
+/// Unknown fields that a refusal describes.
+const UNKNOWN_FIELDS: usize = 4;
+
 /// The message that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
@@ -120,10 +123,13 @@ impl Reader {
     fn message(&mut self, what: What, fields: Map<String, Value>) -> Result<v1::Event, Invalid> {
         let mut event = v1::Event::default();
         let mut given = [false; FIELDS.len()];
+        let is_unknown = |name: &str| what.fields().all(|field| field.name != name && field.camel != name);
+        let unknown_names = fields.iter().filter(|(name, value)| !value.is_null() && is_unknown(name));
+        refuse_unknown(what, unknown_names.map(|(name, _)| name.as_str()))?;
         for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
-            let mut known = FIELDS.iter().zip(&mut given).filter(|(field, _)| what == What::Event || field.in_retracts);
+            let mut known = FIELDS.iter().zip(&mut given);
             let known = known.find(|(field, _)| field.name == name || field.camel == name);
-            let Some((Field { name: field, camel, .. }, given)) = known else { return Err(unknown(what, &name)) };
+            let Some((Field { name: field, camel, .. }, given)) = known else { continue };
             if std::mem::replace(given, true) {
                 return Err(Invalid::new(field, format!("is given twice, as {field} and {camel}")));
             }
@@ -271,6 +277,22 @@ fn is_large(value: &Value) -> bool {
         Value::Object(fields) => fields.values().any(is_large),
         _ => false,
     }
+}
+
+/// Refuses the unknown fields of one object: the first by its name, and the next ones in its words.
+fn refuse_unknown<'a>(what: What, mut names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
+    let Some(first) = names.next() else { return Ok(()) };
+    let Invalid { field, problem } = unknown(what, first);
+    let mut problems = vec![problem];
+    problems.extend(names.by_ref().take(UNKNOWN_FIELDS - 1).map(|name| {
+        let Invalid { field, problem } = unknown(what, name);
+        format!("{field} {problem}")
+    }));
+    let more = names.count();
+    if more > 0 {
+        problems.push(format!("{more} more fields are unknown"));
+    }
+    Err(Invalid { field, problem: problems.join("; ") })
 }
 
 fn unknown(what: What, name: &str) -> Invalid {

@@ -44,6 +44,18 @@ fn each_refusal_names_its_field_in_our_words() {
     }
 }
 
+#[test]
+fn each_unknown_field_is_named() {
+    let two = with("occured_at", "1").replace("\"user\":", "\"uzer\":1,\"user\":");
+    let invalid = checked(two.as_bytes()).unwrap_err();
+    assert_eq!(invalid.field, "occured_at");
+    assert!(invalid.problem.contains("did you mean occurred_at?"), "{invalid}");
+    assert!(invalid.problem.contains("; uzer is an unknown field of an event; did you mean user?"), "{invalid}");
+    let many = (0..9).map(|n| format!("\"x{n}\":1,")).collect::<String>();
+    let invalid = checked(with("urgent", "true").replacen('{', &format!("{{{many}"), 1).as_bytes()).unwrap_err();
+    assert!(invalid.problem.ends_with("; 5 more fields are unknown"), "{invalid}");
+}
+
 fn with(field: &str, value: &str) -> String {
     format!(
         r#"{{"tenant":"acme","digest":"activity","user":"ann","event_id":"e1","category":"comment",

@@ -50,6 +50,18 @@ pub async fn recipients_are_listed_by_tenant_and_user_and_filtered(bench: &Bench
     assert!(listed.rows[0].recipient == recipient("ann", "Ann@example.com"));
 }
 
+pub async fn people_without_a_row_are_strangers(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    let person = |tenant: &str, user: &str| PersonId { tenant: tenant.into(), user: user.into() };
+    let stranger = person("acme", "b\"o");
+    let elsewhere = person("other", "ann");
+    let asked = BTreeSet::from([ann(), stranger.clone(), elsewhere.clone()]);
+    assert_eq!(bench.store.strangers(&asked).await.unwrap(), BTreeSet::from([stranger, elsewhere]));
+    let many: BTreeSet<_> = (0..1_200).map(|n| person("acme", &format!("u{n}"))).collect();
+    assert_eq!(bench.store.strangers(&many).await.unwrap(), many);
+    assert_eq!(bench.store.strangers(&BTreeSet::new()).await.unwrap(), BTreeSet::new());
+}
+
 pub async fn pages_of_recipients_neither_repeat_nor_leave_out_a_row(bench: &Bench) {
     let people: Vec<_> = ["a", "b", "d", "e"].map(|user| recipient(user, "x@example.com")).into();
     bench.store.put_recipients(&people, at(0)).await.unwrap();

@@ -4,25 +4,54 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use sqlx::query_as;
 use tidings_model::Key;
+use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::records::{
     Listed, ListedRecipient, Page, Part, Person, PersonId, RecipientFilter, RecipientPlace, RowPlace,
 };
 use tracing::instrument;
 
-use super::dialect::Dialect;
-use super::{Sql, within_timeout};
+use super::dialect::{Dialect, Variants};
+use super::{Sql, json, within_timeout};
 use crate::{People, Result};
 
 pub mod held;
 pub mod listing;
 pub mod person;
 
+/// `$1` JSON array of people.
+pub const STRANGERS: Variants = Variants {
+    sqlite: "
+SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_each($1)
+WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
+    postgres: "
+SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_array_elements($1::jsonb)
+WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
+};
+
 #[async_trait]
 impl<D: Dialect> People for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
     async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>> {
         within_timeout(async { Self::list_recipients(&mut *self.reader.acquire().await?, filter).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(count = people.len()), err(level = "debug"))]
+    async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>> {
+        within_timeout(async {
+            let asked: Vec<_> = people.iter().collect();
+            let mut connection = self.reader.acquire().await?;
+            let mut strangers = BTreeSet::new();
+            for page in asked.chunks(BATCH_EVENTS) {
+                let rows: Vec<(String, String)> =
+                    query_as(D::pick(STRANGERS)).bind(json(&page)?).fetch_all(&mut *connection).await?;
+                strangers.extend(rows.into_iter().map(|(tenant, user)| PersonId { tenant, user }));
+            }
+            connection.release();
+            Ok(strangers)
+        })
+        .await
     }
 
     #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]

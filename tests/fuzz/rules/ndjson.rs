@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use tidings::emit::{Key, Lines, Rejection, unpacked};
+use tidings::emit::{Key, Line, Lines, Rejection, unpacked};
 use tidings_model::Event;
 use tidings_proto::v1;
 
@@ -29,7 +29,7 @@ fn read(bytes: &[u8]) -> Vec<u64> {
     let mut numbers = Vec::new();
     for read in Lines::new(input, Key::default()) {
         match read {
-            Ok(Ok((number, event))) => {
+            Ok(Ok(Line { number, event, .. })) => {
                 good(&event);
                 numbers.push(number);
             }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::json;
 use tidings_client::{ByteBudget, Client, Error, Http, Rejection as Refusal};
+use tidings_model::{limits::Invalid, settings::Settings};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
@@ -23,7 +24,7 @@ mod lines;
 mod single;
 
 pub use crate::line_input::{Rejection, unpacked};
-pub use lines::{Key, Lines, Read};
+pub use lines::{Key, Line, Lines, Read};
 
 /// Events on their way at once. The client takes them in the order in which they are handed over, and keeps that
 /// order for each key.
@@ -58,7 +59,8 @@ Examples:
     tidings emit --tenant acme --user ann --digest activity -
   TIDINGS_TOKEN=$(cat token) tidings emit --http https://tidings.acme.example events.ndjson
 
-An event that arrives twice counts once: after a failure, emit the same file again.";
+An event that arrives twice counts once: after a failure, emit the same file again. What is legal and looks like a mistake is
+emitted with a warning. If the configuration has digest types, one that it lacks is rejected.";
 
 /// Emits all of it. `false`: something was rejected.
 ///
@@ -72,6 +74,8 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 
 struct Emitting<'a> {
     config: &'a Config,
+    /// What the digest types are looked up in; `None` if a gateway does that.
+    settings: Option<Settings>,
     /// The gateway that takes the events; `None` for Temporal.
     http: Option<Http>,
     /// Connected with the first event that is right.
@@ -91,7 +95,8 @@ impl<'a> Emitting<'a> {
             (bar, lines::ahead(Lines::new(input, options.key.clone())))
         };
         let report = Report::new(options.json, bar);
-        Ok((Self { config, http, client: None, report, acknowledged }, lines))
+        let settings = http.is_none().then(|| config.unsigned());
+        Ok((Self { config, settings, http, client: None, report, acknowledged }, lines))
     }
 
     async fn all(&mut self, mut lines: mpsc::Receiver<anyhow::Result<Read>>) -> anyhow::Result<()> {
@@ -103,12 +108,14 @@ impl<'a> Emitting<'a> {
                 line = lines.recv(), if open && on_their_way.len() < IN_FLIGHT => match line.transpose()? {
                     None => open = false,
                     Some(Err(rejection)) => self.report.rejected(&rejection),
-                    Some(Ok((line, event))) => {
+                    Some(Ok(line)) => if let Some(rejection) = self.refused(&line) {
+                        self.report.rejected(&rejection);
+                    } else {
                         let client = self.client().await?;
-                        on_their_way.push(async move { (line, budget.emit(&client, event.clone()).await, event) });
-                    }
+                        on_their_way.push(async move { (budget.emit(&client, line.event.clone()).await, line) });
+                    },
                 },
-                Some((line, result, event)) = on_their_way.next() => self.ended(line, result, &event)?,
+                Some((result, line)) = on_their_way.next() => self.ended(result, line)?,
             }
         }
         Ok(())
@@ -125,18 +132,29 @@ impl<'a> Emitting<'a> {
         Ok(self.client.insert(client).clone())
     }
 
-    fn ended(&mut self, line: u64, result: Result<(), Error>, event: &v1::Event) -> anyhow::Result<()> {
+    /// Refuses a digest type that the configuration does not have. A gateway looks at its own configuration.
+    fn refused(&self, Line { number, key, .. }: &Line) -> Option<Rejection> {
+        let Invalid { field, problem } = self.settings.as_ref()?.check_digest(key).err()?;
+        Some(Rejection::new(*number, &field, &problem))
+    }
+
+    fn ended(&mut self, result: Result<Vec<Invalid>, Error>, line: Line) -> anyhow::Result<()> {
         match result {
-            Ok(()) => {
+            Ok(warnings) => {
+                // A gateway of this version has the same doubts, and more.
+                let doubts = line.doubts.into_iter().filter(|doubt| !warnings.contains(doubt));
+                for Invalid { field, problem } in warnings.iter().cloned().chain(doubts) {
+                    self.report.warned(&Rejection::new(line.number, &field, &problem));
+                }
                 self.report.accepted(1);
-                self.acknowledge(event)
+                self.acknowledge(&line.event)
             }
             // No other event would be accepted either.
             Err(error @ Error::Rejected(Refusal::Token(_) | Refusal::Gateway(_))) => {
                 Err(Usage(error.to_string()).into())
             }
             Err(error) => {
-                self.report.rejected(&Rejection::new(line, "", &error.to_string()));
+                self.report.rejected(&Rejection::new(line.number, "", &error.to_string()));
                 Ok(())
             }
         }

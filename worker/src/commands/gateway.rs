@@ -1,6 +1,7 @@
 //! `tidings gateway`: serves recipients, and services by the api, until it is signalled. `tidings gateway openapi` describes the api.
 
 use tidings_gateway::api::openapi;
+use tidings_model::settings::UnknownRecipients;
 
 use crate::{
     Config, config,
@@ -48,5 +49,5 @@ pub(crate) async fn run(
     config.log_warnings();
     let shutdown = until_signalled("requests")?;
     let listeners = Listeners::bind(&config).await?;
-    gateway::run(config, listeners, shutdown).await
+    gateway::run(config, UnknownRecipients::Wait, listeners, shutdown).await
 }

@@ -27,8 +27,8 @@ pub(crate) fn post() -> Operation {
     let body = json!({"$ref": "#/components/schemas/EventsBody"});
     Operation::new(
         Tag::Events,
-        "An event that came before is accepted again and changes nothing. Content-Encoding may be gzip or \
-         zstd. A request has at most 1 MiB and 10,000 items.",
+        "An event that came before is accepted again and changes nothing. What is legal and looks like a mistake is accepted \
+         with warnings. Content-Encoding may be gzip or zstd. A request has at most 1 MiB and 10,000 items.",
     )
     .header(Header::IdempotencyKey)
     .schema("Event", event_schema())
@@ -38,6 +38,7 @@ pub(crate) fn post() -> Operation {
     .content("application/x-ndjson", &json!({"type": "string"}), &[("Two lines", json!(lines))])
     .answer::<Answer>(200, "Some items are durable, and the others were refused for the reasons in results.")
     .answer::<Answer>(202, "All items are durable.")
+    .problem(Problem::UnknownDigest)
     .problem(Problem::InboxFull)
 }
 

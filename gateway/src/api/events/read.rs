@@ -1,13 +1,20 @@
 //! From the bytes of a request to items of the inbox. A wrong item spoils no other.
 
+use jiff::Timestamp;
+use tidings_mail::render::doubts;
 use tidings_model::{
+    Event,
     inbox::Item,
+    limits::Invalid,
+    settings::Settings,
     wire::{self, Items},
 };
+use tidings_proto::v1;
 
 use super::body::Kind;
 use crate::{
     api::{
+        body,
         caller::Caller,
         refusal::{Fault, Refusal},
     },
@@ -17,22 +24,56 @@ use crate::{
 /// Items of a request.
 const ITEMS: usize = 10_000;
 
+/// What the items of a request are checked against.
+#[derive(Clone, Copy)]
+pub(super) struct Checks<'a> {
+    pub caller: &'a Caller,
+    /// The id of an event that is alone in its request.
+    pub key: Option<&'a str>,
+    pub settings: &'a Settings,
+    pub now: Timestamp,
+}
+
 /// An item that was read.
 #[derive(Debug)]
 pub(super) struct Read {
     /// The id of the event, as far as it could be read.
     pub event_id: String,
-    pub result: Result<Item, Fault>,
+    pub result: Result<Checked, Refused>,
 }
 
-/// Reads the items of a body: the events, and then the retracts. `key` is the id of a single event.
-pub(super) fn items(kind: Kind, bytes: &[u8], caller: &Caller, key: Option<&str>) -> Result<Vec<Read>, Refusal> {
-    let unreadable = |fault: Fault| Refusal::of(Problem::Unreadable, &fault.field, fault.problem);
-    let text = str::from_utf8(bytes)
-        .map_err(|error| unreadable(Fault::new("", format!("is not UTF-8 at byte {}", error.valid_up_to() + 1))))?;
+/// A right item, and what looks like a mistake in it.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub item: Item,
+    pub warnings: Vec<Fault>,
+}
+
+/// The reason why an item is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub fault: Fault,
+    /// Set if the reason has a problem of its own.
+    pub problem: Option<Problem>,
+}
+
+impl<T: Into<Fault>> From<T> for Refused {
+    fn from(fault: T) -> Self {
+        Self { fault: fault.into(), problem: None }
+    }
+}
+
+/// Reads the items of a body: the events, and then the retracts.
+pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<Read>, Refusal> {
+    let text = body::text(bytes)?;
+    if text.trim().is_empty() {
+        return Err(Refusal::unreadable(
+            "is empty; send an event, a list of events, or an object with events and retracts",
+        ));
+    }
     let lists = match kind {
         Kind::Lines => Items::default(),
-        Kind::Json => wire::items(bytes, false).map_err(|invalid| unreadable(invalid.into()))?,
+        Kind::Json => wire::items(bytes, false).map_err(unreadable)?,
     };
     let lines = if kind == Kind::Lines { text } else { "" };
     let lines: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).take(ITEMS + 1).collect();
@@ -40,36 +81,59 @@ pub(super) fn items(kind: Kind, bytes: &[u8], caller: &Caller, key: Option<&str>
     if count > ITEMS {
         return Err(Problem::TooManyItems.into());
     }
-    let key = key.filter(|_| count == 1);
+    let checks = Checks { key: checks.key.filter(|_| count == 1), ..checks };
     let events = lists.events.into_iter().chain(lines.into_iter().map(str::as_bytes));
     let retracts = lists.retracts.into_iter();
-    Ok(events.map(|json| event(json, caller, key)).chain(retracts.map(|json| retract(json, caller))).collect())
+    Ok(events.map(|json| checks.event(json)).chain(retracts.map(|json| checks.retract(json))).collect())
 }
 
-fn event(json: &[u8], caller: &Caller, key: Option<&str>) -> Read {
-    let mut wire = match wire::event(json) {
-        Ok(wire) => wire,
-        Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
-    };
-    if let (Some(key), true) = (key, wire.event_id.is_empty()) {
-        key.clone_into(&mut wire.event_id);
+fn unreadable(Invalid { field, problem }: Invalid) -> Refusal {
+    // An event a line is JSON, too, up to the end of the first line.
+    let hint = if problem.ends_with("trailing characters") { "; one event a line is application/x-ndjson" } else { "" };
+    Refusal::of(Problem::Unreadable, &field, format!("{problem}{hint}"))
+}
+
+impl Checks<'_> {
+    fn event(self, json: &[u8]) -> Read {
+        let mut wire = match wire::event(json) {
+            Ok(wire) => wire,
+            Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
+        };
+        if let (Some(key), true) = (self.key, wire.event_id.is_empty()) {
+            key.clone_into(&mut wire.event_id);
+        }
+        let event_id = wire.event_id.clone();
+        let result = match self.key {
+            Some(key) if key != event_id => {
+                Err(Fault::new("event_id", "is not the Idempotency-Key; send one of them").into())
+            }
+            _ => within(&mut wire.tenant, self.caller).map_err(Refused::from).and_then(|()| self.checked(wire)),
+        };
+        Read { event_id, result }
     }
-    let event_id = wire.event_id.clone();
-    let result = match key {
-        Some(key) if key != event_id => Err(Fault::new("event_id", "is not the Idempotency-Key; send one of them")),
-        _ => within(&mut wire.tenant, caller).and_then(|()| Ok(Item::event(wire)?)),
-    };
-    Read { event_id, result }
-}
 
-fn retract(json: &[u8], caller: &Caller) -> Read {
-    let mut wire = match wire::retract(json) {
-        Ok(wire) => wire,
-        Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
-    };
-    let event_id = wire.event_id.clone();
-    let result = within(&mut wire.tenant, caller).and_then(|()| Ok(Item::retract(wire)?));
-    Read { event_id, result }
+    fn checked(self, wire: v1::Event) -> Result<Checked, Refused> {
+        let (key, event) = Event::from_wire(wire, None)?;
+        let unknown = |invalid: Invalid| Refused { problem: Some(Problem::UnknownDigest), ..invalid.into() };
+        self.settings.check_digest(&key).map_err(unknown)?;
+        let warnings = doubts(&event, self.now).into_iter().map(Fault::from).collect();
+        Ok(Checked { item: Item::of(key, &event)?, warnings })
+    }
+
+    /// A retract of a removed digest type is accepted, because events of the type may still wait.
+    fn retract(self, json: &[u8]) -> Read {
+        let mut wire = match wire::retract(json) {
+            Ok(wire) => wire,
+            Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
+        };
+        let event_id = wire.event_id.clone();
+        let result = within(&mut wire.tenant, self.caller).map_err(Refused::from).and_then(|()| {
+            let item = Item::retract(wire)?;
+            let warnings = self.settings.check_digest(&item.key).err().map(Fault::from).into_iter().collect();
+            Ok(Checked { item, warnings })
+        });
+        Read { event_id, result }
+    }
 }
 
 /// Fills in the token's tenant, or refuses another one.
@@ -82,9 +146,15 @@ fn within(tenant: &mut String, caller: &Caller) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::inbox;
+    use std::{collections::BTreeMap, sync::LazyLock};
+
+    use tidings_model::{
+        Cadence, inbox,
+        settings::{DigestSettings, Settings},
+    };
 
     use super::*;
+    use crate::routes::tests::settings;
 
     const EVENT: &str = r#"{"event_id":"e1","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
 
@@ -92,12 +162,21 @@ mod tests {
         Caller { by: String::new(), own_tenant: tenant.map(str::to_owned), scopes: Vec::new() }
     }
 
+    /// Checks by settings with the digest type `activity`.
+    fn checks<'a>(caller: &'a Caller, key: Option<&'a str>) -> Checks<'a> {
+        static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+            let activity = DigestSettings::new("activity", Cadence::Never);
+            Settings { digests: BTreeMap::from([("activity".to_owned(), activity)]), ..settings() }
+        });
+        Checks { caller, key, settings: &SETTINGS, now: Timestamp::constant(1_800_000_000, 0) }
+    }
+
     fn read(kind: Kind, text: &str) -> Vec<Read> {
-        items(kind, text.as_bytes(), &caller(Some("acme")), None).unwrap()
+        items(kind, text.as_bytes(), checks(&caller(Some("acme")), None)).unwrap()
     }
 
     fn kinds(read: &[Read]) -> Vec<inbox::Kind> {
-        read.iter().map(|read| read.result.as_ref().unwrap().kind).collect()
+        read.iter().map(|read| read.result.as_ref().unwrap().item.kind).collect()
     }
 
     #[test]
@@ -115,7 +194,7 @@ mod tests {
             let read = read(kind, &text);
             assert_eq!(kinds(&read), read_as, "{text}");
             for read in read {
-                let item = read.result.unwrap();
+                let item = read.result.unwrap().item;
                 assert_eq!(item.key.to_string(), "acme/activity/ann");
                 assert!(!item.json.contains("acme") && !item.json.contains("\"user\""), "{}", item.json);
             }
@@ -134,7 +213,7 @@ mod tests {
             (wrong("}", ",\"payload\":{\"score\":NaN}}"), "payload.score", "json.dumps"),
         ] {
             let read = read(Kind::Json, &format!("[{item},{EVENT}]"));
-            let refused = read[0].result.as_ref().unwrap_err();
+            let refused = &read[0].result.as_ref().unwrap_err().fault;
             assert!(refused.field == field && refused.problem.contains(says), "{refused:?}");
             assert!(read[1].result.is_ok());
         }
@@ -156,7 +235,7 @@ mod tests {
             for (kind, text) in [(Kind::Json, format!("[{event},{EVENT}]")), (Kind::Lines, format!("{event}\n{EVENT}"))]
             {
                 let read = read(kind, &text);
-                let refused = read[0].result.as_ref().expect_err(&event);
+                let refused = &read[0].result.as_ref().expect_err(&event).fault;
                 assert!(refused.field == field && refused.problem.contains(&says), "{event}: {refused:?}");
                 for phrase in
                     ["untagged", "google.protobuf", "invalid digit", "out of range integral", "invalid type", "line 1"]
@@ -169,11 +248,29 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_digest_type_is_refused_alone_and_a_retract_of_it_only_doubted() {
+        let unknown = EVENT.replace("\"activity\"", "\"activty\"");
+        let retract = r#"{"event_id":"e0","digest":"activty","user":"ann"}"#;
+        let read = read(Kind::Json, &format!(r#"{{"events":[{unknown},{EVENT}],"retracts":[{retract}]}}"#));
+        let refused = read[0].result.as_ref().unwrap_err();
+        assert_eq!(refused.problem, Some(Problem::UnknownDigest));
+        assert!(
+            refused.fault.field == "digest" && refused.fault.problem.ends_with("did you mean activity?"),
+            "{refused:?}"
+        );
+        assert_eq!(
+            read[1].result.as_ref().unwrap().warnings,
+            [Fault::new("payload.title", "is missing; a message shows the category in its place")]
+        );
+        assert_eq!(read[2].result.as_ref().unwrap().warnings, [refused.fault.clone()]);
+    }
+
+    #[test]
     fn whole_numbers_and_fractions_of_seconds_are_exact() {
         let body = EVENT
             .replace("\"2026-01-31T08:00:00Z\"", "1795860000.123")
             .replace('}', r#","counts":{"n":2.0},"payload":{"id":1234567890123456789,"max":18446744073709551615}}"#);
-        let json = read(Kind::Json, &body).remove(0).result.unwrap().json;
+        let json = read(Kind::Json, &body).remove(0).result.unwrap().item.json;
         for part in [
             r#""payload":{"id":1234567890123456789,"max":18446744073709551615}"#,
             r#""occurred_at":"2026-11-28T10:00:00.123Z""#,
@@ -185,36 +282,43 @@ mod tests {
 
     #[test]
     fn a_token_for_every_tenant_must_name_one() {
-        let read = |text: &str| items(Kind::Json, text.as_bytes(), &caller(None), None).unwrap().remove(0).result;
-        assert_eq!(read(EVENT).unwrap_err(), Fault::new("tenant", "is required"));
+        let read =
+            |text: &str| items(Kind::Json, text.as_bytes(), checks(&caller(None), None)).unwrap().remove(0).result;
+        assert_eq!(read(EVENT).unwrap_err().fault, Fault::new("tenant", "is required"));
         let named = read(&EVENT.replace('{', "{\"tenant\":\"zeta\","));
-        assert_eq!(named.unwrap().key.tenant, "zeta");
+        assert_eq!(named.unwrap().item.key.tenant, "zeta");
     }
 
     #[test]
     fn an_idempotency_key_is_the_id_of_a_single_event() {
-        let read = |text: &str| items(Kind::Json, text.as_bytes(), &caller(Some("acme")), Some("k1")).unwrap();
+        let read = |text: &str| items(Kind::Json, text.as_bytes(), checks(&caller(Some("acme")), Some("k1"))).unwrap();
         let without = EVENT.replace("\"event_id\":\"e1\",", "");
         let single = read(&without).remove(0);
         assert_eq!(single.event_id, "k1");
-        assert!(single.result.unwrap().json.contains("\"k1\""));
+        assert!(single.result.unwrap().item.json.contains("\"k1\""));
         assert!(read(&EVENT.replace("e1", "k1"))[0].result.is_ok());
-        assert_eq!(read(EVENT)[0].result.as_ref().unwrap_err().field, "event_id");
+        assert_eq!(read(EVENT)[0].result.as_ref().unwrap_err().fault.field, "event_id");
         let two = read(&format!("[{EVENT},{without}]"));
         assert!(two[0].result.is_ok() && two[1].result.is_err(), "events of a list have ids of their own");
     }
 
     #[test]
     fn a_body_of_another_shape_or_with_too_many_items_is_refused() {
-        let refused = |kind, text: &str| items(kind, text.as_bytes(), &caller(None), None).unwrap_err();
-        for text in ["", "7", "{\"events\":7}", "{\"events\":[],\"more\":1}", "[1,", "\"x\""] {
+        let refused = |kind, text: &str| items(kind, text.as_bytes(), checks(&caller(None), None)).unwrap_err();
+        for text in ["7", "{\"events\":7}", "{\"events\":[],\"more\":1}", "[1,", "\"x\""] {
             assert_eq!(refused(Kind::Json, text).problem(), Problem::Unreadable, "{text}");
         }
         assert_eq!(refused(Kind::Json, "{\"events\":7}").fields(), ["events"]);
+        for (kind, text) in [(Kind::Json, " \n"), (Kind::Lines, "\n\n")] {
+            assert!(matches!(&refused(kind, text), refusal if refusal.problem() == Problem::Unreadable), "{text:?}");
+        }
+        let lines =
+            Refusal::unreadable("is not JSON at byte 5: trailing characters; one event a line is application/x-ndjson");
+        assert_eq!(refused(Kind::Json, "{}\n {}"), lines);
         let many = format!("[{}]", vec!["1"; ITEMS + 1].join(","));
         assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems.into());
         assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems.into());
-        let latin = items(Kind::Json, b"[\"\xff\"]", &caller(None), None).unwrap_err();
+        let latin = items(Kind::Json, b"[\"\xff\"]", checks(&caller(None), None)).unwrap_err();
         assert_eq!(latin, Refusal::of(Problem::Unreadable, "", "is not UTF-8 at byte 3"));
     }
 }

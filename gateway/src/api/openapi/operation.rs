@@ -84,6 +84,8 @@ pub(crate) struct Operation {
     headers: Vec<Header>,
     /// Media types of the body.
     body: Map<String, Value>,
+    /// The first example of a body.
+    pub(super) example: Option<Value>,
     answers: BTreeMap<u16, Value>,
     problems: BTreeSet<StatusCode>,
     schemas: Schemas,
@@ -93,7 +95,7 @@ impl Operation {
     pub fn new(tag: Tag, description: &'static str) -> Self {
         let (query, headers, body, answers) = (Vec::new(), Vec::new(), Map::new(), BTreeMap::new());
         let schemas = Schemas::default();
-        Self { tag, description, query, headers, body, answers, problems: COMMON.into(), schemas }
+        Self { tag, description, query, headers, body, example: None, answers, problems: COMMON.into(), schemas }
     }
 
     pub fn query(mut self, query: &[Query]) -> Self {
@@ -114,6 +116,7 @@ impl Operation {
 
     /// Adds a body of another type, with examples that the tests send.
     pub fn content(mut self, media_type: &str, schema: &Value, examples: &[(&str, Value)]) -> Self {
+        self.example = self.example.or_else(|| examples.first().map(|(_, value)| value.clone()));
         let example =
             |(summary, value): &(&str, Value)| (name_of(summary), json!({"summary": summary, "value": value}));
         let examples: Map<_, _> = examples.iter().map(example).collect();

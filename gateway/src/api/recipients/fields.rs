@@ -60,7 +60,7 @@ pub(super) fn patched(
         return Err(Refusal::body(Fault::new(unknown, "is unknown; a recipient has address, name, zone and locale")));
     }
     let after = merged(before, Value::Object(patch)).to_string();
-    Ok(body::parsed::<Row>(&after).map_err(Refusal::body)?.values())
+    Ok(body::parsed::<Row>(&after).map_err(Refusal::wrong_fields)?.values())
 }
 
 impl Row {
@@ -139,6 +139,6 @@ mod tests {
             let refusal = patch("application/json", wrong).unwrap_err();
             assert_eq!((refusal.problem(), refusal.fields()), (Problem::WrongBody, vec![field]));
         }
-        assert_eq!(patch("text/plain", "{}").unwrap_err(), Problem::UnsupportedMedia.into());
+        assert_eq!(patch("text/plain", "{}").unwrap_err().problem(), Problem::UnsupportedMedia);
     }
 }

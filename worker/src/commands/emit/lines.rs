@@ -3,14 +3,27 @@
 use std::io::{self, BufRead, Read as _};
 
 use anyhow::Context as _;
-use tidings_model::{Event, wire};
+use jiff::Timestamp;
+use tidings_mail::render::doubts;
+use tidings_model::{Event, limits::Invalid, wire};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
 use crate::line_input::Rejection;
 
-/// A line that was read: its number, and the event in it.
-pub type Read = Result<(u64, v1::Event), Rejection>;
+/// A line that was read.
+pub type Read = Result<Line, Rejection>;
+
+/// An event of a line.
+#[derive(Debug)]
+pub struct Line {
+    pub number: u64,
+    pub key: tidings_model::Key,
+    /// As it was written.
+    pub event: v1::Event,
+    /// What looks like a mistake in it.
+    pub doubts: Vec<Invalid>,
+}
 
 /// Bytes of a line: many times what the contract allows an event, however it is spaced and escaped.
 const LINE_BYTES: usize = 256 * 1024;
@@ -130,10 +143,10 @@ fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
 }
 
 /// Checks the limits of the contract before anything is sent. An event that passes is sent unchanged.
-fn checked(line: u64, event: v1::Event) -> Read {
+fn checked(number: u64, event: v1::Event) -> Read {
     match Event::from_wire(event.clone(), None) {
-        Ok(_) => Ok((line, event)),
-        Err(invalid) => Err(Rejection::new(line, &invalid.field, &invalid.problem)),
+        Ok((key, checked)) => Ok(Line { number, key, event, doubts: doubts(&checked, Timestamp::now()) }),
+        Err(Invalid { field, problem }) => Err(Rejection::new(number, &field, &problem)),
     }
 }
 
@@ -150,7 +163,7 @@ mod tests {
     #[test]
     fn a_missing_part_of_the_key_comes_from_the_command_line() {
         let json = RIGHT.replace('{', r#"{"user": "bob", "#);
-        let (_, event) = event_of(1, json.as_bytes(), &key()).unwrap();
+        let Line { event, .. } = event_of(1, json.as_bytes(), &key()).unwrap();
         assert_eq!([event.tenant, event.user, event.digest], ["acme", "bob", "activity"]);
     }
 

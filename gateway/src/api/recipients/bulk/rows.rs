@@ -1,13 +1,19 @@
 //! The rows of a bulk request: NDJSON or CSV. A wrong row spoils no other.
 
-use axum::http::{HeaderMap, header::CONTENT_TYPE};
+use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 use tidings_activities::operations::recipients::COLUMNS;
 
 use crate::{
-    api::refusal::{Fault, Refusal},
+    api::{
+        body,
+        refusal::{Fault, Refusal},
+    },
     problem::Problem,
 };
+
+const NDJSON: &str = "application/x-ndjson";
+const CSV: &str = "text/csv";
 
 /// Rows of a request.
 const ROWS: usize = 10_000;
@@ -28,11 +34,10 @@ impl Row {
 
 /// Reads the rows of a body.
 pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
-    let named = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let rows = match named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/x-ndjson" => lines(std::str::from_utf8(bytes).map_err(|_| Problem::Unreadable)?),
-        "text/csv" => table(bytes)?,
-        _ => return Err(Problem::UnsupportedMedia.into()),
+    let rows = match body::media_type(headers).as_str() {
+        NDJSON => lines(body::text(bytes)?),
+        CSV => table(bytes)?,
+        _ => return Err(Refusal::media_type(headers, &[NDJSON, CSV])),
     };
     if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
 }
@@ -58,7 +63,7 @@ fn object(line: &str) -> Result<Row, Fault> {
 /// Reads CSV (RFC 4180) whose first line names the columns.
 fn table(bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-    let header = reader.headers().map_err(|_| Problem::Unreadable)?.clone();
+    let header = reader.headers().map_err(|_| Refusal::unreadable("has a first line that is not UTF-8"))?.clone();
     if let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column)) {
         return Err(Refusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
     }
@@ -84,7 +89,7 @@ fn table(bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header::CONTENT_TYPE};
 
     use super::*;
 
