@@ -12,7 +12,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
-use tidings_model::{Key, records::Preferences, when};
+use tidings_model::{Key, limits::Invalid, records::Preferences, when};
 use utoipa::ToSchema;
 
 use super::{
@@ -131,10 +131,12 @@ pub(super) async fn put_consent(
     consent(&api, &key).await
 }
 
-/// The key, if the tenant has the digest type.
-fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<Key, Problem> {
+/// The key, if the tenant has the digest type. The caller is for this tenant, and may hear which type comes close.
+fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<Key, Refusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
-    if api.state.settings.digest(&key).is_some() { Ok(key) } else { Err(Problem::NotFound) }
+    let unknown = |invalid: Invalid| Refusal::of(Problem::NotFound, "type", invalid.problem);
+    api.state.settings.check_digest(&key).map_err(unknown)?;
+    Ok(key)
 }
 
 async fn shown(api: &Api, key: &Key) -> Result<Response, Refusal> {

@@ -213,6 +213,7 @@ forward! { Directory {
 
 forward! { People {
     fn recipients(filter: &RecipientFilter) -> Listed<ListedRecipient, RecipientPlace>;
+    fn strangers(people: &BTreeSet<PersonId>) -> BTreeSet<PersonId>;
     fn person(person: &PersonId) -> Person;
     fn held(key: &Key, addresses: &BTreeSet<String>, part: Part, page: &Page<RowPlace>) -> Listed<Value, RowPlace>;
 } }

@@ -118,6 +118,7 @@ async fn preferences_that_are_not_offered_or_unknown_are_refused_with_their_fiel
     }
     let unknown = env.send("GET", "/v1/recipients/ann/preferences/alerts", &token, "").await;
     assert_eq!((unknown.status.as_u16(), unknown.problem().as_str()), (404, "not-found"));
+    assert_eq!(unknown.json()["errors"][0]["field"], "type");
     assert!(env.audited().await.is_empty());
 }
 
