@@ -169,8 +169,8 @@ mod tests {
     #[serde(rename_all = "snake_case")]
     enum Third {
         #[default]
-        One,
-        Two,
+        Weekly,
+        Monthly,
     }
 
     fn faults(text: &str) -> Vec<String> {
@@ -193,8 +193,8 @@ mod tests {
                 &["first is not a whole number from 0 on", "second is a number, not a text"],
             ),
             (
-                r#"{"first": "x", "third": "tow"}"#,
-                &["first is a text, not a whole number from 0 on", "third is an unknown name; did you mean two?"],
+                r#"{"first": "x", "third": "wekly"}"#,
+                &["first is a text, not a whole number from 0 on", "third is an unknown name; did you mean weekly?"],
             ),
             (
                 r#"{"first": null, "second": {}}"#,

@@ -151,11 +151,12 @@ async fn a_body_that_cannot_be_read_is_answered_with_its_place_and_an_example() 
 async fn a_wrong_token_scope_path_or_port_is_answered_with_what_to_do() {
     let env = started().await;
     let reads = env.token(None, &[Scope::DigestsRead], None).await;
+    let writes = env.token(None, &[Scope::EventsWrite], None).await;
     let unknown = ApiToken::generate().unwrap().reveal();
     for (method, path, token, status, says) in [
         ("POST", "/v1/events", unknown.as_str(), 401, "tidings tokens list"),
         ("POST", "/v1/events", &reads, 403, "tidings tokens create --scope events:write"),
-        ("GET", "/v1/events", &reads, 405, "Allow"),
+        ("GET", "/v1/events", &writes, 405, "Allow"),
         ("POST", "/v1/event", &reads, 404, "did you mean /v1/events?"),
         ("GET", "/v1/digest/activity/ann", &reads, 404, "did you mean /v1/digests/{type}/{user}?"),
         ("GET", "/api/v2/nothing/at/all", &reads, 404, "GET /openapi.json has all paths"),
