@@ -15,7 +15,6 @@ use axum::{
     response::Response,
     routing::{MethodRouter, delete, get, patch, post, put},
 };
-
 use tidings_model::nearest;
 
 use crate::{

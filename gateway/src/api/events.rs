@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::{
@@ -19,6 +20,7 @@ use tidings_model::{
     records::PersonId,
     settings::UnknownRecipients,
 };
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::{
@@ -36,6 +38,9 @@ mod zstd;
 
 pub(super) use body::BODY_BYTES;
 use read::{Checked, Checks, Read, Refused};
+
+/// Time for the directory's answer. Warnings are worth no longer wait: the events are durable by then.
+const DIRECTORY_TIME: Duration = Duration::from_millis(500);
 
 /// Refused items that an answer without any accepted item names.
 const ERRORS: usize = 100;
@@ -178,10 +183,14 @@ async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
         return BTreeSet::new();
     }
     let people = items.iter().filter(|item| item.kind == Kind::Event).map(|item| PersonId::of(&item.key)).collect();
-    let asked = state.store.strangers(&people).await;
-    asked
-        .inspect_err(|error| tracing::debug!(%error, "nobody knows if the directory has the users"))
-        .unwrap_or_default()
+    match timeout(DIRECTORY_TIME, state.store.strangers(&people)).await {
+        Ok(Ok(strangers)) => strangers,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "events are accepted without a look at the directory");
+            BTreeSet::new()
+        }
+        Err(_) => BTreeSet::new(),
+    }
 }
 
 /// Adds a warning to each accepted event for one of the strangers.
