@@ -8,6 +8,9 @@ pub const ID_BYTES: usize = 255;
 pub const PAYLOAD_BYTES: usize = 16 * 1024;
 /// Levels of a payload's objects and lists. `serde_json` reads back 128, and an event travels inside other JSON.
 pub const PAYLOAD_DEPTH: usize = 32;
+/// Characters of a link that counts clicks, with the gateway's address. Outlook opens no link that is longer than 2,048. A link whose counted
+/// form would be longer stays as it is.
+pub const COUNTED_LINK_CHARS: usize = 2_048;
 /// Names in `counts`.
 pub const COUNTS: usize = 32;
 /// Bytes of a name in `counts`.

@@ -30,7 +30,7 @@ pub struct ClickLink {
     pub target: String,
 }
 
-/// Characters of a target. Messages have no longer links.
+/// Characters of a target. A longer link is not counted.
 pub const TARGET_CHARS: usize = 2_000;
 
 impl OpenLink {

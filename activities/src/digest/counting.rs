@@ -3,6 +3,7 @@
 use tidings_mail::render::{Click, Tracker};
 use tidings_model::{
     ClickLink, OpenLink,
+    limits::COUNTED_LINK_CHARS,
     settings::{Settings, Track},
 };
 use uuid::Uuid;
@@ -20,7 +21,8 @@ impl<'a> Counting<'a> {
         let click = gateway.filter(|_| track.clicks).map(|(address, keys)| {
             let counted = move |target: &str| {
                 let link = ClickLink { tenant: tenant.to_owned(), message, target: target.to_owned() };
-                Some(format!("{address}/c/{}", link.token(keys)?))
+                let counted = format!("{address}/c/{}", link.token(keys)?);
+                (counted.len() <= COUNTED_LINK_CHARS).then_some(counted)
             };
             Box::new(counted) as Box<Click<'a>>
         });

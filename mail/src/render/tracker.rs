@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::html::anchors;
+use super::html::{anchors, with_links};
 
 /// Returns the address that counts a click and leads to this target; `None` for a link that stays unchanged.
 pub type Click<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -22,16 +22,10 @@ impl Tracker<'_> {
     /// Returns the HTML with addresses that count. Links in `untouched` stay: those to unsubscribe and to choose.
     pub(super) fn applied(&self, mut html: String, untouched: &[&str]) -> String {
         if let Some(click) = self.click {
-            // Replacing from the end keeps the earlier positions valid.
-            for place in anchors(&html).collect::<Vec<_>>().into_iter().rev() {
-                let Some(target) = unescaped(&html[place.clone()]) else { continue };
-                if untouched.contains(&&*target) {
-                    continue;
-                }
-                if let Some(counted) = click(&target) {
-                    html.replace_range(place, &counted);
-                }
-            }
+            let places = anchors(&html).collect();
+            html = with_links(html, places, |link| {
+                unescaped(link).filter(|target| !untouched.contains(&&**target)).and_then(|target| click(&target))
+            });
         }
         if let Some(picture) = self.picture {
             let end = html.rfind("</body>").unwrap_or(html.len());
