@@ -2,6 +2,7 @@
 //! command line calls.
 
 mod alert;
+mod apart;
 mod attempt;
 pub mod bounces;
 mod cancellable;

@@ -14,7 +14,7 @@ use tidings_model::{
 };
 
 use super::counting::Counting;
-use crate::{deps::Deps, error::Error};
+use crate::{apart::apart, deps::Deps, error::Error};
 
 /// The email of a window, apart from the window's contents.
 pub(super) struct Email<'a> {
@@ -116,7 +116,8 @@ impl Email<'_> {
     ) -> Result<Rendered, Error> {
         let template = &deps.digest(&self.window.key)?.template;
         let view = self.view(deps, links, contents)?;
-        deps.renderer.render_tracked(template, &view, tracker).map_err(|error| Error::Render(error.to_string()))
+        let render = || deps.renderer.render_tracked(template, &view, tracker);
+        apart(deps.renderer.may_take_long(), render).map_err(|error| Error::Render(error.to_string()))
     }
 
     /// The data for a template.

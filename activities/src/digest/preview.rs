@@ -10,7 +10,7 @@ use tidings_model::{
 };
 
 use super::email::Email;
-use crate::{deps::Deps, error::Error};
+use crate::{apart::apart, deps::Deps, error::Error};
 
 /// The answer of [`run`].
 #[derive(Clone, PartialEq, Eq)]
@@ -59,7 +59,8 @@ pub async fn run(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result
         None
     } else {
         let view = email.view(deps, &email.links(deps), &contents)?;
-        Some(deps.renderer.render(template, &view).map_err(|error| Error::Render(error.to_string()))?)
+        let render = || deps.renderer.render(template, &view);
+        Some(apart(deps.renderer.may_take_long(), render).map_err(|error| Error::Render(error.to_string()))?)
     };
     Ok(Preview { mail, events: contents.items, but })
 }

@@ -25,6 +25,7 @@ use tidings_store::Store;
 use tracing::instrument;
 
 use crate::{
+    apart::apart,
     error::Error,
     team_directory::{self, TeamDirectory},
 };
@@ -329,7 +330,8 @@ impl Making<'_> {
                 let tenant = &recipient.tenant;
                 let phrases = self.renderer.phrases_for(tenant, self.settings.locales(tenant, &recipient.locale));
                 let brand = Brand::new(self.settings.for_tenant(tenant, self.submission.stream).brand);
-                let mail = self.renderer.message(name, variables, recipient, &links, brand, phrases)?;
+                let render = || self.renderer.message(name, variables, recipient, &links, brand, phrases);
+                let mail = apart(self.renderer.may_take_long(), render)?;
                 Ok(Parts { subject: mail.subject, text: mail.text, html: Some(mail.html), template: mail.template })
             }
             Content::Parts { subject, text, html } => {

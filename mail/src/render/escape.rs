@@ -2,11 +2,15 @@
 
 use std::io::{self, Write};
 
+use super::meter;
 use crate::bidi;
 
 /// Escapes each character that could end a text or an attribute with either quote. Drops an isolate around the
-/// whole value, because `dir="auto"` of HTML ignores isolated text.
+/// whole value, because `dir="auto"` of HTML ignores isolated text. Plain text is written as it is; it passes here to be counted.
 pub(super) fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
+    if meter::written(value)? {
+        return out.write_all(value.as_bytes());
+    }
     let value = bidi::whole_isolate(value).unwrap_or(value);
     // Most values have nothing to escape. The fold has no early exit, so that the compiler vectorises it.
     let special = |byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | b'`');

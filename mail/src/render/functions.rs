@@ -5,11 +5,13 @@ use std::sync::Arc;
 use fluent_bundle::FluentValue;
 use tera::{Kwargs, State, Tera, TeraResult, Value};
 
-use super::{chart, clean, words};
+use super::{chart, clean, filters, meter, words};
 use crate::words::{ENGLISH, Phrases, Words};
 
 /// Registers functions and filters, and disables `safe`, because every value is escaped (rule 22).
 pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
+    filters::register(tera);
+    tera.register_function(meter::FUNCTION, |kwargs: Kwargs, state: &State| meter::call(&kwargs, state));
     let words = catalogue.clone();
     tera.register_function("t", move |kwargs: Kwargs, state: &State| said(spoken(&words, state), &kwargs));
     let words = catalogue.clone();

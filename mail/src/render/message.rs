@@ -10,7 +10,7 @@ use super::{
     brand::Brand,
     clean,
     error::Error,
-    html,
+    html, meter,
     renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, broken},
     source::PARTS,
     view::{Links, Reader},
@@ -73,18 +73,21 @@ impl Renderer {
         let (lang, dir) = (phrases.tag(), phrases.direction());
         let (message, links) = (clean::Payload(variables), links.safe());
         let seen = View { lang, dir, tenant, brand, message, recipient, links };
-        let context = Context::from_serialize(&seen).map_err(|error| broken(&error, &self.sources, template))?;
+        let context = Context::from_serialize(&seen).map_err(|error| broken(&error, None, &self.sources, template))?;
         let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
-        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
-        if subject.is_empty() {
-            return Err(wrong(PARTS[0], "it is empty".into()));
-        }
-        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
-        if html.len() >= HTML_BYTES {
-            return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
-        }
-        let text = self.part(template, PARTS[2], &context)?;
-        Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        meter::timed(|| {
+            let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+            if subject.is_empty() {
+                return Err(wrong(PARTS[0], "it is empty".into()));
+            }
+            let html = self.part(template, PARTS[1], &context)?;
+            if html.len() >= HTML_BYTES {
+                return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
+            }
+            let html = html::without_unsafe_links(html);
+            let text = self.text(template, &context)?;
+            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        })
     }
 
     /// Renders `template` with this sample, for a tenant with these looks and words.

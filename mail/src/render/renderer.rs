@@ -12,6 +12,7 @@ use super::{
     error::Error,
     escape::escape,
     functions, html,
+    meter::{self, Limit},
     source::{PARTS, Sources},
     tracker::Tracker,
     view::View,
@@ -21,6 +22,8 @@ use crate::words::{Phrases, Words};
 
 /// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
 pub const HTML_BYTES: usize = 90_000;
+/// Limit of the plain text in bytes.
+pub const TEXT_BYTES: usize = 256 * 1024;
 /// Limit of a subject in characters.
 pub const SUBJECT_CHARS: usize = 200;
 /// The template that replaces a missing or broken one (rule 23).
@@ -54,6 +57,7 @@ pub struct Renderer {
     tera: Tera,
     pub(super) sources: Sources,
     pub(super) words: Arc<Words>,
+    has_own: bool,
 }
 
 impl Renderer {
@@ -67,8 +71,17 @@ impl Renderer {
         let mut tera = Tera::default();
         functions::register(&mut tera, &words);
         tera.set_escape_fn(escape);
-        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, &sources, "templates"))?;
-        Ok(Self { tera, sources, words })
+        // Plain text needs no escaping, but each value that is written is counted there.
+        tera.autoescape_on([".html", ".txt"]);
+        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, None, &sources, "templates"))?;
+        let has_own = sources.has_own();
+        Ok(Self { tera, sources, words, has_own })
+    }
+
+    /// Reports if a rendering can take seconds. The built-in templates alone never do.
+    #[must_use]
+    pub const fn may_take_long(&self) -> bool {
+        self.has_own
     }
 
     /// Returns everybody's words of the first wanted language that there is, or English.
@@ -141,12 +154,15 @@ impl Renderer {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
-        let Page { subject, html, context } = self.fitting_page(template, view, tracker)?;
-        if subject.is_empty() {
-            return Err(Error::Template { place: format!("{template}/{}", PARTS[0]), problem: "it is empty".into() });
-        }
-        let text = wrap::wrapped(&self.part(template, PARTS[2], &context)?);
-        Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        meter::timed(|| {
+            let Page { subject, html, context } = self.fitting_page(template, view, tracker)?;
+            if subject.is_empty() {
+                let place = format!("{template}/{}", PARTS[0]);
+                return Err(Error::Template { place, problem: "it is empty".into() });
+            }
+            let text = wrap::wrapped(&self.text(template, &context)?);
+            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        })
     }
 
     /// Renders subject and HTML with as many items and lines as fit (rule 21). Items are left out before lines.
@@ -182,21 +198,40 @@ impl Renderer {
     }
 
     pub(super) fn page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
-        let mut context = Context::from_serialize(view).map_err(|error| broken(&error, &self.sources, template))?;
+        let mut context =
+            Context::from_serialize(view).map_err(|error| broken(&error, None, &self.sources, template))?;
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
         context.insert_value("subject", subject.as_str().into());
-        let html = html::without_unsafe_links(self.part(template, PARTS[1], &context)?);
+        let html = self.part(template, PARTS[1], &context)?;
+        if html.len() >= HTML_BYTES {
+            return Ok(Page { subject, html, context });
+        }
+        let html = html::without_unsafe_links(html);
         Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
     }
 
+    /// Renders the plain text, with lines of any length.
+    pub(super) fn text(&self, template: &str, context: &Context) -> Result<String, Error> {
+        let text = self.part(template, PARTS[2], context)?;
+        if text.len() <= TEXT_BYTES {
+            return Ok(text);
+        }
+        let problem = format!("{} bytes; the limit is {TEXT_BYTES}", text.len());
+        Err(Error::Template { place: format!("{template}/{}", PARTS[2]), problem })
+    }
+
+    /// Renders one part, within the bounds of the meter.
     pub(super) fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
         let name = format!("{template}/{part}");
-        self.tera.render(&name, context).map_err(|error| broken(&error, &self.sources, &name))
+        let data = || ["digest", "message"].into_iter().filter_map(|name| context.get(name)).map(meter::size).sum();
+        let data = if self.has_own { data() } else { 0 };
+        let (rendered, over) = meter::part(part != PARTS[1], data, || self.tera.render(&name, context));
+        rendered.map_err(|error| broken(&error, over, &self.sources, &name))
     }
 }
 
-/// Adds the file, the line and the words of the template to an error.
-pub(super) fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Error {
+/// Adds the file, the line and the words of the template to an error. `over` is the limit that it exceeded, if it did.
+pub(super) fn broken(error: &tera::Error, over: Option<Limit>, sources: &Sources, name: &str) -> Error {
     let path =
         |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
     let (place, problem) = match error.kind() {
@@ -204,10 +239,12 @@ pub(super) fn broken(error: &tera::Error, sources: &Sources, name: &str) -> Erro
             let (file, span) = (report.filename(), report.span());
             let words =
                 sources.get(file).and_then(|source| source.loaded().get(span.range.clone())).unwrap_or_default();
-            (format!("{}:{}", path(file), span.start_line), format!("{} (at `{words}`)", report.message()))
+            let at = if words.starts_with(meter::FUNCTION) { String::new() } else { format!(" (at `{words}`)") };
+            let problem = format!("{}{at}", report.message());
+            (format!("{}:{}", path(file), span.start_line), problem)
         }
         // The report names several problems, or one without a place.
-        other => (path(name), other.to_string()),
+        other => (path(name), over.map_or_else(|| other.to_string(), |limit| limit.to_string())),
     };
     Error::Template { place, problem: clean::subject(&problem, 500) }
 }

@@ -11,6 +11,7 @@ use include_dir::{Dir, include_dir};
 use super::{
     error::Error,
     inline::{File, Inlined, inlined},
+    metered::metered,
     support::{self, Remark},
 };
 
@@ -28,20 +29,20 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     /// The file comes from the team's folder.
     own: bool,
-    /// The text with inline styles, if it differs.
-    inlined: Option<String>,
+    /// The text with inline styles and with calls of the meter, if it differs.
+    prepared: Option<String>,
     /// Remarks on styles that stay in `<style>`.
     styles: Vec<Remark>,
 }
 
 impl Source {
     fn new(text: String, path: PathBuf, own: bool) -> Self {
-        Self { text, path, own, inlined: None, styles: Vec::new() }
+        Self { text, path, own, prepared: None, styles: Vec::new() }
     }
 
     /// The text that templates are made of. Its lines are those of the file.
     pub(super) fn loaded(&self) -> &str {
-        self.inlined.as_deref().unwrap_or(&self.text)
+        self.prepared.as_deref().unwrap_or(&self.text)
     }
 }
 
@@ -60,6 +61,7 @@ impl Sources {
             return Err(Error::Missing { file });
         }
         sources.inline()?;
+        sources.meter()?;
         Ok(sources)
     }
 
@@ -132,7 +134,7 @@ impl Sources {
         let Inlined { sources, remarks } = inlined(&files).map_err(problem)?;
         for (name, text) in sources {
             if let Some(source) = self.0.get_mut(&name) {
-                source.inlined = Some(text);
+                source.prepared = Some(text);
             }
         }
         for (name, remark) in remarks {
@@ -141,6 +143,25 @@ impl Sources {
             }
         }
         Ok(())
+    }
+
+    /// Puts calls of the meter into the team's own files.
+    fn meter(&mut self) -> Result<(), Error> {
+        for source in
+            self.0.iter_mut().filter(|(name, source)| source.own && !name.ends_with(SAMPLE)).map(|(_, own)| own)
+        {
+            let with_calls = metered(source.loaded()).map_err(|(at, problem)| {
+                let line = 1 + source.loaded()[..at].matches('\n').count();
+                Error::Template { place: format!("{}:{line}", source.path.display()), problem: problem.to_owned() }
+            })?;
+            source.prepared = Some(with_calls);
+        }
+        Ok(())
+    }
+
+    /// Reports if a file comes from the team's folder.
+    pub(super) fn has_own(&self) -> bool {
+        self.0.values().any(|source| source.own)
     }
 
     fn incomplete(&self) -> Option<String> {

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::{escape::escape, *};
 use crate::words::Phrases;
 
+mod bounds;
 mod brand;
 mod items;
 mod names;
