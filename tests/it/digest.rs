@@ -18,6 +18,7 @@ mod outcomes;
 mod pause;
 mod people;
 mod queries;
+mod seeds;
 mod seen;
 mod spans;
 mod spike;

@@ -45,25 +45,31 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()> {
     let messages = MessageEnv::start(waits(&[])).await?;
-    let handed_over = submission("k");
+    let (key, text) = ("order-12345-confirmation", "Thank you, Ann. Your order 12345 is on its way.\n");
+    let content = Content::Parts { subject: "Your order 12345".to_owned(), text: text.to_owned(), html: None };
+    let handed_over = Submission { content, ..submission(key) };
     let (first, second) = tokio::try_join!(messages.send(&handed_over), messages.send(&handed_over))?;
     assert_eq!(first.message.id, second.message.id);
-    assert_eq!(messages.ended(&of("k")).await?, MessageState::Sent);
+    assert_eq!(messages.ended(&of(key)).await?, MessageState::Sent);
 
-    let late = messages.send(&submission("k")).await?;
+    let late = messages.send(&handed_over).await?;
     assert!(late.again && late.message.state == MessageState::Sent);
-    let other = Submission { reply_to: Some("help@example.com".to_owned()), ..submission("k") };
+    assert_eq!((late.message.id, &late.message.subject), (first.message.id, &first.message.subject));
+    let other = Submission { reply_to: Some("help@example.com".to_owned()), ..handed_over.clone() };
     assert!(matches!(messages.accept(&other).await, Err(Refused::OtherContent)));
 
-    let history: Vec<u8> = messages.history(&of("k")).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
-    assert!(!contains(&history, ANN) && !contains(&history, BODY), "no address and no body is in history");
+    let history: Vec<u8> = messages.history(&of(key)).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
+    assert!(!contains(&history, ANN) && !contains(&history, "on its way"), "no address and no body is in history");
     assert!(contains(&history, "message_send"), "and this is how it would be found");
     let [mail] = &messages.env.relay.mails()[..] else { panic!("not one mail") };
     assert_eq!(
-        (mail.to.as_slice(), mail.header("X-Tidings-Message")?),
-        (&[ANN.to_owned()][..], first.message.id.to_string())
+        (mail.to.as_slice(), mail.header("X-Tidings-Message")?, mail.header("Subject")?),
+        (&[ANN.to_owned()][..], first.message.id.to_string(), "Your order 12345".to_owned())
     );
-    assert!(contains(&mail.bytes(), BODY) && mail.header("List-Id").is_err());
+    let bytes = mail.bytes();
+    let parsed = mail_parser::MessageParser::new().parse(&bytes).context("no mail")?;
+    assert_eq!(parsed.body_text(0).as_deref().map(str::trim_end), Some(text.trim_end()));
+    assert!(mail.header("List-Id").is_err());
     Ok(())
 }
 

@@ -68,13 +68,13 @@ async fn the_cadence_never_sends_nothing_and_records_why() -> Result<()> {
     Ok(())
 }
 
-/// Delays by category as in Hilary's design of 2014: comments may wait 1 unit, shares 2. A unit is an hour here. Answers with
-/// the time of each email and its number of events by category.
-async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64>)>> {
+/// Delays by category as in the drawings of a learning platform's proposal of 2014: comments may wait 2 units, shares 3. A unit is an hour
+/// here. Answers with the time of each email, its number of events by category, and its lines.
+async fn drawing(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64>, Vec<String>)>> {
     let hours = |count: f64| SignedDuration::from_secs_f64(count * 3600.0);
     let mut settings = settings("instant", "instant");
     let activity = settings.digests.get_mut("activity").context("no such type")?;
-    activity.delay = [("comment", 1), ("share", 2)].map(|(name, h)| (name.to_owned(), Duration::from_hours(h))).into();
+    activity.delay = [("comment", 2), ("share", 3)].map(|(name, h)| (name.to_owned(), Duration::from_hours(h))).into();
     let env = TimeSkipping::start(settings).await?;
     let key = key("activity", "ann");
     let start = env.server.now().await?;
@@ -84,40 +84,55 @@ async fn hilary(events: &[(f64, &str)]) -> Result<Vec<(f64, BTreeMap<String, u64
     }
     env.server.sleep_until(start + hours(24.0)).await?;
 
+    let mut digests = env.store.digests(&key, 10).await?;
+    digests.reverse();
+    let sent = env.relay.mails();
+    assert_eq!(digests.len(), sent.len());
     let mut mails = Vec::new();
-    for DigestRecord { digest_id, key, opened_at, due_at, closed, .. } in env.store.digests(&key, 10).await? {
+    for (DigestRecord { digest_id, key, opened_at, due_at, closed, .. }, mail) in digests.into_iter().zip(sent) {
         assert_eq!(closed.map(|closed| closed.outcome), Some(Outcome::Sent));
         let shown = Shown { groups: 50, items: 1, categories: &BTreeMap::new() };
         let contents = env.store.contents(&Window { key, digest_id, opened_at, due_at }, shown).await?;
         let at = (due_at.duration_since(start).as_secs_f64() / 360.0).round() / 10.0;
-        mails.push((at, contents.lines.into_iter().map(|line| (line.category, line.count)).collect()));
+        let counts = contents.lines.into_iter().map(|line| (line.category, line.count)).collect();
+        let bytes = mail.bytes();
+        let parsed = mail_parser::MessageParser::new().parse(&bytes).context("no mail")?;
+        let text = parsed.body_text(0).context("no text")?;
+        mails.push((at, counts, text.lines().filter(|line| line.starts_with("* ")).map(str::to_owned).collect()));
     }
-    mails.reverse();
     Ok(mails)
 }
 
-fn of(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    counts.iter().map(|(category, count)| ((*category).to_owned(), *count)).collect()
+/// What [`drawing`] answers for one email.
+fn email(at: f64, counts: &[(&str, u64)], lines: &[&str]) -> (f64, BTreeMap<String, u64>, Vec<String>) {
+    let counts = counts.iter().map(|(category, count)| ((*category).to_owned(), *count)).collect();
+    (at, counts, lines.iter().map(|line| (*line).to_owned()).collect())
 }
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn delays_by_category_match_hilarys_first_example() -> Result<()> {
+async fn delays_by_category_match_the_first_drawing() -> Result<()> {
     let (comment, share) = ("comment", "share");
     let events =
-        [(2.0, share), (2.5, share), (3.0, share), (3.0, comment), (3.5, share), (5.0, comment), (5.5, comment)];
-    let mails = [(4.0, of(&[(share, 4), (comment, 1)])), (6.0, of(&[(comment, 2)]))];
-    assert_eq!(hilary(&events).await?, mails);
+        [(2.0, comment), (2.2, share), (2.6, share), (3.0, share), (3.6, share), (4.04, comment), (5.0, comment)];
+    let mails = [
+        email(4.0, &[(share, 4), (comment, 1)], &["* 4 × share", "* comment"]),
+        email(6.0, &[(comment, 2)], &["* 2 × comment"]),
+    ];
+    assert_eq!(drawing(&events).await?, mails);
     Ok(())
 }
 
 #[needs(test_server)]
 #[tokio::test(flavor = "multi_thread")]
-async fn delays_by_category_match_hilarys_second_example() -> Result<()> {
+async fn delays_by_category_match_the_second_drawing() -> Result<()> {
     let (comment, share) = ("comment", "share");
-    let events = [(2.0, comment), (2.5, share), (4.0, share), (5.0, share)];
-    let mails = [(3.0, of(&[(share, 1), (comment, 1)])), (6.0, of(&[(share, 2)]))];
-    assert_eq!(hilary(&events).await?, mails);
+    let events = [(0.0, share), (1.8, comment), (3.04, share), (4.4, share)];
+    let mails = [
+        email(3.0, &[(share, 1), (comment, 1)], &["* comment", "* share"]),
+        email(6.0, &[(share, 2)], &["* 2 × share"]),
+    ];
+    assert_eq!(drawing(&events).await?, mails);
     Ok(())
 }
 

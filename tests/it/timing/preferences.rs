@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 use tidings_activities::choices;
 use tidings_harness::{
     env::{Env, event, key, order, settings},
+    time_skipping::TimeSkipping,
     wait::wait_for_emails,
 };
 use tidings_model::{
+    Key,
     records::Preferences,
     settings::{Cap, Settings},
     step::Outcome,
@@ -64,4 +66,48 @@ async fn a_digest_over_the_cap_waits_and_keeps_collecting() -> Result<()> {
     env.update(&alerts, Digest::flush, order()).await?;
     env.completed(&alerts).await?;
     wait_for_emails(&env.relay, 2, MINUTE).await
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_from_daily_to_weekly_makes_one_weekly_email_and_within_grace_it_holds_for_the_next() -> Result<()> {
+    let types = settings("daily 08:00", "instant");
+    let env = TimeSkipping::start(types.clone()).await?;
+    let (early, late) = (key("activity", "early"), key("activity", "late"));
+    let opened_at = env.server.now().await?;
+    for key in [&early, &late] {
+        env.emit(key, "e1").await?;
+        env.planned(key).await?;
+    }
+    let daily = env.planned(&early).await?.due_at.context("not planned")?;
+    let weekly = daily + 72.hours();
+    let weekday = weekly.to_zoned(TimeZone::UTC).strftime("%a").to_string().to_lowercase();
+    let chosen = Preferences { cadence: Some(format!("weekly {weekday} 08:00")), ..Preferences::default() };
+    let choose = async |key: &Key| {
+        choices::choose(&*env.store, &types, key, &chosen, &order(), env.server.now().await?).await?;
+        anyhow::Ok(choices::tell(&env.server.client, key).await?)
+    };
+    let is_weekly = |status: &tidings_workflows::Status| status.due_at == Some(weekly);
+    choose(&early).await?;
+    env.status_when(&early, "the open window is weekly", is_weekly).await?;
+    env.emit(&early, "e2").await?;
+
+    // A quarter of the window is within grace, whatever time it is now.
+    let left = Duration::try_from(daily.duration_since(opened_at))?;
+    env.server.sleep_until(daily - (left / 4).min(Duration::from_mins(10))).await?;
+    choose(&late).await?;
+    assert_eq!(env.completed(&late).await?.last.map(|last| last.closed.outcome), Some(Outcome::Sent));
+    env.emit(&late, "e2").await?;
+    env.status_when(&late, "the next window is weekly", is_weekly).await?;
+    for key in [&early, &late] {
+        env.completed(key).await?;
+    }
+    let mut sent = Vec::new();
+    for key in [&early, &late] {
+        let digests = env.store.digests(key, 10).await?;
+        sent.push(digests.iter().map(|digest| (digest.due_at, digest.items)).collect::<Vec<_>>());
+    }
+    assert_eq!(sent, [vec![(weekly, 2)], vec![(weekly, 1), (daily, 1)]]);
+    assert_eq!(env.relay.mails().len(), 3);
+    Ok(())
 }
