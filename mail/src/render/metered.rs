@@ -36,7 +36,9 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
     let mut open = vec![Part { end: "", call: Call { at: 0, trims: false }, bytes: 0, writes: 0 }];
     let (mut captures, mut counted, mut extends) = (Vec::new(), 0, false);
     for Code { kind, place } in code_without_raw(source) {
-        let (Kind::Expression | Kind::Statement) = kind else { continue };
+        if kind == Kind::Comment {
+            continue;
+        }
         let inside = source[place.start + 2..place.end - 2].trim_matches('-').trim();
         let (word, rest) = inside.split_at(inside.find(|c: char| !is_name(c)).unwrap_or(inside.len()));
         if words(if word == "for" { rest } else { inside }).any(|(before, word)| word == "for" && before != Some('.')) {

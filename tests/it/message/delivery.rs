@@ -16,7 +16,7 @@ use tidings_activities::{
 };
 use tidings_harness::{
     env::{Env, event, key, settings},
-    message_env::{ANN, BODY, MessageEnv, of, order, submission, waits},
+    message_env::{ANN, MessageEnv, of, order, submission, waits},
     relay::{Act, At, Fault, Relay},
     wait::{eventually, wait_for_emails},
     worker::Running,
