@@ -145,14 +145,13 @@ fn words(code: &str) -> impl Iterator<Item = (Option<char>, &str)> {
             at += c.len_utf8();
             match quote {
                 Some(open) if open == c => quote = None,
-                Some(_) => {}
                 None if is_name(c) => {
                     at += code[at..].find(|c| !is_name(c)).unwrap_or(code.len() - at);
                     return Some((before.replace('a'), &code[start..at]));
                 }
                 None if matches!(c, '"' | '\'' | '`') => (quote, before) = (Some(c), Some(c)),
                 None if !c.is_whitespace() => before = Some(c),
-                None => {}
+                _ => {}
             }
         }
         None

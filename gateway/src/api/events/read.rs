@@ -262,7 +262,7 @@ mod tests {
             read[1].result.as_ref().unwrap().warnings,
             [Fault::new("payload.title", "is missing; a message shows the category in its place")]
         );
-        assert_eq!(read[2].result.as_ref().unwrap().warnings, [refused.fault.clone()]);
+        assert_eq!(read[2].result.as_ref().unwrap().warnings, std::slice::from_ref(&refused.fault));
     }
 
     #[test]
