@@ -1,12 +1,14 @@
 //! Text of others made fit for logs, the ledger and answers: one line without addresses.
 
+use crate::foreign_text::cut_text;
+
 /// Characters of a reply's text that are kept.
 const TEXT_CHARS: usize = 300;
 
 /// Replaces whatever could be an address, joins white space, and cuts.
 #[must_use]
 pub fn presentable(text: &str) -> String {
-    without_addresses(text).chars().take(TEXT_CHARS).collect()
+    cut_text(&without_addresses(text), TEXT_CHARS).to_owned()
 }
 
 /// Replaces whatever could be an address, and joins white space.

@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
 use super::signal::SignalPayload;
-use crate::step::DeadLetter;
+use crate::{foreign_text::cut_bytes, step::DeadLetter};
 
 /// Bytes of all heads of one signal.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -77,8 +77,7 @@ impl DeadLetters {
 
 /// At most `limit` bytes, without control characters, which could forge lines in a log.
 pub(super) fn printable(text: &str, limit: usize) -> String {
-    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    text[..end].replace(char::is_control, " ")
+    cut_bytes(text, limit).replace(char::is_control, " ")
 }
 
 fn hex(bytes: [u8; 32]) -> String {
