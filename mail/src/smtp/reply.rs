@@ -33,9 +33,11 @@ impl Reply {
     }
 
     /// Replaces the local part of the recipient's address, which some relays quote without its domain: "User <ann> unknown" (Courier
-    /// 1.0.16). A local part that is one of the words by which the reply is understood, such as `unknown`, stays.
+    /// 1.0.16), also in another encoding. A local part that is one of the words by which the reply is understood, such as `unknown`, stays.
     pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
-        let hidden = Self { text: without_word(&self.text, local_part), ..self.clone() };
+        let garbled = local_part.replace(|c: char| !c.is_ascii(), "\u{fffd}");
+        let text = without_word(&without_word(&self.text, local_part), &garbled);
+        let hidden = Self { text, ..self.clone() };
         if hidden.refusal(phase) == self.refusal(phase) {
             *self = hidden;
         }
@@ -197,6 +199,9 @@ mod tests {
         }
         let mut reply = Reply::new(550, "no user jürgen");
         reply.hide("Jürgen", Phase::Rcpt);
+        assert_eq!(reply.text, "no user <address>");
+        let mut reply = Reply::new(550, "no user j\u{fffd}rgen");
+        reply.hide("jürgen", Phase::Rcpt);
         assert_eq!(reply.text, "no user <address>");
         let mut reply = Reply::new(550, "user unknown");
         reply.hide("unknown", Phase::Rcpt);

@@ -56,6 +56,8 @@ pub struct Settings {
     pub authority: Option<Authority>,
     /// Requires this user and password, or access token, before MAIL.
     pub login: Option<(String, String)>,
+    /// Writes its replies in ISO-8859-1.
+    pub latin1: bool,
     /// Additional lines of the EHLO reply, for example `SIZE 1000`.
     pub extensions: Vec<String>,
     /// Greets one more connection than these with 421, and closes it.

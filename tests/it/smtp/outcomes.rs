@@ -129,6 +129,36 @@ async fn replies_of_bare_codes_are_accepted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn words_in_another_encoding_do_not_matter() -> Result<()> {
+    let extensions = vec!["X-GRÜSSE ÿ".to_owned(), "SIZE 1000".to_owned()];
+    let login = Some(("ann".to_owned(), "secret".to_owned()));
+    let relay = Relay::with(Settings { latin1: true, login, extensions, ..Settings::default() }).await?;
+    for (at, reply) in [
+        (At::Greeting, "220 relay.test grüßt"),
+        (At::Auth, "235 2.7.0 schön"),
+        (At::Mail, "250-2.1.0 für\r\n250 2.1.0 alle"),
+        (At::Rcpt, "250 2.1.5 gehört"),
+        (At::Data, "354 Übertragung"),
+        (At::Rset, "250 zurück"),
+    ] {
+        relay.fault(Fault::new(at, Act::Slip(reply.into())).times(1));
+    }
+    relay.fault(Fault::new(At::Dot, Act::KeepAndReply("250 2.0.0 angenommen für alle".into())).times(1));
+    relay.fault(Fault::new(At::Rcpt, reply("550 5.1.1 Empfänger fehlt")).times(1));
+    let mailer = mailer(&relay.url().replace("smtp://", "smtp://ann:secret@"))?;
+    let sent = deliver(&mailer, ANN).await;
+    assert_eq!(
+        (sent.class, sent.reply.map(|reply| reply.text)),
+        (AttemptClass::Sent, Some("angenommen f\u{fffd}r alle".into()))
+    );
+    let refused = deliver(&mailer, ANN).await;
+    assert_eq!((refused.class, refused.phase), (AttemptClass::HardBounce, Phase::Rcpt), "{refused:?}");
+    assert_eq!(deliver(&mailer, ANN).await.class, AttemptClass::Sent);
+    assert_eq!((relay.mails().len(), relay.connections()), (2, 1));
+    Ok(())
+}
+
+#[tokio::test]
 async fn each_phase_has_its_own_timeout() -> Result<()> {
     let short = Duration::from_millis(200);
     let all = Timeouts::default();

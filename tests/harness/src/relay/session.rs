@@ -244,8 +244,11 @@ impl Session<'_> {
     }
 
     async fn say(&mut self, reply: &str) -> Result<()> {
+        let latin1 = |c| u8::try_from(c).unwrap_or(b'?');
+        let bytes =
+            if self.state.settings.latin1 { reply.chars().map(latin1).collect() } else { reply.as_bytes().to_vec() };
         let stream = self.stream.get_mut();
-        stream.write_all(format!("{reply}\r\n").as_bytes()).await?;
+        stream.write_all(&[&bytes[..], b"\r\n"].concat()).await?;
         Ok(stream.flush().await?)
     }
 
