@@ -7,6 +7,7 @@ use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartTyp
 use tidings_model::link_keys::Token;
 
 mod delivery_status;
+mod exim;
 mod feedback;
 mod fields;
 mod qmail;
@@ -57,7 +58,7 @@ fn has_too_many_parts(bytes: &[u8]) -> bool {
 /// Decides on the kind. A report may also call itself an automatic reply, as those of Postfix do.
 fn content(message: &Message<'_>) -> Content {
     let date = message.date().and_then(fields::timestamp);
-    let found = [delivery_status::reports, feedback::reports, qmail::reports, failed_recipients];
+    let found = [delivery_status::reports, feedback::reports, qmail::reports, exim::reports];
     let mut found = found.into_iter().filter_map(|reports| reports(message));
     let Some(mut reports) = found.next() else {
         return if is_auto_reply(message) { Content::AutoReply } else { Content::Unrecognized };
@@ -70,12 +71,6 @@ fn content(message: &Message<'_>) -> Content {
         report.occurred_at = report.occurred_at.or(date);
     }
     Content::Reports(reports)
-}
-
-/// Reads the header of older versions of Exim, whose bounces have no status.
-fn failed_recipients(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
-    message.header_raw("X-Failed-Recipients")?;
-    Some(vec![delivery_status::failed(None, String::new(), None)])
 }
 
 /// Recognizes RFC 3834 and the headers that servers used before.

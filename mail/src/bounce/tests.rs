@@ -35,7 +35,7 @@ fn each_server_says_what_happened_in_its_own_way() {
         ("postfix-delayed", "deferred|4.4.1|23 08:00:05|connect to mx.exam"),
         ("postfix-delivered", "delivered|2.0.0|23 08:00:05|delivered to mailb"),
         ("exim-unknown-user", "bounced|5.1.1|23 08:00:05|550 5.1.1 <ann@exa"),
-        ("exim-old", "soft bounce||23 08:00:05|"),
+        ("exim-old", "soft bounce||23 08:00:05|Unrouteable addres"),
         ("exchange-online", "bounced|5.1.10|23 08:00:05|550 5.1.10 RESOLVE"),
         ("exchange-mailbox-full", "soft bounce|5.2.2|23 08:00:05|"),
         ("gmail-unknown-user", "bounced|5.1.1|23 08:00:03|550-5.1.1 The emai"),
@@ -55,6 +55,14 @@ fn each_server_says_what_happened_in_its_own_way() {
         assert!(!returned.tokens.is_empty() || name == "arf-not-spam", "{name}");
         assert!(returned.tokens.iter().all(|token| token.message() == MESSAGE), "{name}");
     }
+}
+
+#[test]
+fn an_old_exim_that_quotes_the_reply_is_believed_like_others() {
+    let text = String::from_utf8(sample("exim-old").to_vec()).unwrap();
+    let quoted = "SMTP error from remote mail server after RCPT TO:<ann@example.net>:\n    host mx.example.net [192.0.2.1]: 550 5.1.1 no such user";
+    let returned = read(text.replace("Unrouteable address", quoted).as_bytes());
+    assert_eq!(said(&returned.content), "bounced|5.1.1|23 08:00:05|SMTP error from re");
 }
 
 /// Kind and status of each recorded message, for the address to which the message had gone.
