@@ -25,7 +25,16 @@ pub(crate) fn whole_isolate(text: &str) -> Option<&str> {
 
 /// Recognises an embedding, override or isolate. Text does not need them; spoofing does.
 pub(crate) const fn reorders(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    overrides(c) || matches!(c, '\u{2066}'..='\u{2069}')
+}
+
+const fn overrides(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}')
+}
+
+/// Removes embeddings and overrides, and leaves the isolates that we put around values.
+pub(crate) fn without_overrides(text: &str) -> String {
+    text.replace(overrides, "")
 }
 
 /// Recognises a character of a right-to-left script and the right-to-left mark.

@@ -5,7 +5,7 @@ use lettre::message::{
     header::{ContentDisposition, ContentTransferEncoding, ContentType},
 };
 
-use crate::Error;
+use crate::{Error, bidi};
 
 /// Limits of a name and of a media type, in bytes.
 const NAME_BYTES: usize = 150;
@@ -22,14 +22,15 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Encodes the file in base64, which no relay changes.
+    /// Encodes the file in base64, which no relay changes. Its name loses what reorders text: with U+202E, `gnp.exe` ends in `exe.png`.
     ///
     /// # Errors
     /// Says what is wrong with the name or the media type.
     pub(super) fn part(&self) -> Result<SinglePart, Error> {
         let wrong = |problem: &str| Error::Message { part: "attachment", problem: problem.to_owned() };
         let unfit = |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '\u{2028}' | '\u{2029}');
-        if self.name.trim().is_empty() || self.name.len() > NAME_BYTES || self.name.contains(unfit) {
+        let name = self.name.replace(bidi::reorders, "");
+        if name.trim().is_empty() || name.len() > NAME_BYTES || name.contains(unfit) {
             return Err(wrong(
                 "has a name that is empty, is over 150 bytes, or has a slash, a quote or a control character",
             ));
@@ -42,7 +43,7 @@ impl Attachment {
         }
         let kind = ContentType::parse(&self.media_type);
         let kind = kind.map_err(|_| wrong("has no media type like application/pdf"))?;
-        let part = SinglePart::builder().header(kind).header(ContentDisposition::attachment(&self.name));
+        let part = SinglePart::builder().header(kind).header(ContentDisposition::attachment(&name));
         Ok(part.header(ContentTransferEncoding::Base64).body(self.bytes.clone()))
     }
 }

@@ -3,9 +3,9 @@
 use lettre::{Address, message::header::HeaderValue};
 use uuid::Uuid;
 
-use tidings_model::is_host_name;
+use tidings_model::{foreign_text::cut_text, is_host_name};
 
-use crate::Error;
+use crate::{Error, bidi};
 
 /// Limits of an address (RFC 5321 4.5.3.1.3, without the brackets) and of its local part, in bytes.
 const ADDRESS_BYTES: usize = 254;
@@ -17,11 +17,13 @@ const LABEL_CHARS: usize = 40;
 const LABELS: Uuid = Uuid::from_u128(0x7d0a_4c1e_93b5_5f26_8a41_c06e_5b9f_2d18);
 
 /// Returns one line of at most `max_chars` characters. Control characters and line separators become spaces, and runs of
-/// spaces become one. A space breaks up anything that looks like an encoded word (RFC 2047), so that no client decodes it.
+/// spaces become one. Overrides of the direction go: with one, `evil@example.com` can show itself as another address. A space breaks up
+/// anything that looks like an encoded word (RFC 2047), so that no client decodes it.
 pub(super) fn one_line(text: &str, max_chars: usize) -> String {
     let separator = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}');
+    let text = bidi::without_overrides(text);
     let line = text.split(separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    line.replace("=?", "= ?").chars().take(max_chars).collect::<String>().trim_end().to_owned()
+    cut_text(&line.replace("=?", "= ?"), max_chars).trim_end().to_owned()
 }
 
 /// Parses an address and converts its domain to ASCII (RFC 5891).
@@ -79,6 +81,8 @@ mod tests {
     fn control_characters_become_one_space() {
         assert_eq!(one_line("Ann\r\nBcc: x\u{2028}\0y  ", 99), "Ann Bcc: x y");
         assert_eq!(one_line("Ann Lee", 4), "Ann");
+        assert_eq!(one_line("Ann\u{202e}eeL\u{202c}", 99), "AnneeL");
+        assert_eq!(one_line("Ann 🇩🇪🇫🇷", 7), "Ann 🇩🇪");
     }
 
     #[test]

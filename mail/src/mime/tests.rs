@@ -92,6 +92,14 @@ fn attachments_come_after_the_body_unchanged() {
 }
 
 #[test]
+fn a_name_of_a_file_loses_what_reorders_it() {
+    let files = [Attachment { name: "x\u{202e}gnp.exe".into(), media_type: "image/png".into(), bytes: vec![1] }];
+    let made = Draft { attachments: &files, ..draft() }.compose().unwrap();
+    let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+    assert_eq!(parsed.attachments().next().unwrap().attachment_name(), Some("xgnp.exe"));
+}
+
+#[test]
 fn an_attachment_with_a_hostile_name_or_type_is_refused() {
     for (name, media_type) in [
         ("", "application/pdf"),

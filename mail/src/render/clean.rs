@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use tidings_model::foreign_text::cut_text;
 use url::Url;
 
 use crate::bidi;
@@ -114,11 +115,9 @@ fn collapse(raw: impl Iterator<Item = char>, max_chars: usize) -> String {
 }
 
 fn ellipsis(mut line: String, max_chars: usize) -> String {
-    if let Some((end, _)) = line.char_indices().nth(max_chars.saturating_sub(1)) {
-        line.truncate(end);
-    }
+    let cut = cut_text(&line, max_chars.saturating_sub(1));
     // A trailing joiner would merge the ellipsis into the emoji.
-    let end = line.trim_end_matches(|c: char| c == '\u{200d}' || c.is_whitespace()).len();
+    let end = cut.trim_end_matches(|c: char| c == '\u{200d}' || c.is_whitespace()).len();
     line.truncate(end);
     line.push('…');
     line
@@ -153,6 +152,19 @@ mod tests {
     #[test]
     fn an_emoji_sequence_survives() {
         assert_eq!(text("👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿", 100), "👩🏽‍💻 ❤️ 🏴󠁧󠁢󠁳󠁣󠁴󠁿");
+    }
+
+    #[test]
+    fn a_cut_parts_no_character_that_a_reader_sees() {
+        for (raw, cut) in [
+            ("xxx👩‍👩‍👧‍👦👩‍👩‍👧‍👦", "xxx👩‍👩‍👧‍👦…"),
+            ("xxxxx👩‍👩‍👧‍👦👩‍👩‍👧‍👦", "xxxxx…"),
+            ("xxxxxxxxxx🇩🇪🇫🇷", "xxxxxxxxxx…"),
+            ("xxxxxxxxxक्षिक्षि", "xxxxxxxxx…"),
+        ] {
+            assert_eq!(text(raw, 12), cut);
+            assert_eq!(subject(raw, 12), cut);
+        }
     }
 
     #[test]
