@@ -13,6 +13,7 @@ mod reader;
 mod split;
 pub(crate) mod words;
 
+pub use broken::mended;
 pub use items::{Items, items};
 pub(crate) use reader::Reader;
 

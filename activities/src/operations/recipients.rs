@@ -3,6 +3,7 @@
 use tidings_mail::address;
 use tidings_model::{
     Key,
+    foreign_text::clean_edges,
     limits::Invalid,
     records::{PersonId, Recipient},
     settings::Settings,
@@ -28,7 +29,8 @@ impl From<Invalid> for WrongValue {
     }
 }
 
-/// Checks a row. `value` has the text of a column, which is empty if the row has none.
+/// Checks a row. `value` has the text of a column, which is empty if the row has none. What is invisible at the edges of an address, a name, a
+/// zone or a language goes. Ids are taken as they are: they must equal those of events.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right.
@@ -37,6 +39,7 @@ pub fn recipient(value: impl Fn(&str) -> String) -> Result<Recipient, WrongValue
         |field: &str, written: String, problem: String| WrongValue { field: field.to_owned(), written, problem };
     // The digest type stands for any: the ids must fit in a workflow id with it.
     let Key { tenant, user, .. } = Key::new(value("tenant"), "digest".to_owned(), value("user"))?;
+    let value = |field: &str| clean_edges(&value(field)).to_owned();
     let written = value("address");
     if written.is_empty() {
         return Err(wrong("address", written, "is required".to_owned()));

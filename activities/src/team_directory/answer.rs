@@ -1,7 +1,10 @@
 //! The answer of a team's directory about a person, from what a service or a database said.
 
 use serde_json::{Map, Value};
-use tidings_model::records::{PersonId, Recipient};
+use tidings_model::{
+    records::{PersonId, Recipient},
+    wire,
+};
 
 use crate::operations::recipients::{WrongValue, recipient};
 
@@ -31,7 +34,7 @@ impl Answer {
 
     /// Reads the answer of a service. Only 404 says that the person is unknown. What is no JSON object may come from a proxy.
     pub fn of_service(person: &PersonId, status: u16, body: &[u8]) -> Self {
-        match (status, serde_json::from_slice::<Map<String, Value>>(body)) {
+        match (status, serde_json::from_slice::<Map<String, Value>>(&wire::mended(body))) {
             (200, Ok(row)) => read(person, &row),
             (200, Err(_)) => Self::Away("the answer is not a JSON object".to_owned()),
             (404, _) => Self::Unknown,

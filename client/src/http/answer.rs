@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
 use serde::Deserialize;
-use tidings_model::limits::Invalid;
+use tidings_model::{foreign_text::cut_text, limits::Invalid};
 
 use super::{connection::Response, retry::retry_after};
 use crate::{Rejection, waiting::Answer};
@@ -85,7 +85,7 @@ pub(super) fn meaning(
     let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
     let said = match problem.title.as_str() {
         "" => status.to_string(),
-        title => format!("{status}: {}", &title[..title.floor_char_boundary(SHOWN)]),
+        title => format!("{status}: {}", cut_text(title, SHOWN)),
     };
     match *status {
         StatusCode::OK | StatusCode::ACCEPTED => match serde_json::from_slice(body) {

@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tidings_model::{nearest, wire};
+use tidings_model::{foreign_text::skip_bom, nearest, wire};
 use utoipa::ToSchema;
 
 use super::refusal::{Fault, Refusal};
@@ -35,6 +35,7 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     if media_type(headers) != JSON {
         return Err(Refusal::media_type(headers, &[JSON]));
     }
+    let bytes = skip_bom(bytes);
     let text = text(bytes)?;
     if text.trim().is_empty() {
         return Err(Refusal::unreadable("is empty; send a JSON object"));

@@ -6,6 +6,7 @@ use axum::http::Uri;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tidings_model::{
+    foreign_text::cut_text,
     records::{Cursor, Page},
     when,
 };
@@ -27,8 +28,7 @@ impl Params {
         let mut params = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
             if !known.contains(&name.as_ref()) {
-                let name: String = name.chars().take(64).collect();
-                return Err(Refusal::parameter(&name, format!("is not one of {}", known.join(", "))));
+                return Err(Refusal::parameter(cut_text(&name, 64), format!("is not one of {}", known.join(", "))));
             }
             if value.contains(char::is_control) {
                 return Err(Refusal::parameter(&name, "has a control character"));

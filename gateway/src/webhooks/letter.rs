@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
-use tidings_model::{delivery_events::Unusable, presentable, without_addresses};
+use tidings_model::{delivery_events::Unusable, foreign_text::cut_text, presentable, without_addresses};
 use uuid::Uuid;
 
 use super::parsed::hex;
@@ -20,7 +20,7 @@ const UUID_CHARS: usize = 36;
 pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
     let text = String::from_utf8_lossy(bytes);
     let kept = kept(&text);
-    let head: String = kept.chars().take(KEPT_CHARS).collect();
+    let head = cut_text(&kept, KEPT_CHARS).to_owned();
     Unusable {
         reason: presentable(reason),
         size: bytes.len() as u64,

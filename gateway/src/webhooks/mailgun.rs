@@ -9,7 +9,10 @@ use ring::{
 use serde::Deserialize;
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
-use tidings_model::delivery_events::{DeliveryEvent, Kind, OneTimeToken};
+use tidings_model::{
+    delivery_events::{DeliveryEvent, Kind, OneTimeToken},
+    wire,
+};
 
 use super::{
     Parsed, Part, Refused,
@@ -79,7 +82,8 @@ impl Proof {
 /// # Errors
 /// The body has no signature, no key made it, or the time is too far from now.
 pub fn verify(body: &[u8], keys: &[SigningKey], now: Timestamp) -> Result<OneTimeToken, Refused> {
-    let Signed { signature, parent } = serde_json::from_slice(body).map_err(|_| Refused::Malformed("the signature"))?;
+    let signed = serde_json::from_slice(&wire::mended(body));
+    let Signed { signature, parent } = signed.map_err(|_| Refused::Malformed("the signature"))?;
     let mut well_formed = [Some(signature), parent].into_iter().flatten().filter(Proof::is_well_formed).peekable();
     well_formed.peek().ok_or(Refused::Malformed("the signature"))?;
     let signature = well_formed.find(|signature| keys.iter().any(|key| key.made(signature)));

@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable};
+use tidings_model::{
+    delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
+    foreign_text::skip_bom,
+    wire,
+};
 
 use super::letter;
 
@@ -37,13 +41,13 @@ impl Part {
 }
 
 impl Parsed {
-    /// Reads a body that is one event.
+    /// Reads a body that is one event. Half a character in its words is no reason to lose it.
     pub(super) fn one<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
         read: impl Fn(T) -> Result<Part, String>,
     ) -> Self {
-        let mut parsed = Self::default();
+        let (mut parsed, body) = (Self::default(), &*wire::mended(body));
         parsed.add(body, now, serde_json::from_slice(body).map_err(|error| error.to_string()).and_then(read));
         parsed
     }
@@ -54,7 +58,7 @@ impl Parsed {
         now: Timestamp,
         read: impl Fn(T) -> Result<Part, String>,
     ) -> Self {
-        let mut parsed = Self::default();
+        let (mut parsed, body) = (Self::default(), &*wire::mended(body));
         match serde_json::from_slice::<Vec<&RawValue>>(body) {
             Ok(elements) => {
                 for element in elements {
@@ -73,7 +77,7 @@ impl Parsed {
         now: Timestamp,
         read: impl Fn(T) -> Result<Part, String>,
     ) -> Self {
-        let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let is_object = skip_bom(body).iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         if is_object { Self::one(body, now, read) } else { Self::many(body, now, read) }
     }
 

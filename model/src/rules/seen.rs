@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Event, Key};
+use crate::{Event, Key, wire};
 
 /// Events of a question. Of more events the latest ones are asked about.
 pub const MOST_EVENTS: u32 = 10_000;
@@ -71,7 +71,7 @@ pub fn seen(status: u16, body: &[u8], asked: &BTreeSet<String>) -> Result<BTreeS
     if status != 200 {
         return Err(SeenResult::Refused);
     }
-    let Answer { seen } = serde_json::from_slice(body).map_err(|_| SeenResult::Unreadable)?;
+    let Answer { seen } = serde_json::from_slice(&wire::mended(body)).map_err(|_| SeenResult::Unreadable)?;
     Ok(seen.into_iter().filter(|id| asked.contains(id)).collect())
 }
 

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{split, words::shown};
-use crate::limits::{self, Invalid};
+use crate::{
+    foreign_text::skip_bom,
+    limits::{self, Invalid},
+};
 
 /// Levels that a search goes down.
 const LEVELS: usize = 64;
@@ -75,6 +78,19 @@ fn not_a_number(text: &[u8]) -> Option<&'static str> {
     )
 }
 
+/// The JSON of a stranger without what makes parsers refuse the whole of it for one character: a byte order mark, bytes that are not UTF-8, and
+/// halves of surrogate pairs. U+FFFD stands for each of the last two.
+#[must_use]
+pub fn mended(json: &[u8]) -> Cow<'_, [u8]> {
+    match String::from_utf8_lossy(skip_bom(json)) {
+        Cow::Borrowed(text) => paired(text.as_bytes()).unwrap_or(Cow::Borrowed(text.as_bytes())),
+        Cow::Owned(text) => match paired(text.as_bytes()) {
+            Some(paired) => Cow::Owned(paired.into_owned()),
+            None => Cow::Owned(text.into_bytes()),
+        },
+    }
+}
+
 /// The JSON with U+FFFD for each half of a surrogate pair, which a language with UTF-16 texts makes when it cuts an emoji.
 /// `None`: each pair is whole.
 pub(super) fn paired(json: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -130,6 +146,20 @@ mod tests {
             "{}",
             not_json(data, &error)
         );
+    }
+
+    #[test]
+    fn json_of_a_stranger_is_mended() {
+        for (json, expected) in [
+            (&br#"{"a":"\ud83d\ude00"}"#[..], r#"{"a":"\ud83d\ude00"}"#),
+            (b"\xef\xbb\xbf{\"a\":\"f\xfcr \\ud83d\"}", "{\"a\":\"f\u{fffd}r \\ufffd\"}"),
+            (br#"["\ud83d"]"#, r#"["\ufffd"]"#),
+            (b"[\"\xff\"]", "[\"\u{fffd}\"]"),
+        ] {
+            let mended = mended(json);
+            assert_eq!(str::from_utf8(&mended).unwrap(), expected);
+            assert!(is_json(&mended), "{expected}");
+        }
     }
 
     #[test]

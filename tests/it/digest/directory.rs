@@ -222,7 +222,7 @@ async fn a_wrong_answer_is_in_the_ledger_with_its_reason() -> Result<()> {
         (wrong("email", Value::Null), "email is required"),
         (wrong("email", json!({"is": "ann@acme.example"})), "email is not text"),
         (wrong("zone", json!("Mars/Olympus ann@acme.example")), "zone is not an IANA time zone"),
-        (wrong("locale", json!("de\u{0}")), "locale has a NUL"),
+        (wrong("locale", json!("d\u{0}e")), "locale has a NUL"),
     ] {
         service.says(says);
         let said = bench.waits(&service).await?;

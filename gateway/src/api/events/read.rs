@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use tidings_mail::render::doubts;
 use tidings_model::{
     Event,
+    foreign_text::{WrongEncoding, is_utf16, skip_bom},
     inbox::Item,
     limits::Invalid,
     settings::Settings,
@@ -65,8 +66,11 @@ impl<T: Into<Fault>> From<T> for Refused {
 
 /// Reads the items of a body: the events, and then the retracts.
 pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<Read>, Refusal> {
-    let text = body::text(bytes)?;
-    if text.trim().is_empty() {
+    if is_utf16(bytes) {
+        return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string()));
+    }
+    let bytes = skip_bom(bytes);
+    if bytes.trim_ascii().is_empty() {
         return Err(Refusal::unreadable(
             "is empty; send an event, a list of events, or an object with events and retracts",
         ));
@@ -75,14 +79,15 @@ pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<
         Kind::Lines => Items::default(),
         Kind::Json => wire::items(bytes, false).map_err(unreadable)?,
     };
-    let lines = if kind == Kind::Lines { text } else { "" };
-    let lines: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).take(ITEMS + 1).collect();
+    let lines = if kind == Kind::Lines { bytes } else { &[] };
+    let lines = lines.split(|byte| *byte == b'\n').map(skip_bom).filter(|line| !line.trim_ascii().is_empty());
+    let lines: Vec<_> = lines.take(ITEMS + 1).collect();
     let count = lists.events.len() + lists.retracts.len() + lines.len();
     if count > ITEMS {
         return Err(Problem::TooManyItems.into());
     }
     let checks = Checks { key: checks.key.filter(|_| count == 1), ..checks };
-    let events = lists.events.into_iter().chain(lines.into_iter().map(str::as_bytes));
+    let events = lists.events.into_iter().chain(lines);
     let retracts = lists.retracts.into_iter();
     Ok(events.map(|json| checks.event(json)).chain(retracts.map(|json| checks.retract(json))).collect())
 }
@@ -217,6 +222,12 @@ mod tests {
             assert!(refused.field == field && refused.problem.contains(says), "{refused:?}");
             assert!(read[1].result.is_ok());
         }
+        let latin =
+            [&b"\xef\xbb\xbf"[..], EVENT.as_bytes(), b"\n", &EVENT.replace("e1", "?").into_bytes(), b"\n"].concat();
+        let latin: Vec<_> = latin.into_iter().map(|byte| if byte == b'?' { 0xfc } else { byte }).collect();
+        let read_latin = items(Kind::Lines, &latin, &caller(Some("acme")), None).unwrap();
+        assert!(read_latin[0].result.is_ok());
+        assert_eq!(read_latin[1].result.as_ref().unwrap_err(), &Fault::new("event_id", "is not UTF-8"));
         let read = read(Kind::Lines, &format!("{EVENT}\nnot json\n{EVENT}"));
         assert_eq!(read.iter().map(|read| read.result.is_ok()).collect::<Vec<_>>(), [true, false, true]);
     }
@@ -318,7 +329,7 @@ mod tests {
         let many = format!("[{}]", vec!["1"; ITEMS + 1].join(","));
         assert_eq!(refused(Kind::Json, &many), Problem::TooManyItems.into());
         assert_eq!(refused(Kind::Lines, &"1\n".repeat(ITEMS + 1)), Problem::TooManyItems.into());
-        let latin = items(Kind::Json, b"[\"\xff\"]", checks(&caller(None), None)).unwrap_err();
-        assert_eq!(latin, Refusal::of(Problem::Unreadable, "", "is not UTF-8 at byte 3"));
+        let utf16 = items(Kind::Json, b"[\0]\0", checks(&caller(None), None)).unwrap_err();
+        assert_eq!(utf16, Refusal::of(Problem::Unreadable, "", "is UTF-16; save it as UTF-8"));
     }
 }

@@ -7,6 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
+use tidings_model::foreign_text::{cut_text, skip_bom};
 use tokio::{sync, time::Instant};
 use url::Url;
 
@@ -163,7 +164,7 @@ impl Issuer {
         let described = format!("{}{DISCOVERY}", self.trust.issuer.trim_end_matches('/'));
         let Discovery { issuer, jwks_uri } = self.get(&described).await?;
         if issuer != self.trust.issuer {
-            return Err(Unreadable::Name(issuer.chars().take(NAME_CHARS).collect()));
+            return Err(Unreadable::Name(cut_text(&issuer, NAME_CHARS).to_owned()));
         }
         if !self.may_have_keys_at(&jwks_uri) {
             return Err(Unreadable::Insecure(described));
@@ -180,7 +181,7 @@ impl Issuer {
     }
 
     async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, Unreadable> {
-        serde_json::from_slice(&self.fetched(url).await?).map_err(|_| Unreadable::Form(url.to_owned()))
+        serde_json::from_slice(skip_bom(&self.fetched(url).await?)).map_err(|_| Unreadable::Form(url.to_owned()))
     }
 
     async fn fetched(&self, url: &str) -> Result<hyper::body::Bytes, Unreadable> {

@@ -86,7 +86,7 @@ async fn a_wrong_row_is_refused_with_its_field_and_without_its_address() {
         (json!({}), "address"),
         (with("address", json!("ann.b@@example.net")), "address"),
         (with("zone", json!("Europe/Berln")), "zone"),
-        (with("name", json!("A\0")), "name"),
+        (with("name", json!("A\0n")), "name"),
         (with("nickname", json!("A")), "nickname"),
     ] {
         let wrong = env.recipients("PUT", "/ann", &token, &body).await;

@@ -3,6 +3,10 @@
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 use tidings_activities::operations::recipients::COLUMNS;
+use tidings_model::{
+    foreign_text::{WrongEncoding, clean_edges, is_utf16, read_text},
+    header_fault, wire,
+};
 
 use crate::{
     api::{
@@ -28,27 +32,30 @@ type Line = (u64, Result<Row, Fault>);
 impl Row {
     /// The text of a column; empty without one.
     pub fn value(&self, column: &str) -> String {
-        self.0.get(column).and_then(Value::as_str).unwrap_or_default().to_owned()
+        clean_edges(self.0.get(column).and_then(Value::as_str).unwrap_or_default()).to_owned()
     }
 }
 
 /// Reads the rows of a body.
 pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
     let rows = match body::media_type(headers).as_str() {
-        NDJSON => lines(body::text(bytes)?),
+        NDJSON | CSV if is_utf16(bytes) => return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string())),
+        NDJSON => lines(bytes),
         CSV => table(bytes)?,
         _ => return Err(Refusal::media_type(headers, &[NDJSON, CSV])),
     };
     if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
 }
 
-fn lines(text: &str) -> Vec<Line> {
-    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+fn lines(bytes: &[u8]) -> Vec<Line> {
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
     lines.take(ROWS + 1).map(|(number, line)| (number, object(line))).collect()
 }
 
-fn object(line: &str) -> Result<Row, Fault> {
-    let fields: Map<String, Value> = serde_json::from_str(line).map_err(|_| Fault::new("", "is not a JSON object"))?;
+fn object(line: &[u8]) -> Result<Row, Fault> {
+    let text = read_text(line).map_err(|wrong| Fault::new("", wrong.to_string()))?;
+    let fields = serde_json::from_slice::<Map<String, Value>>(&wire::mended(text.as_bytes()));
+    let fields = fields.map_err(|_| Fault::new("", "is not a JSON object"))?;
     for (name, value) in &fields {
         if !COLUMNS.contains(&name.as_str()) {
             return Err(Fault::new(name, format!("is not one of {}", COLUMNS.join(", "))));
@@ -62,8 +69,12 @@ fn object(line: &str) -> Result<Row, Fault> {
 
 /// Reads CSV (RFC 4180) whose first line names the columns.
 fn table(bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-    let header = reader.headers().map_err(|_| Refusal::unreadable("has a first line that is not UTF-8"))?.clone();
+    let mut reader = csv::Reader::from_reader(bytes);
+    let header = reader.headers().map_err(|_| Refusal::unreadable("has a first line that is not UTF-8"))?;
+    let header: csv::StringRecord = header.iter().map(clean_edges).collect();
+    if let Some(fault) = header_fault(&header) {
+        return Err(Refusal::body(Fault::new("", fault)));
+    }
     if let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column)) {
         return Err(Refusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
     }
@@ -119,7 +130,13 @@ mod tests {
                 "bo"
             ]
         );
-        let csv = b"user,address\nann,a@b.example\nbo\n\xff,x\n cy ,c@b.example\n";
+        let ndjson =
+            b"\xef\xbb\xbf{\"user\":\"\xc2\xa0ann\"}\n{\"user\":\"\xff\"}\n{\"user\":\"bo\",\"name\":\"\\ud83d\"}";
+        assert_eq!(
+            shown(read_as("application/x-ndjson", ndjson).unwrap()),
+            ["ann", "2 : is not UTF-8 at byte 10; save it as UTF-8", "bo"]
+        );
+        let csv = b"\xef\xbb\xbfuser,address\nann,a@b.example\nbo\n\xff,x\n cy\xe2\x80\x8b ,c@b.example\n";
         assert_eq!(
             shown(read_as("text/csv; charset=utf-8", csv).unwrap()),
             ["ann", "3 : has 1 values, the first line has 2 columns", "4 : is not UTF-8", "cy"]
@@ -131,7 +148,11 @@ mod tests {
         let refused = |kind, bytes: &[u8]| read_as(kind, bytes).unwrap_err().problem();
         assert_eq!(refused("application/json", b"[]"), Problem::UnsupportedMedia);
         assert_eq!(refused("text/csv", b"user,mail\n"), Problem::WrongBody);
-        assert_eq!(refused("application/x-ndjson", b"\xff"), Problem::Unreadable);
+        assert_eq!(refused("text/csv", b"user;address\n"), Problem::WrongBody);
+        assert_eq!(refused("text/csv", b"user,user\n"), Problem::WrongBody);
+        for kind in ["application/x-ndjson", "text/csv"] {
+            assert_eq!(refused(kind, b"\xff\xfeu\0s\0"), Problem::Unreadable);
+        }
         assert_eq!(refused("application/x-ndjson", "{}\n".repeat(ROWS + 1).as_bytes()), Problem::TooManyItems);
         assert_eq!(refused("text/csv", format!("user\n{}", "a\n".repeat(ROWS + 1)).as_bytes()), Problem::TooManyItems);
     }
