@@ -143,7 +143,8 @@ pub(crate) fn inbox(depth: Depth, now: Timestamp) {
 /// The middleware: counts, times and logs each request.
 pub(crate) async fn observe(request: Request, next: Next) -> Response {
     let begun = Instant::now();
-    let route = request.extensions().get::<MatchedPath>().map_or(OTHER, MatchedPath::as_str).to_owned();
+    let route =
+        request.extensions().get::<MatchedPath>().map_or(OTHER, |path| path.as_str().trim_end_matches('/')).to_owned();
     let method = name(request.method());
     let response = next.run(request).await;
     let (status, took) = (response.status().as_u16(), begun.elapsed());

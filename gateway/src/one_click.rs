@@ -1,4 +1,5 @@
-//! The body of a one-click request (RFC 8058): `List-Unsubscribe=One-Click`, in either encoding of a form.
+//! The body of a one-click request (RFC 8058): `List-Unsubscribe=One-Click`, in either encoding of a form. Programs write it in other cases, and
+//! with a line end behind it.
 
 use std::convert::Infallible;
 
@@ -7,6 +8,7 @@ use axum::{
     http::{HeaderMap, header::CONTENT_TYPE},
 };
 use futures::stream;
+use tidings_model::foreign_text::clean_edges;
 
 const FIELD: &str = "List-Unsubscribe";
 const VALUE: &str = "One-Click";
@@ -19,7 +21,9 @@ pub(crate) async fn is_one_click(headers: &HeaderMap, body: Bytes) -> bool {
     match multer::parse_boundary(kind) {
         Ok(boundary) => is_multipart(body, boundary).await,
         // A client that does not name the encoding means the older one.
-        Err(_) => url::form_urlencoded::parse(&body).take(FIELDS).any(|(name, value)| name == FIELD && value == VALUE),
+        Err(_) => {
+            url::form_urlencoded::parse(&body).take(FIELDS).any(|(name, value)| is(&name, FIELD) && is(&value, VALUE))
+        }
     }
 }
 
@@ -28,14 +32,18 @@ async fn is_multipart(body: Bytes, boundary: String) -> bool {
     let mut parts = multer::Multipart::new(body, boundary);
     for _ in 0..FIELDS {
         let Ok(Some(part)) = parts.next_field().await else { return false };
-        let named = part.name() == Some(FIELD);
+        let named = part.name().is_some_and(|name| is(name, FIELD));
         match part.text().await {
-            Ok(value) if named && value.trim() == VALUE => return true,
+            Ok(value) if named && is(&value, VALUE) => return true,
             Ok(_) => {}
             Err(_) => return false,
         }
     }
     false
+}
+
+fn is(text: &str, word: &str) -> bool {
+    clean_edges(text).eq_ignore_ascii_case(word)
 }
 
 #[cfg(test)]
@@ -60,6 +68,15 @@ mod tests {
             (form, "a=b&List-Unsubscribe=One%2DClick"),
             ("application/x-www-form-urlencoded; charset=UTF-8", "List-Unsubscribe=One-Click"),
             ("", "List-Unsubscribe=One-Click"),
+            (form, "List-Unsubscribe=One-Click\r\n"),
+            (form, "\u{feff}List-Unsubscribe=One-Click&x=1"),
+            (form, "list-unsubscribe=one-click"),
+            ("Application/X-WWW-Form-URLEncoded", "List-Unsubscribe=One-Click"),
+            ("text/plain; charset=utf-8", "List-Unsubscribe=One-Click\n"),
+            (
+                "Multipart/Form-Data; charset=utf-8; Boundary=b",
+                "--b\r\ncontent-disposition: form-data; name=List-Unsubscribe\r\n\r\nOne-Click\r\n--b--",
+            ),
             (
                 "multipart/form-data; boundary=---FormBoundary8zL7",
                 "-----FormBoundary8zL7\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n\
@@ -82,7 +99,6 @@ mod tests {
         for (kind, body) in [
             (form, ""),
             (form, "List-Unsubscribe=Yes"),
-            (form, "list-unsubscribe=one-click"),
             (form, "One-Click=List-Unsubscribe"),
             ("application/json", "{\"List-Unsubscribe\":\"One-Click\"}"),
             ("multipart/form-data; boundary=b", "List-Unsubscribe=One-Click"),

@@ -3,14 +3,18 @@
 use std::{fmt, sync::LazyLock, time::Duration};
 
 use axum::{
-    extract::RawQuery,
-    http::{HeaderValue, StatusCode, header},
+    extract::{RawQuery, Request, State as Extracted},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{Html, IntoResponse as _, Response},
 };
 use serde::Serialize;
 use tera::{Context, Tera};
 use tidings_mail::words::Phrases;
-use tidings_model::settings::{Colour, InForce, StreamName};
+use tidings_model::{
+    foreign_text::first_grapheme,
+    settings::{Colour, InForce, StreamName},
+};
 use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
@@ -135,6 +139,24 @@ pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
     response
 }
 
+/// Answers a person who followed a dead link with a page, and a program with nothing. The page is the same for every link that is not ours: it
+/// says neither whose it might be nor why it is wrong.
+pub(crate) async fn explain_not_found(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
+    let is_person = takes_html(request.headers());
+    let response = next.run(request).await;
+    if !(is_person && response.status() == StatusCode::NOT_FOUND) {
+        return response;
+    }
+    let phrases = state.phrases("", "");
+    let frame = Frame { sender: String::new(), logo_url: None, colour: None, ..Frame::new(&state, "", phrases) };
+    text(StatusCode::NOT_FOUND, &frame, phrases.say("not_found"), phrases.say("not_found_text"))
+}
+
+fn takes_html(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.any(|kinds| kinds.to_ascii_lowercase().contains("text/html"))
+}
+
 /// The stylesheet of all pages, with the colour of a tenant's buttons if the query names one.
 pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
     let colour = query.and_then(|colour| format!("#{colour}").parse::<Colour>().ok());
@@ -149,6 +171,5 @@ pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
 /// Shows an address in part: whoever a message was forwarded to learns no address.
 pub(crate) fn masked(address: &str) -> String {
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
-    let first = local.chars().next().map(String::from).unwrap_or_default();
-    format!("{first}…@{domain}")
+    format!("{}…@{domain}", first_grapheme(local))
 }

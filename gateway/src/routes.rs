@@ -34,10 +34,21 @@ pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
 pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
     let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
     let webhooks = Arc::new(webhooks);
-    let handled = |route: Route| (route.path(), handler(route, &state, &webhooks));
-    let routes = Route::ALL.into_iter().map(handled);
-    let routes = routes.fold(Router::new(), |routes, (path, handler)| routes.route(path, handler));
-    shared(limited(routes, concurrency, REQUEST_TIME).fallback(no_route).merge(health(state)))
+    let with = |routes: Router, route: Route| {
+        let (path, handler) = (route.path(), handler(route, &state, &webhooks));
+        match path.strip_suffix("{token}") {
+            // A program may take a slash behind a link for a part of it. The pages there look for their stylesheet one level below.
+            Some(folder) => routes
+                .route(&format!("{path}/"), handler.clone())
+                .route(&format!("{folder}page.css"), get(page::style))
+                .route(path, handler),
+            None => routes.route(path, handler),
+        }
+    };
+    let routes = Route::ALL.into_iter().fold(Router::new(), with);
+    let routes = limited(routes, concurrency, REQUEST_TIME).fallback(no_route);
+    let routes = routes.layer(from_fn_with_state(state.clone(), page::explain_not_found));
+    shared(routes.merge(health(state)))
 }
 
 /// Answers a request to no route. Addresses of the api, whose text is in no email, get words: whoever asks has the wrong port. All of

@@ -30,13 +30,17 @@ pub struct State {
 }
 
 impl State {
-    /// Reads the token of a link. Nothing tells why a token is wrong.
+    /// Reads the token of a link, up to the first character that no token has: programs take the bracket, dot or quote behind a link for a
+    /// part of it, and leave a `=` of a folded line. Such a character cannot make another token right, because a token is signed. Nothing
+    /// tells why a token is wrong.
     pub(crate) fn link<L>(
         &self,
         token: Result<Path<String>, PathRejection>,
         read: impl FnOnce(&LinkKeys, &str) -> Option<L>,
     ) -> Option<L> {
-        read(self.settings.link_keys.as_ref()?, &token.ok()?.0)
+        let Path(text) = token.ok()?;
+        let token = text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))).next()?;
+        read(self.settings.link_keys.as_ref()?, token)
     }
 
     /// Returns the connection to Temporal, if there is one.

@@ -287,6 +287,8 @@ unavailable = Das geht im Moment nicht
 unavailable_text = Bitte versuchen Sie es in einer Minute noch einmal.
 gone = Diese Nachricht ist nicht mehr gespeichert
 gone_text = Nachrichten sind nur eine begrenzte Zeit im Browser zu lesen. Die E-Mail selbst ist davon nicht betroffen.
+not_found = Dieser Link funktioniert nicht
+not_found_text = Vielleicht wurde nur ein Teil davon kopiert. Bitte öffnen Sie ihn in der E-Mail, oder kopieren Sie den ganzen Link.
 
 # Abmelden über den Link einer E-Mail
 unsubscribe = Abmelden

@@ -304,6 +304,8 @@ unavailable = This does not work at the moment
 unavailable_text = Please try again in a minute.
 gone = This message is no longer kept
 gone_text = Messages can be read in the browser for a limited time only. The email itself is not affected.
+not_found = This link does not work
+not_found_text = Perhaps only a part of it was copied. Please open it from the email, or copy the whole link.
 
 # Unsubscribing by the link of an email. $address is `unknown` or an address in part.
 unsubscribe = Unsubscribe

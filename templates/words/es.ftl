@@ -323,6 +323,8 @@ unavailable = Ahora mismo no es posible
 unavailable_text = Inténtelo de nuevo en un minuto.
 gone = Este mensaje ya no se conserva
 gone_text = Los mensajes solo se pueden leer en el navegador durante un tiempo limitado. El correo en sí no se ve afectado.
+not_found = Este enlace no funciona
+not_found_text = Puede que solo se haya copiado una parte. Ábralo desde el correo o copie el enlace completo.
 
 # Darse de baja con el enlace de un correo
 unsubscribe = Darse de baja

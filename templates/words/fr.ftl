@@ -324,6 +324,8 @@ unavailable = Impossible pour le moment
 unavailable_text = Veuillez réessayer dans une minute.
 gone = Ce message n’est plus conservé
 gone_text = Les messages ne sont lisibles dans le navigateur que pendant un certain temps. L’e-mail lui-même n’est pas concerné.
+not_found = Ce lien ne fonctionne pas
+not_found_text = Peut-être n’a-t-il été copié qu’en partie. Veuillez l’ouvrir depuis l’e-mail ou copier le lien en entier.
 
 # Désabonnement par le lien d’un e-mail
 unsubscribe = Se désabonner

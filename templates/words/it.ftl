@@ -308,6 +308,8 @@ unavailable = Al momento non è possibile
 unavailable_text = Riprova tra un minuto.
 gone = Questo messaggio non è più conservato
 gone_text = I messaggi si possono leggere nel browser solo per un tempo limitato. L’e-mail stessa resta com’è.
+not_found = Questo link non funziona
+not_found_text = Forse ne è stata copiata solo una parte. Aprilo dall’e-mail o copia il link per intero.
 
 # Annullare l’iscrizione con il link di un’e-mail
 unsubscribe = Annulla l’iscrizione

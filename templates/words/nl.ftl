@@ -287,6 +287,8 @@ unavailable = Dit lukt op dit moment niet
 unavailable_text = Probeer het over een minuut opnieuw.
 gone = Dit bericht wordt niet meer bewaard
 gone_text = Berichten zijn maar een beperkte tijd in de browser te lezen. De e-mail zelf blijft zoals hij is.
+not_found = Deze link werkt niet
+not_found_text = Misschien is er maar een deel van gekopieerd. Open de link vanuit de e-mail of kopieer de hele link.
 
 # Afmelden via de link in een e-mail
 unsubscribe = Afmelden

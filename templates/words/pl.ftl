@@ -427,6 +427,8 @@ unavailable = To w tej chwili nie działa
 unavailable_text = Spróbuj ponownie za minutę.
 gone = Ta wiadomość nie jest już przechowywana
 gone_text = Wiadomości można czytać w przeglądarce tylko przez ograniczony czas. Samego e-maila to nie dotyczy.
+not_found = Ten link nie działa
+not_found_text = Być może skopiowano tylko jego część. Otwórz go z e-maila lub skopiuj cały link.
 
 # Rezygnacja przez link w e-mailu
 unsubscribe = Zrezygnuj z subskrypcji

@@ -323,6 +323,8 @@ unavailable = Não é possível no momento
 unavailable_text = Tente novamente em um minuto.
 gone = Esta mensagem não está mais guardada
 gone_text = As mensagens só podem ser lidas no navegador por um tempo limitado. O próprio e-mail não é afetado.
+not_found = Este link não funciona
+not_found_text = Talvez só uma parte dele tenha sido copiada. Abra-o pelo e-mail ou copie o link inteiro.
 
 # Cancelar a inscrição pelo link de um e-mail
 unsubscribe = Cancelar inscrição

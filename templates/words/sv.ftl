@@ -308,6 +308,8 @@ unavailable = Det här fungerar inte just nu
 unavailable_text = Försök igen om en minut.
 gone = Det här meddelandet sparas inte längre
 gone_text = Meddelanden kan bara läsas i webbläsaren under en begränsad tid. Själva mejlet påverkas inte.
+not_found = Länken fungerar inte
+not_found_text = Kanske kopierades bara en del av den. Öppna länken i mejlet eller kopiera hela länken.
 
 # Avregistrering via länken i ett mejl
 unsubscribe = Avsluta prenumeration

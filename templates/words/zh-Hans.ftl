@@ -182,6 +182,8 @@ unavailable = 目前无法使用
 unavailable_text = 请在一分钟后重试。
 gone = 此邮件已不再保留
 gone_text = 邮件只能在有限的时间内在浏览器中阅读。邮件本身不受影响。
+not_found = 此链接无效
+not_found_text = 可能只复制了其中一部分。请从邮件中打开，或复制完整链接。
 
 # 通过邮件中的链接退订
 unsubscribe = 退订

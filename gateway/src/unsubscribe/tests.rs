@@ -165,6 +165,35 @@ async fn a_wrong_token_is_not_found_and_nothing_tells_why() {
 }
 
 #[tokio::test]
+async fn what_programs_put_behind_a_link_does_not_make_it_dead() {
+    for behind in ["/", ".", ")", "%3E", "=", ",", "%20", "%E2%80%9D", "&gt;", "%2F", "?utm_source=x"] {
+        let bench = bench().await;
+        let token = format!("{}{behind}", token(&digest(), OLD));
+        assert_eq!(bench.send(Method::GET, &token, FORM).await.0, StatusCode::OK, "{behind}");
+        assert!(bench.wanted().await);
+        assert_eq!(bench.send(Method::POST, &token, FORM).await.0, StatusCode::OK, "{behind}");
+        assert!(!bench.wanted().await, "{behind}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_with_a_dead_link_gets_a_page_that_is_always_the_same() {
+    let bench = bench().await;
+    let good = token(&digest(), OLD);
+    let mut pages = BTreeSet::new();
+    for path in
+        ["/u/x".to_owned(), format!("/u/{good}A"), format!("/p/{good}"), "/U/x".to_owned(), "/no/such/page".to_owned()]
+    {
+        let request = Request::get(&path).header(header::ACCEPT, "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
+        let response = bench.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}");
+        let body = to_bytes(response.into_body(), 100_000).await.unwrap();
+        pages.insert(String::from_utf8(body.to_vec()).unwrap());
+    }
+    assert!(pages.len() == 1 && pages.iter().all(|page| page.contains("This link does not work")), "{pages:?}");
+}
+
+#[tokio::test]
 async fn another_body_is_refused_and_changes_nothing() {
     let bench = bench().await;
     for body in ["", "List-Unsubscribe=No", "One-Click"] {
