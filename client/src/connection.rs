@@ -17,7 +17,7 @@ use temporalio_client::{
     tonic::{Code, Status},
 };
 use temporalio_common::envconfig::load_client_config_profile;
-use tidings_model::host_name::is_this_machine;
+use tidings_model::{foreign_text::clean_edges, host_name::is_this_machine};
 
 use crate::frontends::Frontends;
 
@@ -45,6 +45,8 @@ pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), Stri
     // Requests are small: to compress them costs a digest more CPU than it saves.
     connection.grpc_compression = GrpcCompression::None;
     connection.identity = identity;
+    // A variable made from a file has the line end of the file.
+    connection.api_key = connection.api_key.map(|key| clean_edges(&key).to_owned());
     Ok((connection, client))
 }
 

@@ -144,7 +144,8 @@ pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
 pub(crate) async fn explain_not_found(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
     let is_person = takes_html(request.headers());
     let response = next.run(request).await;
-    if !(is_person && response.status() == StatusCode::NOT_FOUND) {
+    let is_bare = response.status() == StatusCode::NOT_FOUND && !response.headers().contains_key(header::CONTENT_TYPE);
+    if !(is_person && is_bare) {
         return response;
     }
     let phrases = state.phrases("", "");

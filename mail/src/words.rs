@@ -14,6 +14,7 @@ use std::{
 
 use fluent_bundle::FluentResource;
 use include_dir::{Dir, include_dir};
+use tidings_model::foreign_text::decode_file;
 
 mod cadence;
 mod catalogue;
@@ -143,7 +144,8 @@ fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Resul
         let path = entry.map_err(failed)?.path();
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         if path.extension().is_some_and(|end| end == "ftl") {
-            let text = fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+            let text =
+                fs::read(&path).and_then(decode_file).map_err(|source| Error::Read { path: path.clone(), source })?;
             add(catalogues, name, &format!("{prefix}{name}"), text, Some(&path))?;
         }
     }

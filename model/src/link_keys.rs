@@ -15,6 +15,8 @@ use ring::{
 };
 use uuid::Uuid;
 
+use crate::foreign_text::clean_edges;
+
 /// The environment variable with the keys.
 pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
 /// Bytes of a key.
@@ -164,7 +166,8 @@ impl FromStr for LinkKeys {
     type Err = WrongKeys;
 
     fn from_str(text: &str) -> Result<Self, WrongKeys> {
-        let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+        let words =
+            text.split(|c: char| c.is_whitespace() || c == ',').map(clean_edges).filter(|word| !word.is_empty());
         let keys = words.map(|word| {
             let bytes = URL_SAFE_NO_PAD.decode(word).ok().filter(|bytes| bytes.len() == KEY_BYTES).ok_or(WrongKeys)?;
             Ok(Key::new(&bytes))

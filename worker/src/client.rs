@@ -3,7 +3,7 @@
 use std::{env, time::Duration};
 
 use tidings_client::{Client, CommandError, Commands, ConnectError, Http, WrongHttp};
-use tidings_model::Key;
+use tidings_model::{Key, foreign_text::clean_edges};
 
 use crate::{Config, error::Usage, installation};
 
@@ -30,7 +30,7 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
 /// [`Usage`] where the URL is wrong, or the token is wrong or missing.
 pub(crate) fn http(url: &str) -> Result<Http, Usage> {
     let token = env::var(TOKEN).unwrap_or_default();
-    if token.trim().is_empty() {
+    if clean_edges(&token).is_empty() {
         let make = "set it to what `tidings tokens create --tenant TENANT --scope events:write` prints";
         return Err(Usage(format!("--http: the variable {TOKEN} has no token; {make}")));
     }

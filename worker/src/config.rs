@@ -14,6 +14,7 @@ use tidings_activities::TeamDirectory;
 use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
+    foreign_text::decode_file,
     inbox::Limits,
     settings::{self, Cap, DigestSettings, OverLimit, Pages, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
@@ -408,12 +409,14 @@ impl Config {
     /// As for [`Config::load`].
     pub fn load_with(path: Option<&Path>, temporal: Result<Temporal, Problem>) -> Result<Self, Error> {
         let place = path.unwrap_or(Path::new(DEFAULT_PATH));
-        let text = match fs::read_to_string(place) {
+        let text = match fs::read(place).and_then(decode_file) {
             Ok(text) => text,
             Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
         };
-        Self::read_with(place, &text, &|name| env::var(name).ok().filter(|value| !value.is_empty()), temporal)
+        // A value that is not UTF-8 is not taken for one that is missing: what reads it names the variable.
+        let environment = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
+        Self::read_with(place, &text, &environment, temporal)
     }
 
     /// Returns the configuration if it can send to people: with a sender of its own, unless the relay is on this machine.

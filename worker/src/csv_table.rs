@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use anyhow::Context as _;
+use tidings_model::{foreign_text::clean_edges, header_fault};
 
 use crate::{error::Usage, line_input::Rejection};
 
@@ -27,7 +28,7 @@ impl<R: Read> Table<R> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// It cannot be read, names a column that is not among `columns`, or lacks one of `required`.
+    /// It cannot be read, is not separated by commas, names a column twice or one that is not among `columns`, or lacks one of `required`.
     pub fn new(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Self> {
         let table = Self::of_any_columns(input)?;
         check(&table.header, columns, required)?;
@@ -37,11 +38,17 @@ impl<R: Read> Table<R> {
     /// Reads the first line, whatever it names.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It cannot be read, is not separated by commas, or names a column twice.
     pub fn of_any_columns(input: R) -> anyhow::Result<Self> {
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
-        let header = reader.headers().context("the first line cannot be read")?.clone();
-        Ok(Self { reader, header })
+        let mut reader = csv::Reader::from_reader(input);
+        let header: csv::StringRecord = match reader.headers() {
+            Ok(header) => header.iter().map(clean_edges).collect(),
+            Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+                return Err(Usage("the first line is not UTF-8; save the file as UTF-8".to_owned()).into());
+            }
+            Err(error) => return Err(error).context("the first line cannot be read"),
+        };
+        header_fault(&header).map_or(Ok(Self { reader, header }), |fault| Err(Usage(fault).into()))
     }
 
     /// The names in the first line.
@@ -67,7 +74,7 @@ impl Row {
     /// Returns the value of the column; empty without such a column.
     pub fn value(&self, column: &str) -> String {
         let index = self.header.iter().position(|name| name == column);
-        index.and_then(|index| self.values.get(index)).unwrap_or_default().to_owned()
+        clean_edges(index.and_then(|index| self.values.get(index)).unwrap_or_default()).to_owned()
     }
 }
 
@@ -100,9 +107,13 @@ mod tests {
 
     #[test]
     fn the_first_line_must_name_known_columns() {
-        for (header, says) in
-            [("tenant,user", "no column \"address\""), ("tenant,user,address,tz", "\"tz\" is unknown")]
-        {
+        for (header, says) in [
+            ("tenant,user", "no column \"address\""),
+            ("tenant,user,address,tz", "\"tz\" is unknown"),
+            ("tenant;user;address", "semicolons between its columns"),
+            ("tenant\tuser\taddress", "tabs between its columns"),
+            ("tenant,user,address, user", "\"user\" is there twice"),
+        ] {
             let table = Table::new(header.as_bytes(), &["tenant", "user", "address"], &["address"]);
             let error = table.err().unwrap();
             assert!(error.is::<Usage>() && error.to_string().contains(says), "{error}");
@@ -117,5 +128,13 @@ mod tests {
         let row = table.next().unwrap().unwrap().unwrap();
         assert_eq!((row.line, row.value("a").as_str(), row.value("c").as_str()), (3, "2", ""));
         assert!(table.next().is_none());
+    }
+
+    #[test]
+    fn what_nobody_sees_at_the_edges_of_a_value_goes() {
+        let text = "a\u{200b},\u{a0}b\n\u{feff}1\u{a0},\"\u{200e}2\0\"\n";
+        let mut table = Table::new(text.as_bytes(), &["a", "b"], &["a"]).unwrap();
+        let row = table.next().unwrap().unwrap().unwrap();
+        assert_eq!((row.value("a"), row.value("b")), ("1".to_owned(), "2".to_owned()));
     }
 }

@@ -6,10 +6,10 @@ use std::{
     path::Path,
 };
 
-use anyhow::Context as _;
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tidings_model::foreign_text::{WrongEncoding, cut_bytes, is_utf16, skip_bom};
 
 use crate::error::Usage;
 
@@ -35,9 +35,9 @@ impl Rejection {
 }
 
 fn presentable(text: &str) -> String {
-    let end = text.floor_char_boundary(SHOWN_BYTES);
-    let shown = text[..end].replace(char::is_control, " ");
-    if end < text.len() { format!("{shown}…") } else { shown }
+    let cut = cut_bytes(text, SHOWN_BYTES);
+    let shown = cut.replace(char::is_control, " ");
+    if cut.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
 /// The totals of a run.
@@ -115,23 +115,33 @@ impl Report {
 pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
     if path == Path::new("-") {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} accepted, {elapsed}")?);
-        return Ok((bar, unpacked(io::stdin())?));
+        let lines = unpacked(io::stdin()).map_err(|error| Usage(format!("standard input: {error}")))?;
+        return Ok((bar, lines));
     }
-    let file = File::open(path).map_err(|error| Usage(format!("{}: {error}", path.display())))?;
+    let unreadable = |error: io::Error| Usage(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(unreadable)?;
     let bytes = file.metadata()?.len();
     let bar = ProgressBar::new(bytes).with_style(style("{bar:30} {percent}%, {msg} accepted, {eta} left")?);
-    let lines = unpacked(bar.wrap_read(file)).with_context(|| format!("{} cannot be read", path.display()))?;
+    let lines = unpacked(bar.wrap_read(file)).map_err(unreadable)?;
     Ok((bar, lines))
 }
 
-/// The bytes, unzipped where they start like gzip (RFC 1952) whatever the name.
+/// The bytes, unzipped where they start like gzip (RFC 1952) whatever the name, and without a byte order mark.
 ///
 /// # Errors
-/// The first of them cannot be read.
+/// The first of them cannot be read, or are UTF-16.
 pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut bytes = BufReader::with_capacity(64 * 1024, bytes);
     let packed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    Ok(if packed { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) })
+    let mut text: Box<dyn BufRead + Send> =
+        if packed { Box::new(BufReader::new(MultiGzDecoder::new(bytes))) } else { Box::new(bytes) };
+    let first = text.fill_buf()?;
+    if is_utf16(first) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, WrongEncoding::Utf16));
+    }
+    let mark = first.len() - skip_bom(first).len();
+    text.consume(mark);
+    Ok(text)
 }
 
 fn style(template: &str) -> anyhow::Result<ProgressStyle> {
@@ -147,6 +157,16 @@ const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_skipped_and_utf_16_is_named() {
+        let read = |bytes: &'static [u8]| unpacked(bytes).and_then(io::read_to_string);
+        assert_eq!(read(b"\xef\xbb\xbftenant,user\n").unwrap(), "tenant,user\n");
+        assert_eq!(read(b"").unwrap(), "");
+        for utf16 in [&b"\xff\xfet\0e\0"[..], b"t\0e\0"] {
+            assert_eq!(read(utf16).unwrap_err().to_string(), "is UTF-16; save it as UTF-8");
+        }
+    }
 
     #[test]
     fn a_refusal_is_bounded_and_has_no_control_characters() {

@@ -5,6 +5,7 @@ use std::fmt;
 use hyper::{Uri, header::HeaderValue};
 use tidings_model::{
     api_token::{ApiToken, WrongToken},
+    foreign_text::clean_edges,
     host_name::is_this_machine,
 };
 
@@ -67,7 +68,7 @@ impl Http {
         if !is_tls && !is_in_clear && !is_this_machine(&host) {
             return Err(WrongHttp::InClear);
         }
-        let token: ApiToken = token.trim().parse()?;
+        let token: ApiToken = clean_edges(token).parse()?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(|_| WrongToken)?;
         authorization.set_sensitive(true);
         Ok(Self {

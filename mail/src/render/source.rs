@@ -7,6 +7,7 @@ use std::{
 };
 
 use include_dir::{Dir, include_dir};
+use tidings_model::foreign_text::decode_file;
 
 use super::{
     error::Error,
@@ -119,7 +120,7 @@ impl Sources {
             if path.is_dir() && prefix.is_empty() && !file.starts_with('.') {
                 self.add_folder(&path, &format!("{file}/"))?;
             } else if is_read(&path) {
-                let text = fs::read_to_string(&path).map_err(failed(&path))?;
+                let text = fs::read(&path).and_then(decode_file).map_err(failed(&path))?;
                 self.0.insert(format!("{prefix}{file}"), Source::new(text, path.clone(), true));
             }
         }

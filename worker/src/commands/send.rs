@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
 use tidings_mail::render::Renderer;
-use tidings_model::settings::StreamName;
+use tidings_model::{foreign_text::decode_file, settings::StreamName};
 
 use crate::{Config, args::one_of, error::Usage, storage};
 
@@ -96,7 +96,7 @@ fn refused(refused: Refused) -> anyhow::Error {
 
 impl Options {
     fn submission(self) -> anyhow::Result<Submission> {
-        let read = |path: PathBuf| fs::read_to_string(&path).with_context(|| path.display().to_string());
+        let read = |path: PathBuf| fs::read(&path).and_then(decode_file).with_context(|| path.display().to_string());
         let content = match (self.template, self.subject) {
             (Some(name), _) => Content::Template { name, variables: Map::from_iter(self.variables) },
             (None, subject) => Content::Parts {

@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 use tidings_mail::dkim::Dkim;
-use tidings_model::settings::Sender;
+use tidings_model::{foreign_text::decode_file, settings::Sender};
 use toml::Spanned;
 
 use super::{
@@ -214,10 +214,13 @@ impl DkimConfig {
     /// The key cannot be read, or cannot sign. The error never shows the key.
     pub fn signer(&self) -> Result<Dkim, Problem> {
         let pem = match &self.key {
-            PrivateKey::File(path) => fs::read(path).map_err(|error| self.problem(unreadable(&error)))?,
-            PrivateKey::Pem(pem) => pem.clone().into_bytes(),
+            PrivateKey::File(path) => {
+                fs::read(path).and_then(decode_file).map_err(|error| self.problem(unreadable(&error)))?
+            }
+            PrivateKey::Pem(pem) => pem.clone(),
         };
-        let dkim = Dkim::new(&self.selector, &self.domain, &pem).map_err(|error| self.problem(error.to_string()))?;
+        let dkim =
+            Dkim::new(&self.selector, &self.domain, pem.as_bytes()).map_err(|error| self.problem(error.to_string()))?;
         Ok(dkim.with_second(self.second().map(Self::signer).transpose()?))
     }
 

@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tidings_model::link_keys::{LinkKeys, VARIABLE, WrongKeys};
+use tidings_model::{
+    foreign_text::decode_file,
+    link_keys::{LinkKeys, VARIABLE, WrongKeys},
+};
 use toml::Spanned;
 
 use super::{
@@ -86,7 +89,8 @@ pub(super) fn check(file: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> 
 }
 
 fn read(path: &Path) -> Result<LinkKeys, String> {
-    let text = fs::read_to_string(path)
+    let text = fs::read(path)
+        .and_then(decode_file)
         .map_err(|error| format!("cannot be read ({error}); name a file with keys that `tidings keys new` printed"))?;
     text.parse().map_err(|wrong: WrongKeys| wrong.to_string())
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, ops::Range, path::Path};
 
+use tidings_model::foreign_text::clean_edges;
 use toml::Spanned;
 
 use super::{
@@ -103,7 +104,7 @@ impl<'a> Checks<'a> {
     ) -> Option<T> {
         let value = value?;
         let text = value.as_ref().as_ref();
-        let result = parse(text).map_err(|problem| self.wrong(value, key, text.to_owned(), problem));
+        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, text.to_owned(), problem));
         self.accept(result)
     }
 
@@ -114,7 +115,7 @@ impl<'a> Checks<'a> {
         value: Option<&Spanned<String>>,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Option<T> {
-        match ((self.environment)(variable), value) {
+        match (self.variable(variable), value) {
             (Some(url), _) => self.secret_outside("environment", variable, &url, parse),
             (None, Some(url)) => self.secret(key, url, parse),
             (None, None) => self.secret_outside("default", key, default, parse),
@@ -136,7 +137,7 @@ impl<'a> Checks<'a> {
             let (place, problem) = (self.place_of(value), format!("has a password, and the file {EXPOSED}"));
             self.password = Some(Problem { place, key: key.to_owned(), value: shown.clone(), problem });
         }
-        let result = parse(text).map_err(|problem| self.wrong(value, key, shown, problem));
+        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, shown, problem));
         self.accept(result)
     }
 
@@ -153,9 +154,11 @@ impl<'a> Checks<'a> {
         self.accept(result)
     }
 
-    /// Reads an environment variable.
+    /// Reads an environment variable, without the line end of the file or the mark of the page that its value came from. `None` if nothing is
+    /// left.
     pub fn variable(&self, name: &str) -> Option<String> {
-        (self.environment)(name)
+        let value = (self.environment)(name)?;
+        Some(clean_edges(&value).to_owned()).filter(|value| !value.is_empty())
     }
 
     /// Parses a whole number of at least one.

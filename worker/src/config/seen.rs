@@ -64,7 +64,7 @@ pub(super) fn secret(
                 value: "***".to_owned(),
                 problem,
             };
-            Some(checks.accept(Secret::parse(secret.trim()).map_err(wrong))?)
+            Some(checks.accept(Secret::parse(&secret).map_err(wrong))?)
         }
         None => None,
     };

@@ -64,6 +64,18 @@ fn environment_variables_override_the_file() {
 }
 
 #[test]
+fn what_nobody_sees_around_a_value_is_no_part_of_it() {
+    let text = "smtp_url = \"\u{feff}smtp://127.0.0.1:1\u{a0}\"\ntask_queue = \"mail\u{200b}\"";
+    let keys = ("TIDINGS_LINK_KEYS", "\u{feff}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\r\n");
+    let config = read(text, &[("TIDINGS_DATABASE_URL", "postgres://u:p@db.example/t\r\n\0"), keys]).unwrap();
+    assert_eq!(config.database_url.reveal(), "postgres://u:p@db.example/t");
+    assert_eq!((urls(&config), config.task_queue.as_str()), (vec!["default smtp://127.0.0.1:1".to_owned()], "mail"));
+    assert!(config.link_keys.keys().is_some());
+    let config = read("", &[("TIDINGS_DATABASE_URL", "\n")]).unwrap();
+    assert_eq!(config.database_url.to_string(), "sqlite://.tidings/tidings.db");
+}
+
+#[test]
 fn an_error_names_line_key_value_and_remedy() {
     for (text, said) in [
         (

@@ -224,3 +224,13 @@ fn the_start_refuses_what_config_check_refuses_to_leave_in_clear() {
         assert!(out.contains(line), "{out}");
     }
 }
+
+#[test]
+fn a_file_with_a_byte_order_mark_is_read_and_utf_16_is_named() {
+    let folder = folder_with("tidings.toml", "\u{feff}task_queue = \"mail\"\n");
+    let (code, out, error) = run(folder.path(), &["config", "check"], "");
+    assert!(code == 0 && out.contains("task_queue = \"mail\""), "{out}{error}");
+    fs::write(folder.path().join("tidings.toml"), b"\xff\xfet\0a\0").unwrap();
+    let (code, _, error) = run(folder.path(), &["config", "check"], "");
+    assert!(code == 2 && error.contains("is UTF-16; save it as UTF-8"), "{error}");
+}

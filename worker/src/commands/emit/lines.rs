@@ -5,7 +5,12 @@ use std::io::{self, BufRead, Read as _};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use tidings_mail::render::doubts;
-use tidings_model::{Event, limits::Invalid, wire};
+use tidings_model::{
+    Event,
+    foreign_text::{clean_edges, skip_bom},
+    limits::Invalid,
+    wire,
+};
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 
@@ -137,9 +142,22 @@ fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
     if json.len() > LINE_BYTES {
         return Err(rejected("", &format!("is longer than {LINE_BYTES} bytes")));
     }
-    let mut event = wire::event(json).map_err(|invalid| rejected(&invalid.field, &invalid.problem))?;
+    let mut event = wire::event(skip_bom(json)).map_err(|invalid| rejected(&invalid.field, &invalid.problem))?;
+    clean_ids(&mut event);
     key.complete(&mut event);
     checked(line, event)
+}
+
+/// A file of events is often an export. What nobody sees at the edges of its ids would make other people and other events of them.
+fn clean_ids(event: &mut v1::Event) {
+    let v1::Event { tenant, user, digest, event_id, category, entity_type, entity_id, .. } = event;
+    for id in [tenant, user, digest, event_id, category, entity_type, entity_id] {
+        let clean = clean_edges(id);
+        if clean.len() < id.len() {
+            let clean = clean.to_owned();
+            *id = clean;
+        }
+    }
 }
 
 /// Checks the limits of the contract before anything is sent. An event that passes is sent unchanged.
@@ -165,6 +183,13 @@ mod tests {
         let json = RIGHT.replace('{', r#"{"user": "bob", "#);
         let Line { event, .. } = event_of(1, json.as_bytes(), &key()).unwrap();
         assert_eq!([event.tenant, event.user, event.digest], ["acme", "bob", "activity"]);
+    }
+
+    #[test]
+    fn a_mark_before_a_line_and_around_an_id_is_no_part_of_it() {
+        let json = format!("\u{feff}{}", RIGHT.replace('{', "{\"user\": \"\u{a0}bob\u{200b}\", "));
+        let (_, event) = event_of(2, json.as_bytes(), &key()).unwrap();
+        assert_eq!(event.user, "bob");
     }
 
     #[test]

@@ -6,7 +6,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use tidings_activities::operations::erase::{Answer, Erasure};
 use tidings_client::Commands;
-use tidings_model::records::{Erased, PersonId};
+use tidings_model::{
+    foreign_text::clean_edges,
+    records::{Erased, PersonId},
+};
 
 use crate::{Config, args::Reason, error::Usage, storage};
 
@@ -88,7 +91,7 @@ fn confirmed(person: &PersonId) -> anyhow::Result<bool> {
     io::stderr().flush()?;
     let mut typed = String::new();
     io::stdin().read_line(&mut typed)?;
-    Ok(typed.trim() == person.to_string())
+    Ok(clean_edges(&typed) == person.to_string())
 }
 
 fn lines(erased: &Erased) -> String {
