@@ -244,6 +244,7 @@ conformance! {
     }
     webhook_requests {
         a_request_is_recorded_as_a_whole_and_once,
+        a_thousand_reports_about_one_message_have_the_effects_of_the_first_and_the_last,
         a_token_counts_for_one_body_only,
         a_request_of_another_relay_may_have_the_same_token,
         tokens_go_when_no_request_can_bring_them_any_more,

@@ -77,6 +77,20 @@ pub async fn a_request_is_recorded_as_a_whole_and_once(bench: &Bench) {
     assert_eq!((bench.value(REPORTS).await, bench.value(LETTERS).await), ("3".into(), "2".into()));
 }
 
+/// In a time that a request has: what the effects read is read once, and not for each report.
+pub async fn a_thousand_reports_about_one_message_have_the_effects_of_the_first_and_the_last(bench: &Bench) {
+    const MANY: i64 = 1_000;
+    let ann = bench.sent_digest("ann", 0).await;
+    // Each second once, in another order.
+    let events: Vec<_> = (0..MANY).map(|n| reported(ann, HARD, 300 + n * 7 % MANY)).collect();
+    let recorded = bench.requested(&request(events)).await;
+    let counted = recorded.iter().flatten().filter(|recorded| !recorded.again && recorded.against.is_some()).count();
+    assert_eq!((counted, bench.value(REPORTS).await), (1_000, MANY.to_string()));
+    let suppressed_at = bench.value("SELECT CAST(suppressed_at AS TEXT) FROM suppressions").await;
+    assert_eq!(suppressed_at, at(300).as_millisecond().to_string());
+    assert_eq!(bench.state_of(ann).await.0, MessageState::Failed);
+}
+
 pub async fn a_token_counts_for_one_body_only(bench: &Bench) {
     let ann = bench.sent_digest("ann", 0).await;
     let first = WebhookRequest { token: Some(token("one")), ..request(vec![reported(ann, Kind::Delivered, 300)]) };

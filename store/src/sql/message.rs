@@ -35,6 +35,9 @@ macro_rules! message_columns {
 
 pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
 
+/// `{each}` is a message's id in a list of its own.
+pub const MESSAGE_RECORDS: &str = concat!(message_columns!(), "WHERE m.id IN (SELECT value->>0 FROM {each})");
+
 /// `$1` tenant, `$2` id.
 pub const MESSAGE_BYTES: &str = "SELECT bytes FROM messages WHERE tenant = $1 AND id = $2";
 

@@ -14,8 +14,8 @@ use uuid::Uuid;
 /// Milliseconds of a day of UTC.
 const DAY: i64 = 86_400_000;
 
-/// `$2` bit.
-pub const MARK_REPORTED: &str = "UPDATE messages SET reported = reported | $2 WHERE id = $1 AND (reported & $2) = 0";
+/// `$2` bits.
+pub const MARK_REPORTED: &str = "UPDATE messages SET reported = reported | $2 WHERE id = $1 AND (reported & $2) <> $2";
 
 /// The relay that was given the message last.
 const RELAY: &str = "COALESCE((SELECT a.relay FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL
@@ -55,8 +55,13 @@ GROUP BY tenant, day, digest_type, template, relay ORDER BY tenant, day, digest_
 ON CONFLICT (tenant, day, digest_type, template, relay) DO UPDATE SET {added}";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn mark_reported(connection: &mut D::Connection, message: Uuid, counted: Counted) -> Result<()> {
-        let mark = query(MARK_REPORTED).bind(message.to_string()).bind(counted.bit());
+    pub(super) async fn mark_reported(
+        connection: &mut D::Connection,
+        message: Uuid,
+        counted: impl IntoIterator<Item = Counted>,
+    ) -> Result<()> {
+        let bits = counted.into_iter().fold(0, |bits, counted| bits | counted.bit());
+        let mark = query(MARK_REPORTED).bind(message.to_string()).bind(bits);
         mark.execute(connection).await?;
         Ok(())
     }

@@ -3,19 +3,20 @@
 use super::attempts::{SENT_DIGEST, SENT_MESSAGE};
 use super::columns::{Column, row, unknown};
 use super::dialect::{Dialect, Variants};
-use super::message::{LockedMessage, MESSAGE_RECORD, RecordRow};
+use super::message::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS, RecordRow};
 use super::suppressions::LIFT;
-use super::{Sql, within_timeout};
+use super::{Sql, json, within_timeout};
 use crate::address::folded;
 use crate::{Error, Reports, Result, pseudonym::PREFIX};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::error::BoxDynError;
 use sqlx::{query, query_as};
+use std::collections::{BTreeMap, BTreeSet};
 use tidings_model::breaker::Evidence;
 use tidings_model::delivery_events::{
-    Against, Bounce, Effects, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded,
-    Status, WebhookRequest, Which, effects,
+    Against, Bounce, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
+    WebhookRequest, Which, effects,
 };
 use tidings_model::records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId};
 use tidings_model::report::Counted;
@@ -23,11 +24,12 @@ use tidings_model::step::{Closed, Outcome};
 use tracing::instrument;
 use uuid::Uuid;
 
-/// Tenant, address in lower case. Keeps it for the transaction, whether there is a row of it or not. A message's row
-/// comes first.
-pub const LOCK_ADDRESS: Variants = Variants {
-    sqlite: "SELECT $1, $2",
-    postgres: "SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 0))",
+/// `$1` is a list of lists: tenant, and address in lower case. Keeps each for the transaction, in the order of the list, whether there
+/// is a row of it or not. A message's row comes first.
+pub const LOCK_ADDRESSES: Variants = Variants {
+    sqlite: "SELECT $1",
+    postgres: "SELECT pg_advisory_xact_lock(hashtextextended(value->>0 || ' ' || (value->>1), 0))
+               FROM jsonb_array_elements($1::jsonb)",
 };
 
 /// `$1` message, `$2` `Message-ID`, `$3` tenant; each may be empty. Only a message that a relay was given can be reported.
@@ -87,9 +89,10 @@ impl<D: Dialect> Reports for Sql<D> {
         within_timeout(async {
             let mut tx = self.write().await?;
             let Some(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
-            let recorded = Self::record_event(&mut tx, id, event, soft_bounces, now).await?;
+            let held = Self::hold(&mut tx, &[id].into()).await?;
+            let recorded = Self::record_about(&mut tx, &held[&id], &[event], soft_bounces, now).await?;
             tx.commit().await?;
-            Ok(Some(recorded))
+            Ok(recorded.into_iter().next())
         })
         .await
     }
@@ -137,7 +140,7 @@ impl<D: Dialect> Reports for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
     async fn count_unsubscribed(&self, message: Uuid) -> Result<()> {
         within_timeout(async {
-            Self::mark_reported(&mut *self.writer.acquire().await?, message, Counted::Unsubscribed).await
+            Self::mark_reported(&mut *self.writer.acquire().await?, message, [Counted::Unsubscribed]).await
         })
         .await
     }
@@ -149,39 +152,66 @@ impl<D: Dialect> Reports for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Records an event about the message `id`, with its effects.
-    pub(super) async fn record_event(
+    /// Locks the messages, and then their addresses, each in one order: two requests about the same messages would otherwise wait for
+    /// each other, and two messages to one address that bounce at once would not see each other.
+    pub(super) async fn hold(tx: &mut D::Connection, messages: &BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, Held>> {
+        if messages.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut locked = BTreeMap::new();
+        for message in messages {
+            locked.insert(*message, Self::lock_message(&mut *tx, *message).await?);
+        }
+        let ids: Vec<_> = messages.iter().map(|id| [id.to_string()]).collect();
+        let rows: Vec<RecordRow> = query_as(Self::each(MESSAGE_RECORDS)).bind(json(&ids)?).fetch_all(&mut *tx).await?;
+        let held = rows.into_iter().map(MessageRecord::from).filter_map(|message| {
+            let locked = locked.remove(&message.id)?;
+            Some((message.id, Held { message, locked }))
+        });
+        let held: BTreeMap<_, _> = held.collect();
+        if let Some(id) = locked.keys().next() {
+            return Err(Error::Broken(format!("message {id} is not in the outbox")));
+        }
+        let addresses: BTreeSet<_> = held.values().map(|held| held.address()).collect();
+        query(D::pick(LOCK_ADDRESSES)).bind(json(&addresses)?).execute(tx).await?;
+        Ok(held)
+    }
+
+    /// Records events about one message, with their effects. What the effects read is read once, however many events there are.
+    pub(super) async fn record_about(
         tx: &mut D::Connection,
-        id: Uuid,
-        event: &Reported,
+        held: &Held,
+        events: &[&Reported],
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Recorded> {
-        let locked = Self::lock_message(&mut *tx, id).await?;
-        let message = Self::reported_message(&mut *tx, id).await?;
-        let event = &spoken_of(&message, event);
-        let withdrawn = match (&message.origin, event.report.kind) {
-            (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
-            _ => None,
-        };
-        if !Self::insert_report(&mut *tx, &message, event, now).await? {
-            return Ok(Recorded { message: id, again: true, withdrawn, against: None });
+    ) -> Result<Vec<Recorded>> {
+        let message = &held.message;
+        let (mut recorded, mut new) = (Vec::with_capacity(events.len()), Vec::new());
+        for event in events {
+            let event = spoken_of(message, event);
+            let withdrawn = match (&message.origin, event.report.kind) {
+                (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
+                _ => None,
+            };
+            let again = !Self::insert_report(&mut *tx, message, &event, now).await?;
+            if !again {
+                Self::put_reading(&mut *tx, message, &event.report).await?;
+                new.push((recorded.len(), event));
+            }
+            recorded.push(Recorded { message: message.id, again, withdrawn, against: None });
         }
-        Self::mark_reported(&mut *tx, id, Counted::of(&event.report)).await?;
-        Self::put_reading(&mut *tx, &message, &event.report).await?;
-        let effects = Self::effects_of(&mut *tx, &message, event, soft_bounces, now).await?;
-        Self::carry_out(&mut *tx, &message, locked, &effects, event.report.occurred_at, now).await?;
-        // A message that the provider kept back met no server, so that it says nothing about the mail that the relay takes.
-        let evidence = match event.report.kind {
-            _ if event.report.never_sent => None,
-            Kind::Bounced(Bounce::Hard) => Some(Evidence::Bounced),
-            Kind::Complained => Some(Evidence::Complained),
-            _ => None,
-        };
-        let relay = if evidence.is_some() { Self::taken_by(tx, id).await? } else { None };
-        let tenant = message.origin.tenant().to_owned();
-        let against = relay.zip(evidence).map(|(relay, evidence)| Against { relay, tenant, evidence });
-        Ok(Recorded { message: id, again: false, withdrawn, against })
+        if new.is_empty() {
+            return Ok(recorded);
+        }
+        Self::mark_reported(&mut *tx, message.id, new.iter().map(|(_, event)| Counted::of(&event.report))).await?;
+        Self::carry_out(&mut *tx, held, &decisive(new.iter().map(|(_, event)| event)), soft_bounces, now).await?;
+        let evidence: Vec<_> = new.iter().filter_map(|(at, event)| Some((*at, evidence(&event.report)?))).collect();
+        let relay = if evidence.is_empty() { None } else { Self::taken_by(tx, message.id).await? };
+        for (at, evidence) in evidence {
+            let tenant = message.origin.tenant().to_owned();
+            recorded[at].against = relay.clone().map(|relay| Against { relay, tenant, evidence });
+        }
+        Ok(recorded)
     }
 
     pub(super) async fn reported_message(connection: &mut D::Connection, id: Uuid) -> Result<MessageRecord> {
@@ -239,56 +269,53 @@ impl<D: Dialect> Sql<D> {
         Ok(D::rows(&insert.execute(connection).await?) > 0)
     }
 
-    async fn effects_of(
-        connection: &mut D::Connection,
-        message: &MessageRecord,
-        event: &Reported,
+    /// Carries out the effects of new events about one message.
+    async fn carry_out(
+        tx: &mut D::Connection,
+        held: &Held,
+        events: &[&Reported],
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Effects> {
-        let (tenant, address) = (message.origin.tenant().to_owned(), folded(&message.envelope_to));
-        // Two messages to one address that bounce at once would not see each other.
-        let lock = query(D::pick(LOCK_ADDRESS)).bind(tenant.clone()).bind(address.clone());
-        lock.execute(&mut *connection).await?;
-        let soft = query_as(SOFT_BOUNCED).bind(tenant).bind(address).bind(i64::from(soft_bounces));
-        let soft: Vec<(i64,)> = soft.fetch_all(&mut *connection).await?;
+    ) -> Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let Held { message, locked } = held;
+        let [tenant, address] = held.address();
+        let soft = query_as(SOFT_BOUNCED).bind(tenant.clone()).bind(address.clone()).bind(i64::from(soft_bounces));
+        let soft: Vec<(i64,)> = soft.fetch_all(&mut *tx).await?;
         let soft = soft
             .into_iter()
             .map(|(at,)| <Timestamp as Column>::read(at).map_err(|error| Error::Broken(error.to_string())))
             .collect::<Result<Vec<_>>>()?;
-        let reports = Self::reports(connection, message.id).await?;
+        let reports = Self::reports(&mut *tx, message.id).await?;
         let reports: Vec<_> = reports.into_iter().map(|record| record.report).collect();
-        let relay = event.relay.as_deref();
-        let known = Known { message, reports: &reports, soft_bounced: &soft, most: soft_bounces, relay, now };
-        Ok(effects(&known, &event.report))
-    }
-
-    async fn carry_out(
-        tx: &mut D::Connection,
-        message: &MessageRecord,
-        locked: LockedMessage,
-        effects: &Effects,
-        occurred_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<()> {
-        if effects.taken {
-            Self::record_taken(tx, message.id, locked, now).await?;
+        let effects = events.iter().map(|event| {
+            let relay = event.relay.as_deref();
+            let known = Known { message, reports: &reports, soft_bounced: &soft, most: soft_bounces, relay, now };
+            (effects(&known, &event.report), event.report.occurred_at)
+        });
+        let effects: Vec<_> = effects.collect();
+        if effects.iter().any(|(effects, _)| effects.taken) {
+            Self::record_taken(&mut *tx, message.id, locked, now).await?;
         }
-        if let Some((state, why)) = &effects.state {
+        // All of them say the same state: that of all reports.
+        if let Some((state, why)) = effects.iter().find_map(|(effects, _)| effects.state.as_ref()) {
             let report = query(REPORT_MESSAGE).bind(message.id.to_string());
             report.bind(state.name().to_owned()).bind(why.clone()).execute(&mut *tx).await?;
         }
-        if effects.forgiven {
-            let forgive = query(LIFT).bind(message.origin.tenant().to_owned());
-            let address = folded(&message.envelope_to);
-            let forgive = forgive.bind(address.clone()).bind(Reason::SoftBounces.name().to_owned()).bind(address);
-            forgive.execute(&mut *tx).await?;
-        }
-        if let Some(suppression) = &effects.suppress {
-            Self::write_suppression(&mut *tx, suppression).await?;
-        }
-        if let Some((key, entry)) = &effects.withdraw {
-            Self::change_consent(tx, key, false, occurred_at, entry).await?;
+        for (effects, occurred_at) in &effects {
+            if effects.forgiven {
+                let forgive = query(LIFT).bind(tenant.clone()).bind(address.clone());
+                let forgive = forgive.bind(Reason::SoftBounces.name().to_owned()).bind(address.clone());
+                forgive.execute(&mut *tx).await?;
+            }
+            if let Some(suppression) = &effects.suppress {
+                Self::write_suppression(&mut *tx, suppression).await?;
+            }
+            if let Some((key, entry)) = &effects.withdraw {
+                Self::change_consent(&mut *tx, key, false, *occurred_at, entry).await?;
+            }
         }
         Ok(())
     }
@@ -297,9 +324,12 @@ impl<D: Dialect> Sql<D> {
     async fn record_taken(
         connection: &mut D::Connection,
         message: Uuid,
-        locked: LockedMessage,
+        locked: &LockedMessage,
         now: Timestamp,
     ) -> Result<()> {
+        if locked.sent && locked.closed.is_some() {
+            return Ok(());
+        }
         let id = message.to_string();
         let at = query_as(TAKEN_AT).bind(id.clone()).fetch_one(&mut *connection).await?;
         // It refused every attempt that it was given.
@@ -324,6 +354,53 @@ impl<D: Dialect> Sql<D> {
         let statement = query_as(DELIVERY_EVENTS).bind(message.to_string());
         let rows: Vec<ReportRow> = statement.fetch_all(connection).await?;
         rows.into_iter().map(ReportRecord::try_from).collect()
+    }
+}
+
+/// A message that is ours until the transaction ends, and its address too.
+pub(super) struct Held {
+    pub message: MessageRecord,
+    locked: LockedMessage,
+}
+
+impl Held {
+    /// Tenant, and address in lower case.
+    fn address(&self) -> [String; 2] {
+        [self.message.origin.tenant().to_owned(), folded(&self.message.envelope_to)]
+    }
+}
+
+/// The first and the last event of each kind that has effects, in the order of their times. What happened between them has no effect
+/// of its own: a suppression has the time of the first, and a choice made after the first counts until the last.
+fn decisive<'a>(events: impl Iterator<Item = &'a Reported>) -> Vec<&'a Reported> {
+    let mut kinds = BTreeMap::new();
+    for event in events {
+        let Report { kind, never_sent, occurred_at, .. } = &event.report;
+        if matches!(kind, Kind::Deferred | Kind::Opened | Kind::Clicked) {
+            continue;
+        }
+        let kind = (kind.name(), kind.bounce().map(Bounce::name), *never_sent);
+        let at = (*occurred_at, event.report.to_string());
+        let (first, last) = kinds.entry(kind).or_insert_with(|| ((at.clone(), event), (at.clone(), event)));
+        if at < first.0 {
+            *first = (at, event);
+        } else if at > last.0 {
+            *last = (at, event);
+        }
+    }
+    let mut decisive: Vec<_> = kinds.into_values().flat_map(|(first, last)| [first, last]).collect();
+    decisive.sort_by(|(a, _), (b, _)| a.cmp(b));
+    decisive.into_iter().map(|(_, event)| event).collect()
+}
+
+/// What an event says against the relay. A message that the provider kept back met no server, so that it says nothing about the mail
+/// that the relay takes.
+fn evidence(report: &Report) -> Option<Evidence> {
+    match report.kind {
+        _ if report.never_sent => None,
+        Kind::Bounced(Bounce::Hard) => Some(Evidence::Bounced),
+        Kind::Complained => Some(Evidence::Complained),
+        _ => None,
     }
 }
 

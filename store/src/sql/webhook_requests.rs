@@ -1,13 +1,11 @@
 //! Requests of webhooks: each is one transaction, however many events it has.
 
 use super::dialect::Dialect;
-use super::reports::LOCK_ADDRESS;
 use super::{Sql, json, no_nul};
 use crate::Result;
-use crate::address::folded;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_as};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidings_model::Key;
 use tidings_model::delivery_events::{
@@ -71,13 +69,20 @@ impl<D: Dialect> Sql<D> {
         for event in events {
             messages.push(Self::find_reported(&mut *tx, event).await?);
         }
-        Self::lock_all(&mut *tx, &messages).await?;
-        let mut recorded = Vec::with_capacity(messages.len());
-        for (event, message) in events.iter().zip(messages) {
-            recorded.push(match message {
-                Some(message) => Some(Self::record_event(&mut *tx, message, event, soft_bounces, now).await?),
-                None => None,
-            });
+        let held = Self::hold(&mut *tx, &messages.iter().copied().flatten().collect()).await?;
+        let mut about = BTreeMap::<Uuid, Vec<usize>>::new();
+        for (at, message) in messages.iter().enumerate() {
+            if let Some(message) = message {
+                about.entry(*message).or_default().push(at);
+            }
+        }
+        let mut recorded = vec![None; events.len()];
+        for (message, places) in about {
+            let about: Vec<_> = places.iter().map(|at| &events[*at]).collect();
+            let about = Self::record_about(&mut *tx, &held[&message], &about, soft_bounces, now).await?;
+            for (at, one) in places.into_iter().zip(about) {
+                recorded[at] = Some(one);
+            }
         }
         Ok(recorded)
     }
@@ -122,25 +127,6 @@ impl<D: Dialect> Sql<D> {
         let delete = AssertSqlSafe(DELETE_OLD_TOKENS.replace("{locked}", D::SKIP_LOCKED));
         query(delete).bind(old.as_millisecond()).execute(tx).await?;
         Ok(first == token.body_sha256)
-    }
-
-    /// Locks the messages, and then their addresses, each in one order: two requests about the same messages would otherwise wait
-    /// for each other. A request about one message locks as it goes.
-    async fn lock_all(tx: &mut D::Connection, messages: &[Option<Uuid>]) -> Result<()> {
-        let messages: BTreeSet<Uuid> = messages.iter().copied().flatten().collect();
-        if messages.len() < 2 {
-            return Ok(());
-        }
-        let mut addresses = BTreeSet::new();
-        for message in messages {
-            Self::lock_message(&mut *tx, message).await?;
-            let message = Self::reported_message(&mut *tx, message).await?;
-            addresses.insert((message.origin.tenant().to_owned(), folded(&message.envelope_to)));
-        }
-        for (tenant, address) in addresses {
-            query(D::pick(LOCK_ADDRESS)).bind(tenant).bind(address).execute(&mut *tx).await?;
-        }
-        Ok(())
     }
 
     /// In the order of the keys, as all requests do.
