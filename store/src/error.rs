@@ -73,7 +73,7 @@ pub(super) const NOT_MIGRATED: &str =
 pub struct Refusal {
     /// The reason, in words.
     pub about: &'static str,
-    /// SQLite's primary result codes (sqlite.org/rescode.html).
+    /// SQLite's result codes (sqlite.org/rescode.html): primary ones, or extended ones in a row before.
     pub sqlite: &'static [i32],
     /// PostgreSQL's codes, or the classes that they begin with (its documentation, appendix A).
     pub postgres: &'static [&'static str],
@@ -82,7 +82,13 @@ pub struct Refusal {
 }
 
 /// What the databases refuse for. The first row with a code decides. `docs/operations.md` has the same table.
-pub const REFUSALS: [Refusal; 11] = [
+pub const REFUSALS: [Refusal; 12] = [
+    Refusal {
+        about: "there is no folder for temporary files",
+        sqlite: &[6410], // IOERR_GETTEMPPATH
+        postgres: &[],
+        remedy: "set TMPDIR to a folder that the process may write to",
+    },
     Refusal {
         about: "the database is read-only",
         sqlite: &[8], // READONLY
@@ -143,7 +149,10 @@ impl Refusal {
             Ok(1) if message.starts_with("no such table") || message.contains("no such column") => {
                 REFUSALS.iter().find(|row| row.postgres.contains(&"42P01"))
             }
-            Ok(extended) if code.len() < 5 => REFUSALS.iter().find(|row| row.sqlite.contains(&(extended & 0xff))),
+            Ok(extended) if code.len() < 5 => {
+                let codes = [extended, extended & 0xff];
+                REFUSALS.iter().find(|row| row.sqlite.iter().any(|code| codes.contains(code)))
+            }
             _ => REFUSALS.iter().find(|row| row.postgres.iter().any(|class| code.starts_with(class))),
         }
     }
@@ -213,6 +222,7 @@ mod tests {
             ("13", "database or disk is full", "a resource is used up"),
             ("778", "disk I/O error", "the database is away"),
             ("14", "unable to open database file", "the database is away"),
+            ("6410", "disk I/O error", "there is no folder for temporary files"),
             ("8", "attempt to write a readonly database", "the database is read-only"),
             ("1032", "attempt to write a readonly database", "the database is read-only"),
             ("1", "no such table: events", "the tables are not those of this version"),

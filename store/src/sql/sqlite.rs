@@ -44,6 +44,9 @@ impl Sql<sqlx::Sqlite> {
             // without its events, a dot that was never recorded. FULL costs one fsync a commit.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
+            // A statement journal over 64 KiB would need a folder for temporary files, which a container may not have. A statement
+            // touches 500 rows at most.
+            .pragma("temp_store", "MEMORY")
             .foreign_keys(true);
         let file = options.get_filename();
         create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
@@ -125,6 +128,18 @@ mod tests {
         Ledger as _, Sqlite,
         conformance::{at, events, window},
     };
+
+    #[tokio::test]
+    async fn no_connection_needs_a_folder_for_temporary_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("tidings.db").display());
+        let store = Sqlite::connect(&url).await.unwrap();
+        for pool in [&store.writer, &store.reader] {
+            let kept: (i64,) =
+                sqlx::query_as("PRAGMA temp_store").fetch_one(&mut *pool.acquire().await.unwrap()).await.unwrap();
+            assert_eq!(kept, (2,), "in memory");
+        }
+    }
 
     /// SQLite rolls back by itself on a full disk.
     #[tokio::test]
