@@ -33,8 +33,9 @@ use form::{Action, Form};
 use subject::Subject;
 use view::{Notice, View};
 
-/// Bytes of a body.
-const BODY: BodyLimit = BodyLimit::of(64 * 1024);
+/// Bytes of a body. A page of 30 digest types with 40 categories each has two fields of some hundred bytes for each category, and as
+/// much where it is undone.
+const BODY: BodyLimit = BodyLimit::of(1 << 20);
 
 /// The route with its limits.
 pub(crate) fn route(state: State) -> MethodRouter {

@@ -116,7 +116,7 @@ impl Bench {
         let request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         let response = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
-        let body = to_bytes(body, 500_000).await.unwrap();
+        let body = to_bytes(body, 4 << 20).await.unwrap();
         (parts.status, parts.headers, plain(std::str::from_utf8(&body).unwrap()))
     }
 

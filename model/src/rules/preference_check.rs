@@ -39,7 +39,8 @@ pub fn preferences(
         quiet(times)?;
     }
     if chosen.off != before.off {
-        few("off", chosen.off.len())?;
+        // Every category of the file can be off, however many there are.
+        few("off", chosen.off.iter().filter(|category| !settings.categories.contains_key(*category)).count())?;
         chosen.off.iter().try_for_each(|category| limits::id("off", category))?;
     }
     if chosen.paused_until != before.paused_until
@@ -203,6 +204,19 @@ mod tests {
         ] {
             assert!(check(&other).is_err(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn every_category_of_the_file_can_be_off_and_a_hundred_others() {
+        let named = |prefix: &str, count: usize| (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+        let categories = named("known", 150).into_iter().map(|category| (category.clone(), category)).collect();
+        let settings = DigestSettings { categories, ..settings() };
+        let check = |others: usize| {
+            let off = named("known", 150).into_iter().chain(named("other", others)).collect();
+            let chosen = Preferences { off, ..Preferences::default() };
+            preferences(&settings, &Preferences::default(), &chosen, NOW.parse().unwrap()).is_ok()
+        };
+        assert!(check(0) && check(MOST) && !check(MOST + 1));
     }
 
     #[test]

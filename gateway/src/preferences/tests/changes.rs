@@ -49,6 +49,34 @@ async fn choices_are_stored_together_audited_and_undone() {
 }
 
 #[tokio::test]
+async fn a_page_of_thirty_types_with_forty_categories_each_can_be_saved_and_undone() {
+    let long = |n: usize| format!("category-{n:02}-{}", "ü".repeat(40));
+    let types: Vec<_> = (0..30).map(|n| format!("type-{n:02}")).collect();
+    let categories: BTreeSet<_> = (0..40).map(long).collect();
+    let digest = DigestSettings {
+        categories: categories.iter().map(|category| (category.clone(), category.clone())).collect(),
+        ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
+    };
+    let digests = types.iter().map(|digest_type| (digest_type.clone(), digest.clone())).collect();
+    let bench = bench_with("", Settings { digests, ..configured() }).await;
+    let mut sent = Vec::new();
+    for digest_type in &types {
+        sent.push((format!("{digest_type}:seen"), "0 on".to_owned()));
+        sent.push((format!("{digest_type}:on"), "-".to_owned()));
+        sent.extend(categories.iter().map(|category| (format!("{digest_type}:shown"), category.clone())));
+    }
+    let sent: Vec<_> = sent.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let (status, page) = bench.post(&sent).await;
+    assert_eq!(status, StatusCode::OK, "{page}");
+    for digest_type in &types {
+        assert_eq!(bench.facts(digest_type).await.preferences.off, categories, "{digest_type}");
+    }
+    let undo = undo_of(&page).unwrap();
+    assert_eq!(bench.post(&[("undo", &undo)]).await.0, StatusCode::OK);
+    assert!(bench.facts("type-29").await.preferences.off.is_empty());
+}
+
+#[tokio::test]
 async fn a_day_of_the_month_is_a_field_of_its_own() {
     let bench = bench("").await;
     let page = bench.page().await;
