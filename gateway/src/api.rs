@@ -7,10 +7,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::{DefaultBodyLimit, Request, State},
-    http::{
-        Uri,
-        header::{CONTENT_LENGTH, TRANSFER_ENCODING},
-    },
+    http::Uri,
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
     routing::{MethodRouter, delete, get, patch, post, put},
@@ -18,8 +15,7 @@ use axum::{
 use tidings_model::nearest;
 
 use crate::{
-    Networks,
-    concurrency::{self, Concurrency},
+    concurrency::{Admission, BODY_COST, Concurrency},
     problem::{self, Details, Problem},
     request_body::{self, BodyLimit},
     routes::{REQUEST_TIME, health, limited, shared},
@@ -45,7 +41,7 @@ mod pauses;
 mod preferences;
 mod rate;
 mod recipients;
-mod refusal;
+pub(crate) mod refusal;
 mod request_id;
 mod state;
 mod suppressions;
@@ -62,30 +58,26 @@ pub use state::{Api, Making};
 
 /// Requests in progress: services share few addresses, so that one client may have them all.
 const REQUESTS: usize = 512;
-/// Requests in progress whose bodies have over [`LARGE_BYTES`], which bounds the memory of all bodies.
-const LARGE_REQUESTS: usize = 16;
-const LARGE_BYTES: usize = 1 << 20;
 
-/// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. Headers of proxies count from `trusted`.
-pub fn router(api: Api, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Router {
+/// The least memory for the bodies of the api: that of the longest one.
+pub const LEAST_BODY_BYTES: usize = messages::BODY_BYTES * BODY_COST;
+
+/// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. One client has half of the memory for bodies.
+pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_bytes }: Admission) -> Router {
     let gate = Gate::new(api.state.store.clone(), issuer);
     let health = health(api.state.clone());
-    let large = Concurrency::new(LARGE_REQUESTS, LARGE_REQUESTS, trusted.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {
         let body = from_fn_with_state(BodyLimit::of(endpoint.body_bytes()), request_body::read);
         let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
-        let mut handler = handler(endpoint).layer(body).layer(from_fn_with_state(endpoint, show_example));
-        if endpoint.body_bytes() > LARGE_BYTES {
-            handler = handler.layer(from_fn_with_state(large.clone(), bound_if_large));
-        }
+        let handler = handler(endpoint).layer(body).layer(from_fn_with_state(endpoint, show_example));
         routes = routes.route(endpoint.path(), handler.layer(gate));
     }
     // `BodyLimit` has read the body before axum's own limit counts.
     let routes = routes.layer(DefaultBodyLimit::disable());
     let routes = routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::page));
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
-    let concurrency = Concurrency::new(REQUESTS, REQUESTS, trusted);
+    let concurrency = Concurrency::new([REQUESTS; 2], [body_bytes, body_bytes / 2], trusted);
     let limited = limited(routes, concurrency, REQUEST_TIME).fallback(no_route);
     shared(limited.merge(health)).layer(from_fn(request_id::identify))
 }
@@ -180,14 +172,4 @@ async fn show_example(State(endpoint): State<Endpoint>, request: Request, next: 
         details.example = openapi::example(endpoint);
     }
     response
-}
-
-/// The middleware: runs a request with a large body, or one of unknown length, only if there is a place for it.
-async fn bound_if_large(State(places): State<Concurrency>, request: Request, next: Next) -> Response {
-    let length = request.headers().get(CONTENT_LENGTH).map(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let is_large = match length {
-        Some(length) => length.is_none_or(|length| length > LARGE_BYTES),
-        None => request.headers().contains_key(TRANSFER_ENCODING),
-    };
-    if is_large { concurrency::bound(State(places), request, next).await } else { next.run(request).await }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Peer(pub IpAddr);
 pub struct Networks(pub Vec<IpNet>);
 
 impl Networks {
-    fn contain(&self, address: IpAddr) -> bool {
+    pub(crate) fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 

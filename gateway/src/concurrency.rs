@@ -1,121 +1,84 @@
-//! The number of requests in progress: bounded over all clients, and for each client.
+//! Requests in progress, and the memory of their bodies: bounded over all clients of a listener, and for each client.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::net::IpAddr;
 
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{client_address::Networks, problem::Problem};
+use crate::{
+    client_address::Networks,
+    problem::Problem,
+    quota::{Exceeded, Portion, Quota},
+};
 
-/// Requests in progress over all clients.
-pub(crate) const REQUESTS: usize = 256;
-/// Requests in progress of one client.
-pub(crate) const OF_CLIENT: usize = 64;
+/// Bytes of memory that a request may need for each byte of its body, until it is answered. The largest need is that of events:
+/// 4.8 bytes were measured.
+pub const BODY_COST: usize = 5;
 
-/// Requests in progress by client.
-type Clients = Arc<Mutex<HashMap<IpAddr, usize>>>;
+/// What a listener takes from its clients.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The proxies whose headers name the client.
+    pub trusted: Networks,
+    /// Memory for all bodies in progress, in bytes. It must be [`BODY_COST`] times the largest body or more.
+    pub body_bytes: usize,
+}
+
+impl Admission {
+    /// The memory for bodies where nothing else is known.
+    pub const BODY_BYTES: usize = 128 << 20;
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self { trusted: Networks::default(), body_bytes: Self::BODY_BYTES }
+    }
+}
 
 /// The places of requests in progress.
 #[derive(Clone)]
 pub(crate) struct Concurrency {
-    all: Arc<Semaphore>,
-    most_of_client: usize,
-    clients: Clients,
+    requests: Quota,
+    bodies: Quota,
     trusted: Networks,
 }
 
-/// The places of one request. They are free again when this is dropped.
-struct Place {
-    _one_of_all: OwnedSemaphorePermit,
-    client: Option<(IpAddr, Clients)>,
+/// The memory for bodies, for a request of this client.
+#[derive(Clone)]
+pub(crate) struct BodyShare {
+    bodies: Quota,
+    client: Option<IpAddr>,
 }
 
 impl Concurrency {
-    pub fn new(requests: usize, most_of_client: usize, trusted: Networks) -> Self {
-        Self { all: Arc::new(Semaphore::new(requests)), most_of_client, clients: Arc::default(), trusted }
-    }
-
-    fn enter(&self, client: Option<IpAddr>) -> Result<Place, Problem> {
-        let one_of_all = self.all.clone().try_acquire_owned().map_err(|_| Problem::Busy)?;
-        let client = client.map(network);
-        if let Some(client) = client {
-            let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-            let in_progress = clients.entry(client).or_default();
-            if *in_progress >= self.most_of_client {
-                return Err(Problem::TooMany);
-            }
-            *in_progress += 1;
-        }
-        Ok(Place { _one_of_all: one_of_all, client: client.map(|client| (client, self.clients.clone())) })
+    /// `requests` and `body_bytes` are limits over all clients and for each client.
+    pub fn new(requests: [usize; 2], body_bytes: [usize; 2], trusted: Networks) -> Self {
+        let [requests, bodies] = [requests, body_bytes].map(|[all, of_client]| Quota::new(all, of_client));
+        Self { requests, bodies, trusted }
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let Some((client, clients)) = &self.client else { return };
-        let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(in_progress) = clients.get_mut(client) {
-            *in_progress -= 1;
-            if *in_progress == 0 {
-                clients.remove(client);
-            }
-        }
-    }
-}
-
-/// Returns the address of the network that one client has: the whole address, or the first half of an IPv6 address.
-fn network(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+impl BodyShare {
+    /// Takes the memory for a body of this length.
+    pub fn take(&self, bytes: usize) -> Result<Portion, Problem> {
+        // The answer is the same for all limits: the request may come again.
+        self.bodies.take(self.client, bytes.saturating_mul(BODY_COST)).map_err(|_| Problem::Busy)
     }
 }
 
 /// The middleware: runs the request if there is a place, or refuses the request at once.
-pub(crate) async fn bound(State(concurrency): State<Concurrency>, request: Request, next: Next) -> Response {
-    match concurrency.enter(concurrency.trusted.client_of(&request)) {
-        Ok(_place) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(text: &str) -> IpAddr {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn requests_over_the_limits_are_refused_until_others_end() {
-        let concurrency = Concurrency::new(3, 2, Networks::default());
-        let enter = |client| concurrency.enter(Some(address(client)));
-        let first = enter("192.0.2.1").ok();
-        let second = enter("192.0.2.1").ok();
-        assert_eq!(enter("192.0.2.1").err(), Some(Problem::TooMany));
-        let third = enter("192.0.2.2").ok();
-        assert_eq!(enter("192.0.2.3").err(), Some(Problem::Busy));
-        drop(first);
-        let again = enter("192.0.2.1").ok();
-        assert!(again.is_some());
-        drop((second, third, again));
-        assert!(concurrency.clients.lock().unwrap().is_empty());
-    }
-
-    #[test]
-    fn a_client_has_half_of_an_ipv6_address() {
-        let concurrency = Concurrency::new(3, 1, Networks::default());
-        let _first = concurrency.enter(Some(address("2001:db8::1"))).ok();
-        assert_eq!(concurrency.enter(Some(address("2001:db8::2"))).err(), Some(Problem::TooMany));
-        assert!(concurrency.enter(Some(address("2001:db8:0:1::2"))).is_ok());
+pub(crate) async fn bound(State(concurrency): State<Concurrency>, mut request: Request, next: Next) -> Response {
+    let Concurrency { requests, bodies, trusted } = concurrency;
+    let client = trusted.client_of(&request);
+    match requests.take(client, 1) {
+        Ok(_place) => {
+            request.extensions_mut().insert(BodyShare { bodies, client });
+            next.run(request).await
+        }
+        Err(Exceeded::All) => Problem::Busy.into_response(),
+        Err(Exceeded::Client) => Problem::TooMany.into_response(),
     }
 }

@@ -13,8 +13,10 @@ pub mod jobs;
 pub mod metrics;
 mod one_click;
 mod page;
+mod parsing;
 mod preferences;
 pub mod problem;
+mod quota;
 pub mod request_body;
 pub mod routes;
 pub mod server;
@@ -26,4 +28,5 @@ mod view;
 pub mod webhooks;
 
 pub use client_address::Networks;
+pub use concurrency::{Admission, BODY_COST};
 pub use state::State;

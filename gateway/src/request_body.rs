@@ -1,19 +1,31 @@
-//! The body of a request, read whole before a handler runs: with a limit of bytes and of time.
+//! The body of a request, read whole before a handler runs: with limits of bytes, of time, and of memory for all bodies together.
 
 use std::{error::Error as StdError, io, time::Duration};
 
 use axum::{
-    body::{Body, to_bytes},
+    body::{Body, Bytes},
     extract::{Request, State},
-    http::header::CONTENT_LENGTH,
+    http::{
+        HeaderMap,
+        header::{CONTENT_ENCODING, CONTENT_LENGTH},
+    },
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use http_body_util::LengthLimitError;
+use http_body_util::BodyExt as _;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::problem::Problem;
+use crate::{
+    concurrency::{BODY_COST, BodyShare},
+    problem::Problem,
+    quota::Portion,
+};
+
+/// The rest of a refused body is thrown away for this long and up to this length before the answer: a client that still sends, and
+/// finds its connection closed, sees no answer.
+const DISCARD_TIME: Duration = Duration::from_secs(1);
+const DISCARD_BYTES: usize = 16 << 20;
 
 /// The limits of a route.
 #[derive(Clone, Copy, Debug)]
@@ -32,25 +44,94 @@ impl BodyLimit {
 
 /// The middleware. A handler behind it gets a body that is in memory, or never runs.
 pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) -> Response {
-    let declared = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|declared| declared > limit.bytes as u64) {
-        return Problem::TooLarge.into_response();
-    }
-    let (parts, body) = request.into_parts();
-    let Ok(read) = timeout(limit.time, to_bytes(body, limit.bytes)).await else {
-        return Problem::TooSlow.into_response();
+    let (mut parts, mut body) = request.into_parts();
+    let share = parts.extensions.remove::<BodyShare>();
+    let collecting = async {
+        let mut buffer = Buffer::new(limit, &parts.headers, share.as_ref())?;
+        buffer.fill(&mut body).await?;
+        Ok::<_, Problem>(buffer)
     };
-    match read {
-        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Err(error) if error.source().is_some_and(|source| source.is::<LengthLimitError>()) => {
-            Problem::TooLarge.into_response()
+    match timeout(limit.time, collecting).await.unwrap_or(Err(Problem::TooSlow)) {
+        Ok(Buffer { bytes, portion: _taken, .. }) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(problem) => {
+            if problem != Problem::TooSlow {
+                let _ = timeout(DISCARD_TIME, discard(body)).await;
+            }
+            refused(problem)
         }
-        Err(error) if is_cut_off(&error) => Problem::TooSlow.into_response(),
+    }
+}
+
+/// The answer about a body that cannot be had.
+fn refused(problem: Problem) -> Response {
+    match problem {
         // Chunks that are none. The same request would fail again.
-        Err(_) => {
-            let problem = "is not in the chunks that Transfer-Encoding announces";
-            Problem::Unreadable.with_errors(&[json!({"field": "", "problem": problem})])
+        Problem::Unreadable => {
+            let why = "is not in the chunks that Transfer-Encoding announces";
+            problem.with_errors(&[json!({"field": "", "problem": why})])
         }
+        problem => problem.into_response(),
+    }
+}
+
+/// A body as far as it has come.
+struct Buffer {
+    bytes: Vec<u8>,
+    limit: usize,
+    /// The length that is paid for.
+    paid: usize,
+    /// Kept until the request is answered. `None`: nothing bounds the bodies together.
+    portion: Option<Portion>,
+}
+
+impl Buffer {
+    /// Takes memory for the length that the headers name. A compressed body counts as long as it may become.
+    fn new(
+        BodyLimit { bytes: limit, .. }: BodyLimit,
+        headers: &HeaderMap,
+        share: Option<&BodyShare>,
+    ) -> Result<Self, Problem> {
+        let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let declared = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
+        if declared > limit {
+            return Err(Problem::TooLarge);
+        }
+        let paid = if headers.contains_key(CONTENT_ENCODING) { limit } else { declared };
+        let portion = share.map(|share| share.take(paid)).transpose()?;
+        Ok(Self { bytes: Vec::with_capacity(declared), limit, paid, portion })
+    }
+
+    async fn fill(&mut self, body: &mut Body) -> Result<(), Problem> {
+        while let Some(frame) = body.frame().await {
+            let broken = |error| if is_cut_off(&error) { Problem::TooSlow } else { Problem::Unreadable };
+            if let Ok(data) = frame.map_err(broken)?.into_data() {
+                self.add(&data)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, data: &Bytes) -> Result<(), Problem> {
+        let length = self.bytes.len() + data.len();
+        if length > self.limit {
+            return Err(Problem::TooLarge);
+        }
+        if length > self.paid {
+            if let Some(portion) = &mut self.portion {
+                portion.grow((length - self.paid) * BODY_COST).map_err(|_| Problem::Busy)?;
+            }
+            self.paid = length;
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+async fn discard(mut body: Body) {
+    let mut left = DISCARD_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+        left = rest;
     }
 }
 

@@ -14,8 +14,8 @@ use serde_json::json;
 use tower_http::{catch_panic::CatchPanicLayer, timeout::TimeoutLayer};
 
 use crate::{
-    Networks, State, as_before,
-    concurrency::{self, Concurrency},
+    State, as_before,
+    concurrency::{self, Admission, Concurrency},
     health::Health,
     metrics, page, preferences,
     problem::{self, Problem},
@@ -29,10 +29,12 @@ use route::Route;
 
 /// Time limit of a request, from its headers to its answer. SNS waits 15 s.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
+/// Requests in progress: over all clients, and of one client.
+const REQUESTS: [usize; 2] = [256, 64];
 
-/// The routes, with their limits. Headers of proxies count from `trusted`.
-pub fn router(state: State, webhooks: Webhooks, trusted: Networks) -> Router {
-    let concurrency = Concurrency::new(concurrency::REQUESTS, concurrency::OF_CLIENT, trusted);
+/// The routes, with their limits. One client has a quarter of the memory for bodies.
+pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes }: Admission) -> Router {
+    let concurrency = Concurrency::new(REQUESTS, [body_bytes, body_bytes / 4], trusted);
     let webhooks = Arc::new(webhooks);
     let with = |routes: Router, route: Route| {
         let (path, handler) = (route.path(), handler(route, &state, &webhooks));

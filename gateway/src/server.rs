@@ -1,6 +1,12 @@
 //! Connections: accepted, bounded in number, size and time, and ended gracefully.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, body::Body, response::Response};
 use hyper::{Request, Version, body::Incoming, header::HOST, server::conn::http1, service::service_fn};
@@ -14,16 +20,28 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
-use crate::{client_address::Peer, problem::Problem};
+use crate::{
+    client_address::{Networks, Peer},
+    problem::Problem,
+    quota::{Portion, Quota},
+};
 
 /// The pause after an error of the listener, as when the process has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
+/// The answer to a connection over the limit of its client.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 /// The limits of connections.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Open connections. More wait until the kernel's queue is full.
     pub connections: usize,
+    /// Open connections of one client. More are refused.
+    pub of_client: usize,
+    /// Proxies, whose connections are those of many clients.
+    pub trusted: Networks,
     /// Time for the headers of a request, and for which an idle connection stays open.
     pub headers: Duration,
     /// Bytes of a request's headers; at least 8192.
@@ -34,10 +52,17 @@ pub struct Limits {
     pub ending: Duration,
 }
 
+impl Limits {
+    /// Open connections where file descriptors suffice.
+    pub const CONNECTIONS: usize = 1024;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 1024,
+            connections: Self::CONNECTIONS,
+            of_client: Self::CONNECTIONS / 4,
+            trusted: Networks::default(),
             headers: Duration::from_secs(10),
             header_bytes: 16 * 1024,
             age: Duration::from_mins(5),
@@ -49,12 +74,12 @@ impl Default for Limits {
 /// Serves until `shutdown` is cancelled. Then no connection is accepted, requests in progress are answered within
 /// [`Limits::ending`], and idle connections are closed at once.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let connections = TaskTracker::new();
-    while let Some((stream, peer, place)) = shutdown.run_until_cancelled(accept(&listener, &places)).await {
-        let (router, shutdown) = (router.clone(), shutdown.clone());
+    let places = Places::new(&limits);
+    let (limits, connections) = (Arc::new(limits), TaskTracker::new());
+    while let Some((stream, peer, place)) = shutdown.run_until_cancelled(places.accept(&listener)).await {
+        let (router, limits, shutdown) = (router.clone(), limits.clone(), shutdown.clone());
         connections.spawn(async move {
-            connection(stream, peer, router, limits, shutdown).await;
+            connection(stream, peer, router, &limits, shutdown).await;
             drop(place);
         });
     }
@@ -65,23 +90,55 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     }
 }
 
-/// Waits for a place, and then for a connection.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
-    loop {
-        // The semaphore is never closed.
-        let Ok(place) = places.clone().acquire_owned().await else { return std::future::pending().await };
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let _ = stream.set_nodelay(true);
-                return (stream, peer, place);
-            }
-            Err(error) if is_of_the_client(&error) => {}
-            Err(error) => {
-                tracing::error!(%error, "no connection can be accepted");
-                sleep(ACCEPT_PAUSE).await;
+/// The places of open connections.
+struct Places {
+    all: Arc<Semaphore>,
+    of_clients: Quota,
+    trusted: Networks,
+}
+
+/// The place of one connection.
+struct Place {
+    _one_of_all: OwnedSemaphorePermit,
+    _of_client: Portion,
+}
+
+impl Places {
+    fn new(Limits { connections, of_client, trusted, .. }: &Limits) -> Self {
+        let all = Arc::new(Semaphore::new(*connections));
+        Self { all, of_clients: Quota::new(*connections, *of_client), trusted: trusted.clone() }
+    }
+
+    /// Waits for a place, and then for a connection of a client that may have one more.
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, Place) {
+        loop {
+            // The semaphore is never closed.
+            let Ok(one_of_all) = self.all.clone().acquire_owned().await else { return std::future::pending().await };
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    let _ = stream.set_nodelay(true);
+                    let client = peer.ip().to_canonical();
+                    let client = (!self.trusted.contain(client)).then_some(client);
+                    match self.of_clients.take(client, 1) {
+                        Ok(of_client) => {
+                            return (stream, peer, Place { _one_of_all: one_of_all, _of_client: of_client });
+                        }
+                        Err(_) => refuse(stream),
+                    }
+                }
+                Err(error) if is_of_the_client(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "no connection can be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
+}
+
+/// Answers as far as the kernel takes it at once, and closes the connection.
+fn refuse(stream: TcpStream) {
+    let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY));
 }
 
 fn is_of_the_client(error: &io::Error) -> bool {
@@ -90,7 +147,7 @@ fn is_of_the_client(error: &io::Error) -> bool {
 }
 
 /// Answers the requests of one connection.
-async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits: Limits, shutdown: CancellationToken) {
+async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits: &Limits, shutdown: CancellationToken) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
         async move {

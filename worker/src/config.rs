@@ -83,6 +83,8 @@ pub struct Config {
     pub streams: Streams,
     /// The address on which a worker answers `GET /metrics`, if any.
     pub metrics_listen: Option<SocketAddr>,
+    /// The most workflows that a worker keeps in memory. `None`: as many as the memory of the process takes.
+    pub cached_workflows: Option<usize>,
     /// The folder of templates that override and extend the embedded ones.
     pub templates: Option<PathBuf>,
     /// The task queue of the digests.

@@ -10,12 +10,13 @@ use anyhow::Context as _;
 use temporalio_client::Client;
 use tidings_activities::installation::Refusal;
 use tidings_gateway::{
-    State,
-    api::{self, Api, Issuer, Making},
+    Admission, State,
+    api::{self, Api, Issuer, LEAST_BODY_BYTES, Making},
     fetch::Fetcher,
     inbox::{Forwarder, Inbox},
     jobs::Runner,
-    metrics, routes, server,
+    metrics, routes,
+    server::{self, Limits},
     tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
 };
@@ -26,12 +27,18 @@ use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Config, installation, storage,
-    worker::{Background, connected, listen_for_metrics},
+    Config, installation,
+    limits::{self, OWN_DESCRIPTORS},
+    storage,
+    worker::{Background, METRICS_CONNECTIONS, connected, listen_for_metrics},
 };
 
 /// Time for openings and clicks that wait to be recorded when the gateway ends.
 const RECORDING: Duration = Duration::from_secs(5);
+/// The part of the process's memory that the bodies of one listener may have. There are two listeners.
+const BODY_PART: u64 = 5;
+/// Connections of a listener that has no file descriptors for more.
+const FEW_CONNECTIONS: usize = 16;
 
 /// The listeners of a gateway. They share no route (rule 38).
 pub(crate) struct Listeners {
@@ -71,6 +78,7 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let Listeners { public, api } = listeners;
+    let connections = connections_of_each(limits::raise_descriptors(), 1 + usize::from(api.is_some()));
     let _listening = match config.gateway.metrics_listen {
         Some(address) => Some(listen_for_metrics(address, metrics::text).await?),
         None => None,
@@ -99,15 +107,21 @@ pub(crate) async fn run(
     );
     let webhooks = Webhooks { state: state.clone(), hooks, certificates };
     let trusted = config.gateway.trusted_proxies.clone();
-    let router = routes::router(state.clone(), webhooks, trusted.clone());
-    let limits = server::Limits::default();
-    let serving = server::serve(public, router, limits, shutdown.clone());
+    let body_bytes = config.gateway.body_bytes.unwrap_or_else(|| body_bytes(limits::memory()));
+    let admission = Admission { trusted: trusted.clone(), body_bytes };
+    let router = routes::router(state.clone(), webhooks, admission.clone());
+    let limits = Limits { connections, of_client: connections / 4, trusted, ..Limits::default() };
+    let serving = server::serve(public, router, limits.clone(), shutdown.clone());
     let making = api.as_ref().and_then(|_| making(&config)).map(Arc::new);
     let (task_queue, archive) = (config.task_queue.clone(), config.retention.settings.archive.clone());
-    let api_router = api::router(Api { state, task_queue, inbox, archive, making }, issuer, trusted);
+    let api_router = api::router(Api { state, task_queue, inbox, archive, making }, issuer, admission);
     let serving_api = async {
         match api {
-            Some(listener) => server::serve(listener, api_router, limits, shutdown.clone()).await,
+            Some(listener) => {
+                // Services share few addresses.
+                let limits = Limits { of_client: connections / 2, ..limits };
+                server::serve(listener, api_router, limits, shutdown.clone()).await;
+            }
             // The recorder ends with the last router.
             None => drop(api_router),
         }
@@ -119,6 +133,22 @@ pub(crate) async fn run(
     tracing::info!("the gateway stops");
     let refusal = Arc::into_inner(refused).and_then(OnceLock::into_inner);
     refusal.map_or(Ok(()), |refusal: Refusal| Err(refusal.into()))
+}
+
+/// Returns the memory for the bodies of a listener, in bytes.
+fn body_bytes(memory: Option<u64>) -> usize {
+    let part = memory.map(|memory| usize::try_from(memory / BODY_PART).unwrap_or(usize::MAX));
+    part.map_or(Admission::BODY_BYTES, |part| part.clamp(LEAST_BODY_BYTES, Admission::BODY_BYTES))
+}
+
+/// Returns the open connections of each listener, so that a flood of one leaves file descriptors for the others.
+fn connections_of_each(descriptors: Option<u64>, listeners: usize) -> usize {
+    let own = OWN_DESCRIPTORS + METRICS_CONNECTIONS;
+    let fits = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let connections = (fits.saturating_sub(own) / listeners).clamp(FEW_CONNECTIONS, Limits::CONNECTIONS);
+    let effect = format!("each listener takes {connections} connections instead of {}", Limits::CONNECTIONS);
+    limits::check_descriptors(descriptors, own + listeners * Limits::CONNECTIONS, &effect);
+    connections
 }
 
 /// Loads the templates and the DKIM keys. Without them all routes work but those that make messages.
@@ -149,4 +179,33 @@ fn connecting(
         shutdown.cancel();
     });
     (receiver, Background::new(&connecting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_memory_for_bodies_follows_the_limit_of_the_process() {
+        for (memory, mebibytes) in
+            [(None, 128), (Some(64 * MIB), 40), (Some(256 * MIB), 51), (Some(512 * MIB), 102), (Some(8192 * MIB), 128)]
+        {
+            assert_eq!(body_bytes(memory) as u64 / MIB, mebibytes, "{memory:?}");
+        }
+    }
+
+    #[test]
+    fn listeners_share_the_file_descriptors_evenly() {
+        for (descriptors, listeners, connections) in [
+            (None, 2, 1024),
+            (Some(1 << 20), 2, 1024),
+            (Some(1024), 1, 892),
+            (Some(1024), 2, 446),
+            (Some(64), 2, FEW_CONNECTIONS),
+        ] {
+            assert_eq!(connections_of_each(descriptors, listeners), connections, "{descriptors:?} {listeners}");
+        }
+    }
 }

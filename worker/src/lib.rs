@@ -10,6 +10,7 @@ mod dev;
 pub mod error;
 mod gateway;
 mod installation;
+mod limits;
 mod line_input;
 pub mod log;
 mod phrases;

@@ -13,7 +13,13 @@ use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::settings::UnknownRecipients;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Config, client, config::Temporal, installation, storage};
+use crate::{
+    Config, client,
+    config::Temporal,
+    installation,
+    limits::{self, OWN_DESCRIPTORS},
+    storage,
+};
 
 mod failures;
 mod metrics;
@@ -25,7 +31,7 @@ pub mod sdk;
 mod server_check;
 
 use metrics::Poller;
-pub(crate) use metrics::{Background, listen as listen_for_metrics};
+pub(crate) use metrics::{Background, CONNECTIONS as METRICS_CONNECTIONS, listen as listen_for_metrics};
 use registration::Patches;
 use retention_schedule::RetentionSchedule;
 
@@ -46,6 +52,9 @@ pub async fn run(
     let signers = config.signers()?;
     let directory = config.checked_directory().await?;
     config.log_warnings();
+    let connections: usize = settings.relays.values().map(|relay| relay.connections).sum();
+    let needed = OWN_DESCRIPTORS + METRICS_CONNECTIONS + connections;
+    limits::check_descriptors(limits::raise_descriptors(), needed, "some connections to relays may fail");
     let _listening = match config.metrics_listen {
         Some(address) => {
             tidings_activities::metrics::prepare(&settings);
@@ -97,8 +106,10 @@ pub async fn run(
     if subscribed {
         workers.push(registration::subscriptions(&config.task_queue, subscriptions)?);
     }
+    let cached = config.cached_workflows.unwrap_or_else(|| registration::cached_workflows(limits::memory()));
     for worker in &mut workers {
         patches.apply(worker);
+        worker.max_cached_workflows = cached.min(worker.max_cached_workflows);
     }
     tracing::info!(
         temporal = config.temporal.address(),

@@ -29,7 +29,7 @@ use super::{
     idempotency_key,
     refusal::{Fault, Refusal},
 };
-use crate::problem::Problem;
+use crate::{parsing, problem::Problem};
 
 pub(super) mod body;
 pub(super) mod operations;
@@ -110,23 +110,26 @@ struct Sorted {
 
 /// Answers 202 if all items are durable, 200 if some were refused, and 400 or 422 if none was accepted.
 pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
-    match accept(&api, &caller, &headers, &bytes).await {
+    match accept(&api, caller, headers, bytes).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(),
     }
 }
 
-async fn accept(api: &Api, caller: &Caller, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, Refusal> {
-    let kind = body::Kind::of(headers)?;
-    let bytes = body::decoded(headers, bytes)?;
-    let key = match idempotency_key::read(headers) {
-        Ok(key) => key,
-        Err(why) => return Err(Refusal::header(why)),
+async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Result<Response, Refusal> {
+    let length = body::longest(&headers, &bytes);
+    let (settings, now) = (api.state.settings.clone(), Timestamp::now());
+    let reading = move || {
+        let kind = body::Kind::of(&headers)?;
+        let plain = body::decoded(&headers, &bytes)?;
+        let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
+        let read = read::items(kind, &plain, Checks { caller: &caller, key, settings: &settings, now })?;
+        if read.is_empty() {
+            return Err(Refusal::of(Problem::NothingAccepted, "", "has no event and no retract; send at least one"));
+        }
+        Ok(sorted(read))
     };
-    let now = Timestamp::now();
-    let read = read::items(kind, &bytes, Checks { caller, key, settings: &api.state.settings, now })?;
-    if read.is_empty() {
-        return Err(Refusal::of(Problem::NothingAccepted, "", "has no event and no retract; send at least one"));
+    let Sorted { items, mut outcomes, problem } = parsing::run(length, reading).await??;
     }
     let Sorted { items, mut outcomes, problem } = sorted(read);
     if items.is_empty() {

@@ -30,7 +30,7 @@ use super::{
     state::PATIENCE,
     tenant::Question,
 };
-use crate::problem::Problem;
+use crate::{parsing, problem::Problem};
 
 pub(super) mod operations;
 mod posted;
@@ -57,8 +57,12 @@ pub(super) async fn post(
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let submission = posted::read(&headers, &bytes, tenant)?;
-    drop(bytes);
+    let length = bytes.len();
+    let reading = move || {
+        parsing::bound_values(&bytes)?;
+        posted::read(&headers, &bytes, tenant)
+    };
+    let submission = parsing::run(length, reading).await??;
     let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let directory = api.state.directory.as_deref();

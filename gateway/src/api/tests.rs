@@ -60,7 +60,7 @@ impl Env {
         let inbox = Inbox::new(store.clone(), limits);
         let making = making.map(Arc::new);
         let api = Api { state, task_queue: "tidings".into(), inbox, archive: None, making };
-        let router = router(api, None, Networks::default());
+        let router = router(api, None, Admission::default());
         Self { store, router, _folder: folder }
     }
 

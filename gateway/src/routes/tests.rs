@@ -15,6 +15,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
+    BODY_COST, Networks,
     fetch::Fetcher,
     request_body::{self, BodyLimit},
     tracking::Recorder,
@@ -45,7 +46,7 @@ pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
 pub(crate) fn public(state: State) -> Router {
     let certificates = Certificates::new(Fetcher::new());
     let webhooks = Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates };
-    router(state, webhooks, Networks::default())
+    router(state, webhooks, Admission::default())
 }
 
 async fn state(folder: &std::path::Path, migrated: bool) -> State {
@@ -84,7 +85,11 @@ fn routes(concurrency: Concurrency, time: Duration) -> Router {
 }
 
 fn usual() -> Router {
-    routes(Concurrency::new(10, 10, Networks::default()), Duration::from_millis(200))
+    routes(concurrency(10, 1000), Duration::from_millis(200))
+}
+
+fn concurrency(requests: usize, body_bytes: usize) -> Concurrency {
+    Concurrency::new([requests; 2], [body_bytes; 2], Networks::default())
 }
 
 #[tokio::test]
@@ -103,6 +108,41 @@ async fn a_body_is_bounded_in_bytes_and_time() {
     let silent = Body::from_stream(futures::stream::pending::<Result<&str, std::io::Error>>());
     let (status, _, _) = answer(&usual(), post(silent)).await;
     assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
+}
+
+/// A body that never ends behind these bytes.
+fn half(sent: &'static str) -> Body {
+    let sent = futures::stream::iter([Ok::<_, std::io::Error>(sent)]);
+    Body::from_stream(futures::StreamExt::chain(sent, futures::stream::pending()))
+}
+
+#[tokio::test]
+async fn bodies_over_the_memory_for_all_of_them_are_refused_and_half_of_one_counts() {
+    let post = |body: Body| Request::post("/echo").body(body).unwrap();
+    let long = |length: &str| Request::post("/echo").header("content-length", length);
+    // Memory for one body of ten bytes.
+    let router = routes(concurrency(10, 10 * BODY_COST), Duration::from_mins(1));
+    let declared = || long("6").body(half("012")).unwrap();
+    let encoded = || Request::post("/echo").header("content-encoding", "gzip").body(half("")).unwrap();
+    for waiting in [post(half("012345")), declared(), encoded()] {
+        let waiting = tokio::spawn(router.clone().oneshot(waiting));
+        let busy = async || {
+            let (status, headers, body) = answer(&router, post(Body::from("012345"))).await;
+            (status == StatusCode::SERVICE_UNAVAILABLE).then(|| (headers[header::RETRY_AFTER].clone(), body))
+        };
+        let (retry, body) = loop {
+            match busy().await {
+                Some(refused) => break refused,
+                // The body that waits has not begun.
+                None => tokio::task::yield_now().await,
+            }
+        };
+        assert!(retry == "5" && body.contains("/problems/busy"), "{body}");
+        assert_eq!(answer(&router, get_of("/items/t0ken")).await.0, StatusCode::OK, "requests without a body pass");
+        assert_eq!(waiting.await.unwrap().unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+        let (status, _, body) = answer(&router, post(Body::from("0123456789"))).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "0123456789"), "the memory is free again");
+    }
 }
 
 #[tokio::test]
@@ -125,7 +165,7 @@ async fn a_full_gateway_refuses_at_once_and_says_when_to_come_again() {
             finish.notified().await;
         }
     };
-    let concurrency = Concurrency::new(1, 1, Networks::default());
+    let concurrency = concurrency(1, 0);
     let router = shared(limited(Router::new().route("/wait", get(waits)), concurrency, Duration::from_mins(1)));
     let first = tokio::spawn(router.clone().oneshot(get_of("/wait")));
     begun.notified().await;

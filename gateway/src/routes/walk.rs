@@ -79,7 +79,7 @@ impl Gateway {
         };
         let certificates = Certificates::new(Fetcher::new());
         let webhooks = Webhooks { state: state.clone(), hooks: RELAYS.map(hook).into(), certificates };
-        Self { store, router: router(state, webhooks, Networks::default()), _folder: folder }
+        Self { store, router: router(state, webhooks, Admission::default()), _folder: folder }
     }
 
     async fn answer(&self, request: Request) -> Answer {

@@ -196,9 +196,26 @@ async fn connections_over_the_limit_wait_for_a_place() {
 }
 
 #[tokio::test]
+async fn connections_over_the_limit_of_a_client_are_refused_and_those_of_a_proxy_are_not() {
+    let few = Limits { of_client: 1, headers: PATIENCE * 2, ..limits() };
+    let served = serve_with(few.clone()).await;
+    let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    served.begun.notified().await;
+    // The answer comes first: what a client has sent by then may cost it the answer.
+    let refused = rest(served.connect().await).await;
+    assert!(refused.starts_with("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\n"), "{refused}");
+    served.finish.notify_one();
+    assert!(rest(slow).await.ends_with("slow"));
+
+    let served = serve_with(Limits { trusted: Networks(vec!["127.0.0.0/8".parse().unwrap()]), ..few }).await;
+    let _idle = served.connect().await;
+    assert!(served.answer("GET /fast HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.ends_with("fast"));
+}
+
+#[tokio::test]
 async fn an_old_connection_takes_no_more_requests() {
     let limits = Limits { age: Duration::from_millis(200), headers: PATIENCE * 2, ..limits() };
-    let served = serve_with(limits).await;
+    let served = serve_with(limits.clone()).await;
     let slow = served.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
     served.begun.notified().await;
     sleep(limits.age).await;

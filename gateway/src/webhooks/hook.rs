@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use axum::http::HeaderMap;
+use axum::{body::Bytes, http::HeaderMap};
 use jiff::Timestamp;
 use tidings_model::{Provider, delivery_events::OneTimeToken};
+
+use crate::parsing;
 
 use super::{
     Credentials, Parsed, Refused, Secret, generic,
@@ -126,13 +128,25 @@ impl Hook {
     pub async fn read(
         &self,
         headers: &HeaderMap,
-        body: &[u8],
+        body: &Bytes,
         certificates: &Certificates,
         now: Timestamp,
     ) -> Result<Authentic, Denied> {
+        // SNS sends 256 KiB at most, and one event.
+        if let Self::Ses { topics, sha1 } = self {
+            return read_ses(topics, *sha1, headers, body, certificates, now).await;
+        }
+        let (hook, headers, body) = (self.clone(), headers.clone(), body.clone());
+        let reading = parsing::run(body.len(), move || hook.read_signed(&headers, &body, now));
+        Ok(reading.await.map_err(|_| Denied::Later)??)
+    }
+
+    /// As [`Hook::read`], where the proof is in the request itself.
+    fn read_signed(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Authentic, Refused> {
         let events = |parsed| Ok(Authentic::Events(parsed, None));
         match self {
-            Self::Ses { topics, sha1 } => read_ses(topics, *sha1, headers, body, certificates, now).await,
+            // The certificate is elsewhere.
+            Self::Ses { .. } => Err(Refused::Certificate),
             Self::SendGrid(keys) => {
                 sendgrid::verify(headers, body, keys)?;
                 events(sendgrid::parse(body, now))

@@ -7,9 +7,9 @@ use std::{
 
 use axum::{
     body::Bytes,
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{DefaultBodyLimit, Path, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
-    middleware::from_fn_with_state,
+    middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::{MethodRouter, post},
 };
@@ -53,10 +53,20 @@ pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
     post(receive)
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(BodyLimit::of(BODY_BYTES), request_body::read))
+        .layer(from_fn_with_state(webhooks.clone(), known))
         .with_state(webhooks)
 }
 
-/// The answer does not tell a relay that is unknown from a secret that is wrong.
+/// The middleware: answers before the body is read if there is no such relay. The answer does not tell that from a wrong secret.
+async fn known(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(relay): Path<String>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if webhooks.hooks.contains_key(&relay) { next.run(request).await } else { unauthorized() }
+}
+
 async fn receive(
     State(webhooks): State<Arc<Webhooks>>,
     Path(relay): Path<String>,

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use axum::Router;
 use temporalio_client::Client;
 use tidings_gateway::{
-    Networks, State,
+    Admission, State,
     fetch::Fetcher,
     routes::router,
     tracking::Recorder,
@@ -69,7 +69,7 @@ pub fn public_routes(store: Arc<dyn Store>, settings: Settings, temporal: Option
     let state = State { store, directory: None, settings, words, recorder, temporal: watch::channel(temporal).1 };
     let webhooks =
         Webhooks { state: state.clone(), hooks: BTreeMap::new(), certificates: Certificates::new(Fetcher::new()) };
-    Ok(router(state, webhooks, Networks::default()))
+    Ok(router(state, webhooks, Admission::default()))
 }
 
 /// The body of a form with these fields.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tidings_harness::{cli_env::CliEnv, http, port::Port, wait::eventually};
 use tokio::{net::TcpStream, process::Child};
 
+mod bodies;
 mod directory;
 mod issuer;
 mod messages;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_gateway::{
-    Networks, State,
+    Admission, State,
     fetch::Fetcher,
     routes, server,
     tracking::Recorder,
@@ -57,7 +57,7 @@ async fn serve(env: &Env) -> Result<SocketAddr> {
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let router = routes::router(state, webhooks, Networks::default());
+    let router = routes::router(state, webhooks, Admission::default());
     tokio::spawn(server::serve(listener, router, server::Limits::default(), CancellationToken::new()));
     Ok(address)
 }

@@ -153,6 +153,8 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_listen: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cached_workflows: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     link_keys_file: Option<&'a Path>,
     mail: MailView<'a>,
     relay: BTreeMap<&'a str, streams::RelayView>,
@@ -205,6 +207,7 @@ impl<'a> ConfigView<'a> {
             templates: config.templates.as_deref(),
             task_queue: &config.task_queue,
             metrics_listen: config.metrics_listen,
+            cached_workflows: config.cached_workflows,
             link_keys_file: config.link_keys.file(),
             mail: MailView::new(&config.sender, dkim),
             relay: streams::relays(config),

@@ -47,6 +47,7 @@ pub(super) struct RawConfig {
     task_queue: Option<Spanned<String>>,
     metrics_listen: Option<Spanned<String>>,
     metrics_tls: Option<Spanned<String>>,
+    cached_workflows: Option<Spanned<i64>>,
     link_keys_file: Option<Spanned<String>>,
     #[serde(default)]
     mail: RawMail,
@@ -88,6 +89,7 @@ impl RawConfig {
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
         let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
+        let cached_workflows = checks.count("cached_workflows", self.cached_workflows.as_ref());
         let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
         let sender = Layers::new([mail.clone()]).sender(checks);
         let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));
@@ -127,6 +129,7 @@ impl RawConfig {
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
             metrics_listen,
+            cached_workflows: cached_workflows.map(|count| count as usize),
             sender,
             dkim,
             digests: digests.into_iter().collect::<Option<_>>()?,

@@ -6,7 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use serde::Deserialize;
-use tidings_gateway::{Networks, api::Trust};
+use tidings_gateway::{
+    Networks,
+    api::{LEAST_BODY_BYTES, Trust},
+};
 use tidings_model::{
     host_name::is_loopback,
     link_keys::VARIABLE,
@@ -31,6 +34,7 @@ const METRICS: ListenerKeys =
     ListenerKeys { listen: "gateway.metrics_listen", tls: "gateway.metrics_tls", is_refused: true };
 /// Characters of an address. With a token behind it, a line of a header stays below the 998 octets of RFC 5322.
 const URL_CHARS: usize = 200;
+const MEBIBYTE: usize = 1 << 20;
 
 /// The keys of `[gateway]`.
 #[derive(Debug, Default, Deserialize)]
@@ -46,6 +50,7 @@ pub(super) struct RawGateway {
     metrics_tls: Option<Spanned<String>>,
     api_listen: Option<Spanned<String>>,
     api_tls: Option<Spanned<String>>,
+    body_mebibytes: Option<Spanned<i64>>,
     oidc: Option<Spanned<RawOidc>>,
 }
 
@@ -62,6 +67,8 @@ pub struct Gateway {
     pub metrics_listen: Option<SocketAddr>,
     /// The address of the api's listener. `None`: the api is off.
     pub api_listen: Option<SocketAddr>,
+    /// Memory for the bodies in progress of each listener, in bytes. `None`: a part of what the process may have.
+    pub body_bytes: Option<usize>,
     /// The issuer whose access tokens the api takes, if any.
     pub oidc: Option<Trust>,
     /// The line of `listen`.
@@ -78,6 +85,8 @@ impl RawGateway {
         let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
         let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
         let api_listen = checks.listener(&API, self.api_listen.as_ref(), self.api_tls.as_ref());
+        let mebibytes = self.body_mebibytes.as_ref().map(|raw| Spanned::new(raw.span(), raw.as_ref().to_string()));
+        let body_bytes = checks.value("gateway.body_mebibytes", mebibytes.as_ref(), body_bytes);
         let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);
         let preferences = checks.value("gateway.preferences_url", self.preferences_url.as_ref(), page_url);
         Some(Gateway {
@@ -86,6 +95,7 @@ impl RawGateway {
             trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
             metrics_listen,
             api_listen,
+            body_bytes,
             oidc: self.oidc.as_ref().and_then(|raw| oidc::check(raw, checks)),
             place: self.listen.as_ref().map(|value| checks.place_of(value)),
             unsigned: self.unsigned(checks),
@@ -218,6 +228,14 @@ fn short(url: &str) -> Result<String, String> {
         return Ok(url.to_owned());
     }
     Err(format!("has {} characters, the limit is {URL_CHARS}", url.len()))
+}
+
+/// Parses a number of mebibytes.
+fn body_bytes(text: &str) -> Result<usize, String> {
+    let least = LEAST_BODY_BYTES / MEBIBYTE;
+    let mebibytes = text.parse().ok().filter(|mebibytes| *mebibytes >= least);
+    let bytes = mebibytes.and_then(|mebibytes: usize| mebibytes.checked_mul(MEBIBYTE));
+    bytes.ok_or_else(|| format!("write a whole number from {least}: the longest message needs that much"))
 }
 
 /// Parses a network or a single address.

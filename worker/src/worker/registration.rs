@@ -19,6 +19,19 @@ const GRACE: Duration = Duration::from_secs(20);
 /// history. With this number, a worker stays below 512 MiB (`./dev bench open`).
 pub const CACHED: usize = 4_000;
 
+/// Memory of a worker with no workflow in its cache while it sends, and memory of a workflow in it with its part of what is being sent.
+const WORKER_BYTES: u64 = 128 << 20;
+const WORKFLOW_BYTES: u64 = 96 << 10;
+/// Workflows that any worker caches, however little memory it has.
+const FEW_CACHED: usize = 100;
+
+/// Returns the number of workflows that a worker with this memory caches.
+#[must_use]
+pub fn cached_workflows(memory: Option<u64>) -> usize {
+    let fits = memory.map(|memory| memory.saturating_sub(WORKER_BYTES) / WORKFLOW_BYTES);
+    fits.map_or(CACHED, |fits| usize::try_from(fits).unwrap_or(CACHED).clamp(FEW_CACHED, CACHED))
+}
+
 /// The time that a workflow task waits for the worker that has its workflow in memory. Then any worker may take the task, and
 /// replay the history. The SDK's default of 10 s caused such replays at the end of every herd (docs/benchmarks.md). After a
 /// kill -9 some tasks wait the full time, so the value is below the 30 s of commands and clients.
@@ -137,4 +150,18 @@ pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> an
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_caches_as_many_workflows_as_its_memory_takes() {
+        for (mebibytes, cached) in
+            [(None, CACHED), (Some(512), CACHED), (Some(256), 1365), (Some(192), 682), (Some(96), 100)]
+        {
+            assert_eq!(cached_workflows(mebibytes.map(|mebibytes: u64| mebibytes << 20)), cached, "{mebibytes:?}");
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! The body of a request: its type, and its bytes after decompression.
 
-use std::{borrow::Cow, io::Read as _};
+use std::{
+    borrow::Cow,
+    io::{self, Read as _},
+};
 
 use axum::http::{HeaderMap, header::CONTENT_ENCODING};
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::zstd;
 use crate::{
@@ -18,6 +21,9 @@ const NDJSON: &str = "application/x-ndjson";
 
 /// The longest body, before and after decompression.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
+/// Members of gzip or frames of zstd in a body, each of which costs memory and time however short it is. Encoders make one, and those
+/// with several threads one for each 128 KiB.
+pub(super) const PARTS: usize = 100;
 
 /// The type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +45,68 @@ impl Kind {
     }
 }
 
+/// Why a body cannot be decompressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undecodable {
+    /// It is not of its encoding, or breaks off.
+    Malformed,
+    /// It is longer than a body may be.
+    TooLong,
+    /// It has more parts or blocks than such a body needs.
+    TooManyParts,
+}
+
+impl From<io::Error> for Undecodable {
+    fn from(_: io::Error) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<Undecodable> for Refusal {
+    fn from(why: Undecodable) -> Self {
+        match why {
+            Undecodable::Malformed => Self::unreadable("is not what Content-Encoding says, or is cut off"),
+            Undecodable::TooLong => Problem::TooLarge.into(),
+            Undecodable::TooManyParts => Self::of(
+                Problem::Unreadable,
+                "",
+                format!("has more than {PARTS} members or frames, or thousands of blocks; compress the body as one"),
+            ),
+        }
+    }
+}
+
+/// The length that a body has at most after decompression.
+pub(crate) fn longest(headers: &HeaderMap, bytes: &[u8]) -> usize {
+    if headers.contains_key(CONTENT_ENCODING) { BODY_BYTES } else { bytes.len() }
+}
+
 /// Returns the bytes after decompression.
 pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
-    let broken = |problem| match problem {
-        Problem::Unreadable => Refusal::unreadable("is not what Content-Encoding says, or is cut off"),
-        problem => problem.into(),
-    };
     match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase()).as_deref() {
         None | Some(b"identity") => Ok(Cow::Borrowed(bytes)),
-        Some(b"gzip") => {
-            let mut plain = Vec::new();
-            let mut decoder = MultiGzDecoder::new(bytes).take(BODY_BYTES as u64 + 1);
-            decoder.read_to_end(&mut plain).map_err(|_| broken(Problem::Unreadable))?;
-            if plain.len() > BODY_BYTES { Err(Problem::TooLarge.into()) } else { Ok(Cow::Owned(plain)) }
-        }
-        Some(b"zstd") => zstd::decoded(bytes).map(Cow::Owned).map_err(broken),
+        Some(b"gzip") => Ok(Cow::Owned(gunzipped(bytes)?)),
+        Some(b"zstd") => Ok(Cow::Owned(zstd::decoded(bytes)?)),
         Some(_) => Err(Refusal::encoding()),
     }
+}
+
+/// Returns the content of all members.
+fn gunzipped(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    let mut plain = Vec::new();
+    for _ in 0..PARTS {
+        let room = (BODY_BYTES + 1 - plain.len()) as u64;
+        let mut member = GzDecoder::new(&mut bytes).take(room);
+        member.read_to_end(&mut plain)?;
+        if plain.len() > BODY_BYTES {
+            return Err(Undecodable::TooLong);
+        }
+        drop(member);
+        if bytes.is_empty() {
+            return Ok(plain);
+        }
+    }
+    Err(Undecodable::TooManyParts)
 }
 
 #[cfg(test)]
@@ -98,9 +149,24 @@ mod tests {
         assert_eq!(decoded(&gzip, &zipped(&vec![b' '; BODY_BYTES])).unwrap().len(), BODY_BYTES);
         let refused = |headers: &HeaderMap, bytes: &[u8]| decoded(headers, bytes).unwrap_err().problem();
         assert_eq!(refused(&gzip, &zipped(&vec![b' '; BODY_BYTES + 1])), Problem::TooLarge);
-        assert_eq!(refused(&gzip, b"[]"), Problem::Unreadable);
-        assert_eq!(refused(&gzip, &zipped(b"[1, 2]")[..20]), Problem::Unreadable);
+        for malformed in [b"[]".to_vec(), zipped(b"[1, 2]")[..20].to_vec(), [zipped(b"[]"), b"[]".to_vec()].concat()] {
+            assert_eq!(refused(&gzip, &malformed), Problem::Unreadable, "{malformed:?}");
+        }
         assert_eq!(refused(&header(CONTENT_ENCODING, "br"), b"[]"), Problem::UnsupportedMedia);
         assert_eq!(decoded(&HeaderMap::new(), b"[]").unwrap().as_ref(), b"[]");
+    }
+
+    #[test]
+    fn members_of_gzip_are_one_body_and_more_than_a_hundred_are_refused_by_name() {
+        let gzip = header(CONTENT_ENCODING, "gzip");
+        let members = [zipped(b"[1,"), zipped(b""), zipped(b"2]")].concat();
+        assert_eq!(decoded(&gzip, &members).unwrap().as_ref(), b"[1,2]");
+        assert_eq!(decoded(&gzip, &zipped(b" ").repeat(PARTS)).unwrap().len(), PARTS);
+        for many in [PARTS + 1, 50_000] {
+            let refused = decoded(&gzip, &zipped(b"").repeat(many)).unwrap_err();
+            assert_eq!(refused, Undecodable::TooManyParts.into());
+        }
+        let long = zipped(&vec![b' '; BODY_BYTES / 2 + 1]).repeat(2);
+        assert_eq!(decoded(&gzip, &long), Err(Problem::TooLarge.into()), "all members count");
     }
 }

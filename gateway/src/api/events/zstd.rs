@@ -7,53 +7,58 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-use super::body::BODY_BYTES;
-use crate::problem::Problem;
+use super::body::{BODY_BYTES, PARTS, Undecodable};
 
 /// The largest window of a frame: RFC 9659 lets no sender of HTTP use a larger one. A frame takes as much memory.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// Frames of a body. Encoders make one.
-const FRAMES: usize = 100;
+/// Blocks of a body, each of which costs time however short it is. An encoder that flushes after each event makes one for each.
+const BLOCKS: usize = 20_000;
 
 /// Returns the content of all frames. A checksum that a frame has must be right.
-pub(super) fn decoded(mut bytes: &[u8]) -> Result<Vec<u8>, Problem> {
-    let mut plain = Vec::new();
+pub(super) fn decoded(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
+    let (mut plain, mut blocks) = (Vec::new(), BLOCKS);
     let mut decoder = FrameDecoder::new();
     decoder.set_max_window_size(WINDOW_BYTES);
-    for _ in 0..=FRAMES {
+    for _ in 0..=PARTS {
         if bytes.is_empty() {
             return Ok(plain);
         }
         match decoder.reset(&mut bytes) {
-            Ok(()) => frame(&mut decoder, &mut bytes, &mut plain)?,
+            Ok(()) => frame(&mut decoder, &mut bytes, &mut plain, &mut blocks)?,
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                 let skipped = usize::try_from(length).ok();
-                bytes = skipped.and_then(|skipped| bytes.get(skipped..)).ok_or(Problem::Unreadable)?;
+                bytes = skipped.and_then(|skipped| bytes.get(skipped..)).ok_or(Undecodable::Malformed)?;
             }
-            Err(FrameDecoderError::WindowSizeTooBig { .. }) => return Err(Problem::TooLarge),
-            Err(_) => return Err(Problem::Unreadable),
+            Err(FrameDecoderError::WindowSizeTooBig { .. }) => return Err(Undecodable::TooLong),
+            Err(_) => return Err(Undecodable::Malformed),
         }
     }
-    Err(Problem::Unreadable)
+    Err(Undecodable::TooManyParts)
 }
 
-/// Adds the content of a frame, block by block: a block has at most 128 KiB.
-fn frame(decoder: &mut FrameDecoder, bytes: &mut &[u8], plain: &mut Vec<u8>) -> Result<(), Problem> {
+/// Adds the content of a frame, block by block: a block has at most 128 KiB. `blocks` is how many more the body may have.
+fn frame(
+    decoder: &mut FrameDecoder,
+    bytes: &mut &[u8],
+    plain: &mut Vec<u8>,
+    blocks: &mut usize,
+) -> Result<(), Undecodable> {
     if decoder.content_size() > BODY_BYTES as u64 {
-        return Err(Problem::TooLarge);
+        return Err(Undecodable::TooLong);
     }
     while !decoder.is_finished() {
+        *blocks = blocks.checked_sub(1).ok_or(Undecodable::TooManyParts)?;
         let block = decoder.decode_blocks(&mut *bytes, BlockDecodingStrategy::UptoBlocks(1));
-        block.map_err(|_| Problem::Unreadable)?;
+        block.map_err(|_| Undecodable::Malformed)?;
         let room = (BODY_BYTES + 1 - plain.len()) as u64;
-        decoder.by_ref().take(room).read_to_end(plain).map_err(|_| Problem::Unreadable)?;
+        decoder.by_ref().take(room).read_to_end(plain).map_err(|_| Undecodable::Malformed)?;
         if plain.len() > BODY_BYTES {
-            return Err(Problem::TooLarge);
+            return Err(Undecodable::TooLong);
         }
     }
     let named = decoder.get_checksum_from_data();
     if named.is_some() && named != decoder.get_calculated_checksum() {
-        return Err(Problem::Unreadable);
+        return Err(Undecodable::Malformed);
     }
     Ok(())
 }
@@ -105,37 +110,49 @@ mod tests {
         assert_eq!((ids, plain.len()), (vec!["e1", "e2"], 219));
         let mut changed = REFERENCE.to_vec();
         *changed.last_mut().unwrap() ^= 1;
-        assert_eq!(decoded(&changed), Err(Problem::Unreadable), "the checksum is wrong");
+        assert_eq!(decoded(&changed), Err(Undecodable::Malformed), "the checksum is wrong");
     }
 
     #[test]
     fn several_frames_are_one_body() {
         let frames = [zipped(b"[1,"), skippable(b"comment"), zipped(b"2]")].concat();
         assert_eq!(decoded(&frames).unwrap(), b"[1,2]");
-        assert_eq!(decoded(&skippable(b"").repeat(FRAMES)).unwrap(), b"");
-        assert_eq!(decoded(&skippable(b"").repeat(FRAMES + 1)), Err(Problem::Unreadable));
-        assert_eq!(decoded(&[zipped(b"[]"), b"[]".to_vec()].concat()), Err(Problem::Unreadable));
+        assert_eq!(decoded(&skippable(b"").repeat(PARTS)).unwrap(), b"");
+        assert_eq!(decoded(&skippable(b"").repeat(PARTS + 1)), Err(Undecodable::TooManyParts));
+        assert_eq!(decoded(&[zipped(b"[]"), b"[]".to_vec()].concat()), Err(Undecodable::Malformed));
     }
 
     #[test]
     fn a_bomb_is_refused_at_the_limit_of_a_body() {
         assert_eq!(decoded(&bomb(MIB_1, 8)).unwrap().len(), BODY_BYTES);
         assert_eq!(decoded(&bomb(MIB_8, 8)).unwrap().len(), BODY_BYTES);
-        assert_eq!(decoded(&bomb(MIB_1, 9)), Err(Problem::TooLarge));
-        assert_eq!(decoded(&bomb(MIB_8, 200_000)), Err(Problem::TooLarge));
-        assert_eq!(decoded(&bomb(MIB_1, 1).repeat(9)), Err(Problem::TooLarge), "all frames count");
-        assert_eq!(decoded(&bomb(MIB_9, 1)), Err(Problem::TooLarge), "the window is too large");
-        assert_eq!(decoded(&zipped(&vec![b' '; BODY_BYTES + 1])), Err(Problem::TooLarge));
+        assert_eq!(decoded(&bomb(MIB_1, 9)), Err(Undecodable::TooLong));
+        assert_eq!(decoded(&bomb(MIB_8, 200_000)), Err(Undecodable::TooLong));
+        assert_eq!(decoded(&bomb(MIB_1, 1).repeat(9)), Err(Undecodable::TooLong), "all frames count");
+        assert_eq!(decoded(&bomb(MIB_9, 1)), Err(Undecodable::TooLong), "the window is too large");
+        assert_eq!(decoded(&zipped(&vec![b' '; BODY_BYTES + 1])), Err(Undecodable::TooLong));
+    }
+
+    #[test]
+    fn empty_blocks_are_refused_after_thousands_of_them() {
+        let empty = |is_last: u8| [is_last, 0, 0];
+        let frame = |blocks: usize| {
+            let blocks = (0..blocks).flat_map(|n| empty(u8::from(n + 1 == blocks)));
+            MAGIC.into_iter().chain([0, MIB_1]).chain(blocks).collect::<Vec<u8>>()
+        };
+        assert_eq!(decoded(&frame(BLOCKS)).unwrap(), b"");
+        assert_eq!(decoded(&frame(BLOCKS + 1)), Err(Undecodable::TooManyParts));
+        assert_eq!(decoded(&frame(BLOCKS / 2 + 1).repeat(2)), Err(Undecodable::TooManyParts), "all frames count");
     }
 
     #[test]
     fn a_body_that_breaks_off_is_unreadable_at_each_byte() {
         for end in 1..REFERENCE.len() {
-            assert_eq!(decoded(&REFERENCE[..end]), Err(Problem::Unreadable), "{end}");
+            assert_eq!(decoded(&REFERENCE[..end]), Err(Undecodable::Malformed), "{end}");
         }
-        assert_eq!(decoded(b"[]"), Err(Problem::Unreadable));
+        assert_eq!(decoded(b"[]"), Err(Undecodable::Malformed));
         let cut = skippable(b"comment");
-        assert_eq!(decoded(&cut[..cut.len() - 1]), Err(Problem::Unreadable));
+        assert_eq!(decoded(&cut[..cut.len() - 1]), Err(Undecodable::Malformed));
     }
 
     proptest! {

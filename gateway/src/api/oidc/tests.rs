@@ -18,7 +18,7 @@ use tower::ServiceExt as _;
 
 use super::{claims::decide, jwt::Jwt, refused::Refused, *};
 use crate::{
-    Networks,
+    Admission,
     api::{Api, caller::Caller, router},
     fetch::Fetcher,
     inbox::Inbox,
@@ -55,7 +55,7 @@ impl Env {
         let api =
             Api { state: over(store, settings()), task_queue: "tidings".into(), inbox, archive: None, making: None };
         let issuer = Arc::new(Issuer::new(trust, Fetcher::new()));
-        let router = router(api, Some(issuer.clone()), Networks::default());
+        let router = router(api, Some(issuer.clone()), Admission::default());
         Self { desk, pair, issuer, router, _folder: folder }
     }
 

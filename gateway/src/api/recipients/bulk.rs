@@ -6,7 +6,7 @@ use axum::{
     Json,
     body::Bytes,
     extract::State,
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, request::Parts},
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
@@ -30,6 +30,7 @@ use crate::{
         refusal::{Fault, Refusal},
         tenant::order,
     },
+    parsing,
     problem::Problem,
     tell,
 };
@@ -84,17 +85,9 @@ pub(crate) async fn post(
     let tenant = caller.tenant(params.text("tenant"))?;
     let order = order(&parts, &caller, &mut params)?;
     writable(&api)?;
-    let bytes = events::body::decoded(&parts.headers, &bytes)?;
-    let (mut people, mut results) = (Vec::new(), Vec::new());
-    for (line, row) in rows::read(&parts.headers, &bytes)? {
-        match row.and_then(|row| recipient(&row, tenant.as_deref(), &caller)) {
-            Ok(person) => {
-                results.push(Outcome::Accepted { user: person.user.clone() });
-                people.push(person);
-            }
-            Err(why) => results.push(Outcome::Refused(Wrong { line, why })),
-        }
-    }
+    let length = events::body::longest(&parts.headers, &bytes);
+    let reading = move || read(&parts.headers, &bytes, tenant.as_deref(), &caller);
+    let (people, results) = parsing::run(length, reading).await??;
     if people.is_empty() {
         let wrong = results.into_iter().filter_map(|result| match result {
             Outcome::Refused(wrong) => Some(wrong),
@@ -114,6 +107,28 @@ pub(crate) async fn post(
     tokio::spawn(tell_all(api.state.clone(), keys));
     let (accepted, refused) = (people.len(), results.len() - people.len());
     Ok((StatusCode::OK, Json(Answer { accepted, refused, results })).into_response())
+}
+
+/// The people to store, and the outcome of each row.
+fn read(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    tenant: Option<&str>,
+    caller: &Caller,
+) -> Result<(Vec<Recipient>, Vec<Outcome>), Refusal> {
+    let plain = events::body::decoded(headers, bytes)?;
+    parsing::bound_values(&plain)?;
+    let (mut people, mut results) = (Vec::new(), Vec::new());
+    for (line, row) in rows::read(headers, &plain)? {
+        match row.and_then(|row| recipient(&row, tenant, caller)) {
+            Ok(person) => {
+                results.push(Outcome::Accepted { user: person.user.clone() });
+                people.push(person);
+            }
+            Err(why) => results.push(Outcome::Refused(Wrong { line, why })),
+        }
+    }
+    Ok((people, results))
 }
 
 /// Checks a row. It names a tenant, or is of the request's.

@@ -38,7 +38,7 @@ async fn each_sample_is_read_as_the_kind_that_it_names() {
         assert_eq!(samples.len(), events + 4, "{provider:?}");
         for sample in samples {
             let certificates = Certificates::new(Fetcher::new());
-            let read = hook.read(&headers(&sample), &sample.body, &certificates, now).await;
+            let read = hook.read(&headers(&sample), &sample.body.clone().into(), &certificates, now).await;
             let name = format!("{} {}", provider.name(), sample.name);
             match (sample.expected, read) {
                 (Expected::Event(kind), Ok(Authentic::Events(parsed, _))) => {

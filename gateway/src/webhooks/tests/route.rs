@@ -23,7 +23,7 @@ use super::{
     *,
 };
 use crate::{
-    Networks,
+    Admission,
     fetch::Fetcher,
     routes::{
         router,
@@ -61,7 +61,7 @@ async fn serve(store: Arc<dyn Store>, fetcher: Fetcher) -> SocketAddr {
     };
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = router(state, webhooks, Networks::default());
+    let router = router(state, webhooks, Admission::default());
     tokio::spawn(server::serve(listener, router, server::Limits::default(), CancellationToken::new()));
     address
 }

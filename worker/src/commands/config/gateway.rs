@@ -21,6 +21,8 @@ pub(super) struct GatewayView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_listen: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    body_mebibytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     api_listen: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     oidc: Option<OidcView<'a>>,
@@ -45,6 +47,7 @@ impl<'a> GatewayView<'a> {
             preferences_url: gateway.pages.preferences.as_ref().map(ToString::to_string),
             trusted_proxies: gateway.trusted_proxies.0.iter().map(ToString::to_string).collect(),
             metrics_listen: gateway.metrics_listen,
+            body_mebibytes: gateway.body_bytes.map(|bytes| bytes >> 20),
             api_listen: gateway.api_listen,
             oidc: gateway.oidc.as_ref().map(OidcView::new),
         })

@@ -94,3 +94,15 @@ fn pages_of_ones_own_have_known_placeholders_and_a_token() {
         assert!(found.starts_with(&format!("tidings.toml:2: gateway.{key} = ")) && found.contains(said), "{found}");
     }
 }
+
+#[test]
+fn the_memory_for_bodies_takes_the_longest_message() {
+    let of = |mebibytes: &str| format!("[gateway]\nbody_mebibytes = {mebibytes}");
+    assert_eq!(read(&of("40"), &[]).unwrap().gateway.body_bytes, Some(40 << 20));
+    assert_eq!(read("", &[]).unwrap().gateway.body_bytes, None);
+    for wrong in ["39", "-1"] {
+        let found = problems_of(&of(wrong));
+        let said = format!("tidings.toml:2: gateway.body_mebibytes = \"{wrong}\": write a whole number from 40");
+        assert!(found.starts_with(&said), "{found}");
+    }
+}

@@ -1,0 +1,153 @@
+//! An amount that clients share, such as requests or bytes: bounded over all of them, and for each of them.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// A limit over all clients, and one for each. Clones share what is taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Quota {
+    most: usize,
+    most_of_client: usize,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    clients: HashMap<IpAddr, usize>,
+}
+
+/// The limit that an amount would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    All,
+    Client,
+}
+
+/// A part of a quota. It is free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Portion {
+    quota: Quota,
+    client: Option<IpAddr>,
+    amount: usize,
+}
+
+impl Quota {
+    pub fn new(most: usize, most_of_client: usize) -> Self {
+        Self { most, most_of_client, taken: Arc::default() }
+    }
+
+    /// Takes an amount for a client, or nothing. `None` has no limit of its own.
+    pub fn take(&self, client: Option<IpAddr>, amount: usize) -> Result<Portion, Exceeded> {
+        let mut portion = Portion { quota: self.clone(), client: client.map(network), amount: 0 };
+        portion.grow(amount)?;
+        Ok(portion)
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        // Nothing that runs under the lock leaves the numbers half-changed.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Portion {
+    /// Takes more, or nothing. A client may exceed its share with one portion, so that the largest is not refused forever.
+    pub fn grow(&mut self, more: usize) -> Result<(), Exceeded> {
+        let Quota { most, most_of_client, .. } = self.quota;
+        let mut taken = self.quota.taken();
+        if more > most.saturating_sub(taken.all) {
+            return Err(Exceeded::All);
+        }
+        if let Some(client) = self.client {
+            let of_client = taken.clients.entry(client).or_default();
+            if *of_client > self.amount && of_client.saturating_add(more) > most_of_client {
+                return Err(Exceeded::Client);
+            }
+            *of_client += more;
+        }
+        taken.all += more;
+        drop(taken);
+        self.amount += more;
+        Ok(())
+    }
+}
+
+impl Drop for Portion {
+    fn drop(&mut self) {
+        let mut taken = self.quota.taken();
+        taken.all -= self.amount;
+        let Some(client) = self.client else { return };
+        if let Some(of_client) = taken.clients.get_mut(&client) {
+            *of_client -= self.amount;
+            if *of_client == 0 {
+                taken.clients.remove(&client);
+            }
+        }
+    }
+}
+
+/// Returns the address of the network that one client has: the whole address, or the first half of an IPv6 address.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(quota: &Quota, client: &str, amount: usize) -> Result<Portion, Exceeded> {
+        quota.take(Some(client.parse().unwrap()), amount)
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_refused_until_other_portions_are_free() {
+        let quota = Quota::new(3, 2);
+        let first = take(&quota, "192.0.2.1", 1).unwrap();
+        let second = take(&quota, "192.0.2.1", 1).unwrap();
+        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(Exceeded::Client));
+        let third = take(&quota, "192.0.2.2", 1).unwrap();
+        assert_eq!(take(&quota, "192.0.2.3", 1).err(), Some(Exceeded::All));
+        drop(first);
+        let again = take(&quota, "192.0.2.1", 1).unwrap();
+        drop((second, third, again));
+        let taken = quota.taken();
+        assert!(taken.all == 0 && taken.clients.is_empty(), "{taken:?}");
+    }
+
+    #[test]
+    fn one_portion_may_exceed_the_share_of_a_client_but_never_the_whole() {
+        let quota = Quota::new(100, 10);
+        let mut large = take(&quota, "192.0.2.1", 8).unwrap();
+        assert_eq!(large.grow(50), Ok(()));
+        assert_eq!(take(&quota, "192.0.2.1", 1).err(), Some(Exceeded::Client));
+        assert_eq!(large.grow(50), Err(Exceeded::All));
+        assert!(take(&quota, "192.0.2.2", 42).is_ok(), "a refused portion takes nothing");
+        drop(large);
+        assert_eq!(quota.taken().all, 0);
+    }
+
+    #[test]
+    fn a_client_that_was_refused_leaves_no_trace() {
+        let quota = Quota::new(10, 10);
+        assert_eq!(take(&quota, "192.0.2.1", 11).err(), Some(Exceeded::All));
+        let none = take(&quota, "192.0.2.1", 0).unwrap();
+        drop(none);
+        assert!(quota.taken().clients.is_empty());
+    }
+
+    #[test]
+    fn a_client_has_half_of_an_ipv6_address() {
+        let quota = Quota::new(3, 1);
+        let _first = take(&quota, "2001:db8::1", 1).unwrap();
+        assert_eq!(take(&quota, "2001:db8::2", 1).err(), Some(Exceeded::Client));
+        assert!(take(&quota, "2001:db8:0:1::2", 1).is_ok());
+        let _fourth = take(&quota, "192.0.2.4", 1).unwrap();
+        assert_eq!(take(&quota, "::ffff:192.0.2.4", 1).err(), Some(Exceeded::Client));
+    }
+}
