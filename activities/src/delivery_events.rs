@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    delivery_events::{Against, DeliveryEvent, Recorded, Reported, RequestRecorded, WebhookRequest},
+    delivery_events::{Against, DeliveryEvent, Recorded, Reported, RequestRecorded, Unrecorded, WebhookRequest},
     limits::Invalid,
     settings::Settings,
 };
@@ -20,7 +20,7 @@ pub enum Error {
     /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// No relay received such a message, or the message belongs to another tenant.
+    /// No relay received such a message, or another one, or the message belongs to another tenant.
     #[error("no relay was given such a message")]
     UnknownMessage,
     /// The store cannot answer. Report the event again.
@@ -38,7 +38,8 @@ pub async fn record(
     event: DeliveryEvent,
     now: Timestamp,
 ) -> Result<Recorded, Error> {
-    let reported = event.check(now)?;
+    let mut reported = event.check(now)?;
+    add_names(&mut reported, settings);
     let recorded = store.put_delivery_event(&reported, settings.soft_bounces, now).await?;
     let recorded = recorded.ok_or(Error::UnknownMessage)?;
     if let Some(against) = &recorded.against {
@@ -58,6 +59,8 @@ pub struct Received {
     pub again: usize,
     /// Events about messages that no relay was given.
     pub unknown: usize,
+    /// Events about messages that another relay was given. They have no effect.
+    pub foreign: usize,
     /// The keys whose consent the events withdraw; see [`Recorded`].
     pub withdrawn: BTreeSet<Key>,
 }
@@ -70,14 +73,21 @@ pub struct Received {
 pub async fn receive(
     store: &dyn Store,
     settings: &Settings,
-    request: &WebhookRequest,
+    mut request: WebhookRequest,
     now: Timestamp,
 ) -> Result<Option<Received>, tidings_store::Error> {
-    let recorded = match store.put_webhook_request(request, settings.soft_bounces, now).await? {
+    request.events.iter_mut().for_each(|event| add_names(event, settings));
+    let recorded = match store.put_webhook_request(&request, settings.soft_bounces, now).await? {
         RequestRecorded::Events(recorded) => recorded,
         RequestRecorded::TokenOfAnotherBody => return Ok(None),
     };
     Ok(Some(followed(store, settings, &request.events, recorded, now).await))
+}
+
+/// Adds the other names of the relay that reports.
+pub(crate) fn add_names(event: &mut Reported, settings: &Settings) {
+    let names = event.relay.as_ref().and_then(|relay| settings.reports_for.get(relay));
+    event.reports_for = names.cloned().unwrap_or_default();
 }
 
 /// Logs what was recorded, and counts bounces and complaints.
@@ -85,15 +95,22 @@ pub(crate) async fn followed(
     store: &dyn Store,
     settings: &Settings,
     events: &[Reported],
-    recorded: Vec<Option<Recorded>>,
+    recorded: Vec<Result<Recorded, Unrecorded>>,
     now: Timestamp,
 ) -> Received {
     let mut received = Received::default();
     let mut counts = BTreeMap::<Against, usize>::new();
     for (event, recorded) in events.iter().zip(recorded) {
-        let Some(Recorded { message, again, withdrawn, against }) = recorded else {
-            received.unknown += 1;
-            continue;
+        let Recorded { message, again, withdrawn, against } = match recorded {
+            Ok(recorded) => recorded,
+            Err(Unrecorded::UnknownMessage) => {
+                received.unknown += 1;
+                continue;
+            }
+            Err(Unrecorded::OtherRelay) => {
+                received.foreign += 1;
+                continue;
+            }
         };
         tracing::info!(id = %message, kind = event.report.kind.name(), again, "delivery event");
         *(if again { &mut received.again } else { &mut received.new }) += 1;
@@ -101,6 +118,14 @@ pub(crate) async fn followed(
         if let Some(against) = against {
             *counts.entry(against).or_default() += 1;
         }
+    }
+    if received.foreign > 0 {
+        let (relay, foreign) = (events.iter().find_map(|event| event.relay.as_deref()), received.foreign);
+        tracing::warn!(
+            relay,
+            foreign,
+            "reports about messages of another relay have no effect; reports_for would let them count"
+        );
     }
     for (against, reports) in counts {
         relays::reported(store, settings, &against, reports, now).await;

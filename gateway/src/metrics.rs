@@ -111,12 +111,12 @@ pub fn text() -> String {
 
 /// Shows the webhooks of a relay with zeros, so that an alert sees the first event.
 pub(crate) fn prepare_webhook(relay: &str) {
-    webhook_events(relay, [("new", 0), ("again", 0), ("unknown", 0), ("unusable", 0)]);
+    webhook_events(relay, [("new", 0), ("again", 0), ("unknown", 0), ("foreign", 0), ("unusable", 0)]);
     drop(METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }));
 }
 
 /// Counts the events of a webhook's request by what became of them.
-pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 4]) {
+pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 5]) {
     for (outcome, count) in counts {
         let events = WebhookEvents { relay: relay.to_owned(), outcome };
         METRICS.webhook_events.get_or_create(&events).inc_by(count as u64);

@@ -30,9 +30,19 @@ pub struct Recorded {
     pub against: Option<Against>,
 }
 
+/// The reason why an event has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrecorded {
+    /// No relay was given such a message, or the message belongs to another tenant.
+    UnknownMessage,
+    /// Another relay was given the message.
+    OtherRelay,
+}
+
 /// Evidence against a tenant's mail, for the breaker of the relay that took it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Against {
+    /// The name under which the relay had the attempt.
     pub relay: String,
     pub tenant: String,
     pub evidence: Evidence,

@@ -58,6 +58,8 @@ pub struct Settings {
     pub soft_bounces: u32,
     /// The relays, by name.
     pub relays: BTreeMap<String, RelaySettings>,
+    /// For each relay the other names whose messages its webhook reports about: names that it had, and relays of the same account.
+    pub reports_for: BTreeMap<String, Vec<String>>,
     /// Delivery settings of both streams.
     pub streams: Streams,
     /// The pages that links of messages lead to.
@@ -79,6 +81,7 @@ impl Settings {
             capped: OverLimit::default(),
             soft_bounces: Self::SOFT_BOUNCES,
             relays: BTreeMap::new(),
+            reports_for: BTreeMap::new(),
             streams,
             pages: Pages::default(),
             link_keys: None,
@@ -120,6 +123,16 @@ impl Settings {
     pub fn as_before_url(&self, link: &AsBeforeLink) -> Option<String> {
         let (keys, url) = (self.link_keys.as_ref()?, self.pages.public_url.as_ref()?);
         Some(format!("{url}/b/{}", link.token(keys)?))
+    }
+
+    /// Returns the name that a relay has today, where `name` may be one that it had at an attempt.
+    #[must_use]
+    pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
+        if self.relays.contains_key(name) {
+            return name;
+        }
+        let renamed = self.reports_for.iter().find(|(_, names)| names.iter().any(|other| other == name));
+        renamed.map_or(name, |(today, _)| today)
     }
 
     /// Default of `soft_bounces`.

@@ -251,6 +251,7 @@ conformance! {
         requests_lead_to_the_same_in_any_order_and_division,
         requests_about_the_same_messages_at_once_all_succeed,
         a_message_is_found_by_the_id_that_the_relay_gave_it,
+        a_relay_reports_about_the_messages_that_it_was_given_and_no_others,
         what_the_provider_kept_back_suppresses_the_address_and_not_the_relay,
         a_followed_link_and_a_machine_are_told_apart,
         dead_letters_of_webhooks_go_with_those_of_signals,

@@ -12,8 +12,8 @@ use crate::Result;
 #[async_trait]
 pub trait Reports: Send + Sync + 'static {
     /// Records a delivery event once, and applies its [effects](tidings_model::delivery_events::effects) in the same transaction.
-    /// `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if no relay was given such a message of the
-    /// tenant.
+    /// `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if no relay, or not the one that reports, was given
+    /// such a message of the tenant.
     async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
     -> Result<Option<Recorded>>;
 

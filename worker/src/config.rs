@@ -215,6 +215,7 @@ impl Config {
             capped: self.capped,
             soft_bounces: self.soft_bounces,
             relays: relays.collect(),
+            reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.reports_for().to_vec())).collect(),
             streams: self.streams.settings(),
             pages: self.gateway.pages.clone(),
             link_keys: self.link_keys.keys().cloned(),

@@ -19,7 +19,7 @@ pub(crate) async fn reported(
     reports: usize,
     now: Timestamp,
 ) {
-    let name = breaker::name(relay, settings.with_table(tenant));
+    let name = breaker::name(settings.relay_today(relay), settings.with_table(tenant));
     let counted = |breaker: &Breaker| {
         (0..reports).fold(None, |counted: Option<Breaker>, _| {
             counted.as_ref().unwrap_or(breaker).reported(*evidence, now).or(counted)

@@ -183,7 +183,7 @@ async fn away(store: &Sqlite) {
         if n == 1 {
             let report = Report { machine: Some(false), ..Report::new(Kind::Opened, at) };
             let of = vec![Which::Id(id)];
-            let event = Reported { relay: None, tenant: None, of, report, event_id: None };
+            let event = Reported { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
             store.put_delivery_event(&event, 5, at).await.unwrap().unwrap();
         }
     }

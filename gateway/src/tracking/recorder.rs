@@ -123,7 +123,7 @@ async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
     let all = events.len();
     let reported = |Tracked { tenant, message, report }| {
         let of = vec![Which::Id(message)];
-        Reported { relay: None, tenant: Some(tenant), of, report, event_id: None }
+        Reported { relay: None, reports_for: Vec::new(), tenant: Some(tenant), of, report, event_id: None }
     };
     let events = events.into_iter().map(reported).collect();
     let request = WebhookRequest { relay: String::new(), events, token: None, unusable: Vec::new() };

@@ -114,15 +114,16 @@ async fn record(
     }
     let request = WebhookRequest { relay: relay.to_owned(), events, token, unusable };
     let state = &webhooks.state;
-    let received = delivery_events::receive(&*state.store, &state.settings, &request, now).await;
+    let received = delivery_events::receive(&*state.store, &state.settings, request, now).await;
     let received = received.map_err(|error| {
         tracing::error!(relay, %error, "a webhook cannot be recorded");
         Denied::Later
     })?;
-    let Received { new, again, unknown, withdrawn } = received.ok_or(Refused::Token)?;
+    let Received { new, again, unknown, foreign, withdrawn } = received.ok_or(Refused::Token)?;
     let unknown = unknown + nameless;
-    tracing::info!(relay, new, again, unknown, unusable = unreadable, "a webhook");
-    metrics::webhook_events(relay, [("new", new), ("again", again), ("unknown", unknown), ("unusable", unreadable)]);
+    tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "a webhook");
+    let counts = [("new", new), ("again", again), ("unknown", unknown), ("foreign", foreign), ("unusable", unreadable)];
+    metrics::webhook_events(relay, counts);
     tell(webhooks, withdrawn);
     Ok(())
 }

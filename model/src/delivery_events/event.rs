@@ -51,7 +51,10 @@ pub struct DeliveryEvent {
 /// A checked event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
+    /// The relay that reports. `None`: the report comes from elsewhere, and proves otherwise which message it is about.
     pub relay: Option<String>,
+    /// Other names under which this relay had attempts; see [`Settings::reports_for`](crate::settings::Settings::reports_for).
+    pub reports_for: Vec<String>,
     pub tenant: Option<String>,
     /// The references to try in this order. There is at least one.
     pub of: Vec<Which>,
@@ -128,7 +131,14 @@ impl DeliveryEvent {
         let url = self.url.map(|url| url.chars().filter(|c| !c.is_control()).take(URL_CHARS).collect());
         let (never_sent, machine) = (self.never_sent, self.machine);
         let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
-        Ok(Reported { relay: self.relay, tenant: self.tenant, of, report, event_id: self.event_id })
+        Ok(Reported {
+            relay: self.relay,
+            reports_for: Vec::new(),
+            tenant: self.tenant,
+            of,
+            report,
+            event_id: self.event_id,
+        })
     }
 }
 

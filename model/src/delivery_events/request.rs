@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{Recorded, Reported};
+use super::{Recorded, Reported, Unrecorded};
 use crate::records::Emitted;
 
 /// The contents of an authentic request.
@@ -46,8 +46,8 @@ pub struct Unusable {
 /// The answer of the store to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRecorded {
-    /// For each event, in order, its effect; `None` if no relay was given such a message.
-    Events(Vec<Option<Recorded>>),
+    /// For each event, in order, its effect.
+    Events(Vec<Result<Recorded, Unrecorded>>),
     /// The token came with another body before. Nothing was recorded.
     TokenOfAnotherBody,
 }
@@ -55,8 +55,8 @@ pub enum RequestRecorded {
 /// The answer of the store to the emission of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterEmitted {
-    /// The letter is marked. For each event, in order, its effect; `None` if no relay was given such a message.
-    Now(Vec<Option<Recorded>>),
+    /// The letter is marked. For each event, in order, its effect.
+    Now(Vec<Result<Recorded, Unrecorded>>),
     /// The letter was emitted before. Nothing was recorded.
     Before(Emitted),
     /// The store does not have the letter. Nothing was recorded.

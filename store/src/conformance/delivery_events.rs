@@ -21,7 +21,7 @@ pub(super) const MOST: u32 = 2;
 
 pub(super) fn reported(message: Uuid, kind: Kind, seconds: i64) -> Reported {
     let (of, report) = (vec![Which::Id(message)], Report::new(kind, at(seconds)));
-    Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None }
+    Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None }
 }
 
 /// A digest's message, that of a key of any tenant.

@@ -175,7 +175,8 @@ pub async fn nothing_under_way_brings_an_erased_address_back(bench: &Bench) {
         ..Report::new(Kind::Bounced(Bounce::Hard), at(950))
     };
     let of = vec![Which::Id(sending.digest_id)];
-    let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
+    let event =
+        Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None };
     bench.store.put_delivery_event(&event, 5, at(951)).await.unwrap().unwrap();
     assert_eq!(bench.store.suppressed("acme", mark).await.unwrap(), [Reason::HardBounce]);
     let left = bench.texts().await;

@@ -91,7 +91,8 @@ impl Bench {
         let (kind, diagnostic) = (Kind::Delivered, diagnostic.to_owned());
         let report = Report { diagnostic, ..Report::new(kind, at(300)) };
         let of = vec![Which::Id(window.digest_id)];
-        let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
+        let event =
+            Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None };
         assert!(self.store.put_delivery_event(&event, 5, at(301)).await.unwrap().is_some());
     }
 

@@ -31,7 +31,8 @@ async fn send(bench: &Bench, n: i64, counted: bool) -> Uuid {
 async fn report(bench: &Bench, message: Uuid, kind: Kind, machine: Option<bool>, seconds: i64) {
     let report = Report { machine, ..Report::new(kind, at(seconds)) };
     let of = vec![Which::Id(message)];
-    let event = Reported { relay: None, tenant: Some("acme".into()), of, report, event_id: None };
+    let event =
+        Reported { relay: None, reports_for: Vec::new(), tenant: Some("acme".into()), of, report, event_id: None };
     bench.store.put_delivery_event(&event, MOST, at(9_000)).await.unwrap().unwrap();
 }
 

@@ -87,7 +87,8 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
     for kind in [Kind::Bounced(Bounce::Soft), Kind::Bounced(Bounce::Policy), Kind::Complained, Kind::Opened] {
         let report = Report::new(kind, at(300));
         let of = vec![Which::Id(sent.digest_id)];
-        let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
+        let event =
+            Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None };
         bench.store.put_delivery_event(&event, 9, at(400)).await.unwrap().unwrap();
     }
     let letter = DeadLetter {
@@ -125,7 +126,8 @@ async fn report(bench: &Bench, sent: &tidings_model::step::Window, kinds: &[Kind
     for &kind in kinds {
         let report = Report::new(kind, at(300));
         let of = vec![Which::Id(sent.digest_id)];
-        let event = Reported { relay: Some("relay".into()), tenant: None, of, report, event_id: None };
+        let event =
+            Reported { relay: Some("relay".into()), reports_for: Vec::new(), tenant: None, of, report, event_id: None };
         bench.store.put_delivery_event(&event, 9, received_at).await.unwrap().unwrap();
     }
 }

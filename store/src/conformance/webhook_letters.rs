@@ -97,7 +97,8 @@ pub async fn a_letter_is_emitted_once_with_its_effects_and_an_entry_for_each_mes
     bench.bury_part("relay", 1, ann, 1).await;
     let events = [reported(ann, HARD, 300), reported(bo.id, Kind::Delivered, 300), reported(Uuid::nil(), HARD, 300)];
     let LetterEmitted::Now(recorded) = bench.emit_part(1, &events, "carol").await else { panic!("it is the first") };
-    let messages: Vec<_> = recorded.iter().map(|recorded| recorded.as_ref().map(|recorded| recorded.message)).collect();
+    let messages: Vec<_> =
+        recorded.iter().map(|recorded| recorded.as_ref().ok().map(|recorded| recorded.message)).collect();
     assert_eq!(messages, [Some(ann), Some(bo.id), None]);
     assert_eq!(bench.state_of(ann).await.0, MessageState::Failed);
     assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);

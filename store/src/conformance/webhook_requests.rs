@@ -7,7 +7,7 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use tidings_model::{
     attempt::AttemptClass,
     delivery_events::{
-        Kind, OneTimeToken, Recorded, Report, Reported, RequestRecorded, Unusable, WebhookRequest, Which,
+        Kind, OneTimeToken, Recorded, Report, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest, Which,
     },
     records::{AttemptEnd, MessageState, Reason},
     retention::{Cutoff, Kind as Kept},
@@ -46,7 +46,7 @@ impl Bench {
     /// The effects of a request whose token is none or good.
     async fn requested(&self, request: &WebhookRequest) -> Vec<Option<Recorded>> {
         match self.request(request, 5_000).await {
-            RequestRecorded::Events(recorded) => recorded,
+            RequestRecorded::Events(recorded) => recorded.into_iter().map(Result::ok).collect(),
             RequestRecorded::TokenOfAnotherBody => panic!("the token is good"),
         }
     }
@@ -214,6 +214,33 @@ pub async fn a_message_is_found_by_the_id_that_the_relay_gave_it(bench: &Bench) 
     assert_eq!(found(None, vec![by("")]).await, None);
     assert_eq!(found(None, vec![by_message_id(1), by("r1")]).await, Some(messages[1].id));
     assert_eq!(found(None, vec![Which::MessageId("none@example.com".into()), by("r1")]).await, Some(messages[0].id));
+}
+
+pub async fn a_relay_reports_about_the_messages_that_it_was_given_and_no_others(bench: &Bench) {
+    let (ann, bo) = (bench.sent_digest("ann", 0).await, bench.sent_digest("bo", 0).await);
+    let by = |relay: &str, reports_for: &[&str], event: Reported| {
+        let reports_for = reports_for.iter().map(|&name| name.to_owned()).collect();
+        Reported { relay: Some(relay.into()), reports_for, ..event }
+    };
+    let by_message_id = Which::MessageId(format!("{ann}@example.com"));
+    let of_relay_id = Reported { of: vec![Which::RelayId("none".into())], ..reported(ann, HARD, 300) };
+    let foreign = vec![
+        by("other", &[], reported(ann, HARD, 300)),
+        by("other", &["another"], Reported { of: vec![by_message_id], ..reported(ann, Kind::Complained, 300) }),
+        by("other", &[], of_relay_id),
+        by("relay", &[], reported(bo, Kind::Unsubscribed, 300)),
+    ];
+    let RequestRecorded::Events(recorded) = bench.request(&request(foreign), 5_000).await else { panic!("no token") };
+    let unrecorded: Vec<_> = recorded.iter().map(|recorded| recorded.as_ref().err().copied()).collect();
+    let (other, unknown) = (Some(Unrecorded::OtherRelay), Some(Unrecorded::UnknownMessage));
+    assert_eq!(unrecorded, [other, other, unknown, None], "the others of the request count");
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, []);
+    assert_eq!((bench.state_of(ann).await.0, bench.value(REPORTS).await), (MessageState::Sent, "1".into()));
+
+    let renamed = by("today", &["former", "relay"], reported(ann, HARD, 301));
+    let recorded = bench.requested(&request(vec![renamed])).await.remove(0).unwrap();
+    assert_eq!(recorded.against.unwrap().relay, "relay", "the name at the attempt");
+    assert_eq!(bench.reasons("acme", "ann@example.com").await, [Reason::HardBounce]);
 }
 
 pub async fn what_the_provider_kept_back_suppresses_the_address_and_not_the_relay(bench: &Bench) {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidings_model::breaker::Evidence;
 use tidings_model::delivery_events::{
     Against, Bounce, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
-    WebhookRequest, Which, effects,
+    Unrecorded, WebhookRequest, Which, effects,
 };
 use tidings_model::records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId};
 use tidings_model::report::Counted;
@@ -32,16 +32,21 @@ pub const LOCK_ADDRESSES: Variants = Variants {
                FROM jsonb_array_elements($1::jsonb)",
 };
 
-/// `$1` message, `$2` `Message-ID`, `$3` tenant; each may be empty. Only a message that a relay was given can be reported.
+/// `$1` the names of the relay that reports, each in a list of its own; none of them counts if `$2` is true, because no relay reports.
+/// `$3` message, `$4` `Message-ID`, `$5` tenant; each may be empty. Only a message that a relay was given can be reported: answers with
+/// 1 if it is this one, and with 0 if it is another.
 pub const REPORTED_MESSAGE: &str = "
-SELECT m.id FROM messages m
-WHERE (m.id = $1 OR m.message_id = $2) AND (m.tenant = $3 OR $3 = '')
+SELECT m.id, (SELECT CAST(MAX(CASE WHEN $2 OR a.relay IN (SELECT value->>0 FROM {each}) THEN 1 ELSE 0 END) AS BIGINT)
+              FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) AS is_of_relay
+FROM messages m
+WHERE (m.id = $3 OR m.message_id = $4) AND (m.tenant = $5 OR $5 = '')
   AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) LIMIT 2";
 
-/// `$1` the relay's id, `$2` tenant or empty.
+/// `$1` and `$2` as above, `$3` the relay's id, `$4` tenant or empty. Two relays may have given one id.
 pub const MESSAGE_OF_RELAY_ID: &str = "
-SELECT DISTINCT a.message FROM attempts a
-WHERE a.relay_id = $1 AND a.past_the_dot_at IS NOT NULL AND (a.tenant = $2 OR $2 = '') LIMIT 2";
+SELECT DISTINCT a.message, CAST(1 AS BIGINT) AS is_of_relay FROM attempts a
+WHERE a.relay_id = $3 AND a.past_the_dot_at IS NOT NULL AND (a.tenant = $4 OR $4 = '')
+  AND ($2 OR a.relay IN (SELECT value->>0 FROM {each})) LIMIT 2";
 
 pub const PUT_DELIVERY_EVENT: &str = "
 INSERT INTO delivery_events (message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id,
@@ -68,8 +73,12 @@ pub const TAKEN_AT: &str = "
 SELECT MIN(past_the_dot_at) FROM attempts
 WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled'))";
 
+/// `$1` and `$2` as above, `$3` message. The latest attempt that the relay took, or else one that it is not known to have refused.
 pub const TAKEN_BY: &str = "
-SELECT relay FROM attempts WHERE message = $1 AND (class = 'sent' OR late_class = 'sent') ORDER BY number DESC LIMIT 1";
+SELECT relay FROM attempts
+WHERE message = $3 AND past_the_dot_at IS NOT NULL AND ($2 OR relay IN (SELECT value->>0 FROM {each}))
+  AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled') OR late_class = 'sent')
+ORDER BY CASE WHEN class = 'sent' OR late_class = 'sent' THEN 0 ELSE 1 END, number DESC LIMIT 1";
 
 const YES: &str = "yes";
 const NO: &str = "no";
@@ -88,7 +97,7 @@ impl<D: Dialect> Reports for Sql<D> {
     ) -> Result<Option<Recorded>> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            let Some(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
+            let Ok(id) = Self::find_reported(&mut tx, event).await? else { return Ok(None) };
             let held = Self::hold(&mut tx, &[id].into()).await?;
             let recorded = Self::record_about(&mut tx, &held[&id], &[event], soft_bounces, now).await?;
             tx.commit().await?;
@@ -206,7 +215,10 @@ impl<D: Dialect> Sql<D> {
         Self::mark_reported(&mut *tx, message.id, new.iter().map(|(_, event)| Counted::of(&event.report))).await?;
         Self::carry_out(&mut *tx, held, &decisive(new.iter().map(|(_, event)| event)), soft_bounces, now).await?;
         let evidence: Vec<_> = new.iter().filter_map(|(at, event)| Some((*at, evidence(&event.report)?))).collect();
-        let relay = if evidence.is_empty() { None } else { Self::taken_by(tx, message.id).await? };
+        let relay = match evidence.first() {
+            Some((at, _)) => Self::taken_by(tx, message.id, events[*at]).await?,
+            None => None,
+        };
         for (at, evidence) in evidence {
             let tenant = message.origin.tenant().to_owned();
             recorded[at].against = relay.clone().map(|relay| Against { relay, tenant, evidence });
@@ -220,25 +232,31 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Finds the message by the first reference that anything has. An event that could be about two messages is about neither.
-    pub(super) async fn find_reported(connection: &mut D::Connection, event: &Reported) -> Result<Option<Uuid>> {
+    pub(super) async fn find_reported(
+        connection: &mut D::Connection,
+        event: &Reported,
+    ) -> Result<std::result::Result<Uuid, Unrecorded>> {
         let tenant = event.tenant.clone().unwrap_or_default();
         for which in &event.of {
-            let statement = match which {
-                Which::Id(id) => query_as(REPORTED_MESSAGE).bind(id.to_string()).bind(String::new()),
-                Which::MessageId(message_id) => query_as(REPORTED_MESSAGE).bind(String::new()).bind(message_id.clone()),
-                Which::RelayId(relay_id) => query_as(MESSAGE_OF_RELAY_ID).bind(relay_id.clone()),
+            let (statement, ids) = match which {
+                Which::Id(id) => (REPORTED_MESSAGE, vec![id.to_string(), String::new()]),
+                Which::MessageId(message_id) => (REPORTED_MESSAGE, vec![String::new(), message_id.clone()]),
+                Which::RelayId(relay_id) => (MESSAGE_OF_RELAY_ID, vec![relay_id.clone()]),
             };
-            let found: Vec<(String,)> = statement.bind(tenant.clone()).fetch_all(&mut *connection).await?;
+            let statement = query_as(Self::each(statement)).bind(names(event)?).bind(event.relay.is_none());
+            let statement = ids.into_iter().fold(statement, |statement, id| statement.bind(id));
+            let found: Vec<(String, i64)> = statement.bind(tenant.clone()).fetch_all(&mut *connection).await?;
             match found.as_slice() {
                 [] => {}
-                [(id,)] => {
+                [(_, 0)] => return Ok(Err(Unrecorded::OtherRelay)),
+                [(id, _)] => {
                     let broken = |_| Error::Broken(format!("a message id in the store: {id:?}"));
-                    return id.parse().map(Some).map_err(broken);
+                    return id.parse().map(Ok).map_err(broken);
                 }
-                _ => return Ok(None),
+                _ => break,
             }
         }
-        Ok(None)
+        Ok(Err(Unrecorded::UnknownMessage))
     }
 
     /// `false`: it was there.
@@ -345,8 +363,9 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn taken_by(connection: &mut D::Connection, message: Uuid) -> Result<Option<String>> {
-        let row = query_as(TAKEN_BY).bind(message.to_string()).fetch_optional(connection).await?;
+    async fn taken_by(connection: &mut D::Connection, message: Uuid, event: &Reported) -> Result<Option<String>> {
+        let taken = query_as(Self::each(TAKEN_BY)).bind(names(event)?).bind(event.relay.is_none());
+        let row = taken.bind(message.to_string()).fetch_optional(connection).await?;
         Ok(row.map(|(relay,): (String,)| relay))
     }
 
@@ -402,6 +421,11 @@ fn evidence(report: &Report) -> Option<Evidence> {
         Kind::Complained => Some(Evidence::Complained),
         _ => None,
     }
+}
+
+/// The names under which the relay that reports may have had the attempt, each in a list of its own.
+fn names(event: &Reported) -> Result<String> {
+    json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
 }
 
 /// The event, without the provider's words if the recipient was erased: they may name the recipient.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tidings_model::Key;
 use tidings_model::delivery_events::{
-    LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unusable, WebhookRequest,
+    LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest,
 };
 use tidings_model::records::{AuditEntry, Origin, WebhookLetterId};
 use uuid::Uuid;
@@ -58,33 +58,35 @@ impl<D: Dialect> Sql<D> {
         Ok(RequestRecorded::Events(recorded))
     }
 
-    /// For each event its effect; `None` if no relay was given such a message.
+    /// Records each event that the relay may report. The others have no effect.
     async fn record_events(
         tx: &mut D::Connection,
         events: &[Reported],
         soft_bounces: u32,
         now: Timestamp,
-    ) -> Result<Vec<Option<Recorded>>> {
+    ) -> Result<Vec<std::result::Result<Recorded, Unrecorded>>> {
         let mut messages = Vec::with_capacity(events.len());
         for event in events {
             messages.push(Self::find_reported(&mut *tx, event).await?);
         }
-        let held = Self::hold(&mut *tx, &messages.iter().copied().flatten().collect()).await?;
+        let held = Self::hold(&mut *tx, &messages.iter().flatten().copied().collect()).await?;
         let mut about = BTreeMap::<Uuid, Vec<usize>>::new();
         for (at, message) in messages.iter().enumerate() {
-            if let Some(message) = message {
+            if let Ok(message) = message {
                 about.entry(*message).or_default().push(at);
             }
         }
-        let mut recorded = vec![None; events.len()];
+        let mut recorded = BTreeMap::new();
         for (message, places) in about {
             let about: Vec<_> = places.iter().map(|at| &events[*at]).collect();
             let about = Self::record_about(&mut *tx, &held[&message], &about, soft_bounces, now).await?;
-            for (at, one) in places.into_iter().zip(about) {
-                recorded[at] = Some(one);
-            }
+            recorded.extend(places.into_iter().zip(about));
         }
-        Ok(recorded)
+        let answer = |(at, message): (usize, Result<Uuid, Unrecorded>)| match message {
+            Ok(_) => recorded.remove(&at).map(Ok),
+            Err(unrecorded) => Some(Err(unrecorded)),
+        };
+        Ok(messages.into_iter().enumerate().filter_map(answer).collect())
     }
 
     /// Records the events first: every transaction locks messages before letters. The caller must not commit unless the answer is

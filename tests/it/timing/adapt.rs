@@ -44,7 +44,7 @@ async fn opened(env: &TimeSkipping, digest: &DigestRecord, machine: Option<bool>
     let now = env.server.now().await?;
     let report = Report { machine, ..Report::new(Kind::Opened, now) };
     let of = vec![Which::Id(digest.digest_id)];
-    let event = Reported { relay: None, tenant: None, of, report, event_id: None };
+    let event = Reported { relay: None, reports_for: Vec::new(), tenant: None, of, report, event_id: None };
     env.store.put_delivery_event(&event, 5, now).await?.context("no such message")?;
     Ok(())
 }

@@ -157,7 +157,7 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     link_keys_file: Option<&'a Path>,
     mail: MailView<'a>,
-    relay: BTreeMap<&'a str, streams::RelayView>,
+    relay: BTreeMap<&'a str, streams::RelayView<'a>>,
     stream: streams::StreamsView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<gateway::GatewayView<'a>>,

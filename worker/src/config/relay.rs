@@ -48,6 +48,7 @@ pub(super) struct RawRelay {
     allow_sha1: Option<Spanned<bool>>,
     token_file: Option<Spanned<String>>,
     token_command: Option<SpannedList>,
+    reports_for: Option<SpannedList>,
 }
 
 /// A relay whose address may still be missing.
@@ -63,6 +64,8 @@ pub struct Relay {
     webhook: Option<Result<Hook, Problem>>,
     /// The variable with the webhook's secrets.
     webhook_secret_env: Option<String>,
+    /// Names of relays whose messages the webhook reports about, too.
+    reports_for: Vec<String>,
 }
 
 impl Relay {
@@ -80,13 +83,14 @@ impl Relay {
             reply_timeout: None,
             webhook: None,
             webhook_secret_env: None,
+            reports_for: Vec::new(),
         }
     }
 
     /// Returns the relay with the webhook of another one.
     pub(super) fn with_webhook_of(self, other: &Self) -> Self {
-        let (webhook, webhook_secret_env) = (other.webhook.clone(), other.webhook_secret_env.clone());
-        Self { webhook, webhook_secret_env, ..self }
+        let Self { webhook, webhook_secret_env, reports_for, .. } = other.clone();
+        Self { webhook, webhook_secret_env, reports_for, ..self }
     }
 
     /// The provider of the relay.
@@ -107,6 +111,12 @@ impl Relay {
     #[must_use]
     pub fn webhook_secret_env(&self) -> Option<&str> {
         self.webhook_secret_env.as_deref()
+    }
+
+    /// The other names whose messages the webhook reports about.
+    #[must_use]
+    pub fn reports_for(&self) -> &[String] {
+        &self.reports_for
     }
 
     /// Removes a webhook whose secret is not set, and returns the problem.
@@ -169,6 +179,10 @@ pub(super) fn check(
         allow_sha1: raw.allow_sha1.as_ref(),
     };
     let webhook = webhook.check(provider, checks);
+    let reports_for = raw.reports_for.as_ref().and_then(|others| {
+        let other = |other: &str| other_relay(other, name, webhook.is_some());
+        parse_each(&format!("{table}.reports_for"), others, checks, other)
+    });
     let address = address(&table, name, &header, raw, smtp_url, checks)?;
     let webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
     Some(Relay {
@@ -181,6 +195,7 @@ pub(super) fn check(
         reply_timeout,
         webhook,
         webhook_secret_env,
+        reports_for: reports_for.unwrap_or_default(),
     })
 }
 
@@ -309,6 +324,21 @@ fn pool(text: &str, provider: Provider) -> Result<String, String> {
         ));
     }
     identifier(text, "\"marketing\"")
+}
+
+/// Checks the name of a relay whose messages the webhook of the relay `own` reports about.
+fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, String> {
+    if !has_webhook {
+        return Err(
+            "needs a webhook; add webhook_secret_env, or topic_arn for Amazon SES, or leave the key out".to_owned()
+        );
+    }
+    if text == own {
+        return Err(
+            "is the relay itself, whose messages its webhook reports about in any case; leave it out".to_owned()
+        );
+    }
+    identifier(text, "\"ses\"")
 }
 
 /// Accepts text that is safe in a header, in a log and in the name of a table.

@@ -9,7 +9,7 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
-use crate::delivery_events::{Received, followed};
+use crate::delivery_events::{Received, add_names, followed};
 
 /// The reason why a dead letter was not emitted.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,7 @@ pub async fn emit(
 ) -> Result<Received, Error> {
     for event in &mut events {
         event.relay = Some(id.relay.clone());
+        add_names(event, settings);
     }
     let now = Timestamp::now();
     let mut entry = order.entry("dead_letter_emit", now);

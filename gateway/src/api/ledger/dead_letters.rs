@@ -78,6 +78,8 @@ pub(crate) struct WebhookEmission {
     again: usize,
     /// Reports about messages that no relay was given.
     unknown: usize,
+    /// Reports about messages that another relay was given.
+    foreign: usize,
 }
 
 /// The emission of a letter of either source.
@@ -174,9 +176,9 @@ async fn emit_webhook(
     let events = read(api, letter).map_err(|why| Refusal::conflict(&why))?;
     match webhook::emit(&*api.state.store, &api.state.settings, id, events, order).await {
         Ok(received) => {
-            let Received { new, again, unknown, withdrawn } = received;
+            let Received { new, again, unknown, foreign, withdrawn } = received;
             tell::open_windows(&api.state, &Vec::from_iter(withdrawn)).await;
-            Ok(Json(Emitted::Webhook(WebhookEmission { id: id.clone(), new, again, unknown })))
+            Ok(Json(Emitted::Webhook(WebhookEmission { id: id.clone(), new, again, unknown, foreign })))
         }
         Err(refused @ WebhookError::Emitted { .. }) => Err(Refusal::conflict(&refused.to_string())),
         Err(WebhookError::Unknown(_)) => Err(Problem::NotFound.into()),

@@ -12,11 +12,11 @@ use tidings_model::{
 use super::mail::{DkimView, from};
 use crate::{
     Config,
-    config::{DkimConfig, Problem, Stream, Streams},
+    config::{DkimConfig, Problem, Relay, Stream, Streams},
 };
 
 #[derive(Serialize)]
-pub(super) struct RelayView {
+pub(super) struct RelayView<'a> {
     url: String,
     /// The source of the access token. Arguments of a command may be secret.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,16 +30,20 @@ pub(super) struct RelayView {
     pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_timeout: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    reports_for: &'a [String],
 }
 
 /// Those by which mail goes; without those whose address is missing here.
-pub(super) fn relays(config: &Config) -> BTreeMap<&str, RelayView> {
-    let known = config.named_relays().filter_map(|(name, relay)| Some((name.as_str(), relay.settings().ok()?.into())));
-    known.collect()
+pub(super) fn relays<'a>(config: &'a Config) -> BTreeMap<&'a str, RelayView<'a>> {
+    let shown = |(name, relay): (&'a String, &'a Relay)| {
+        Some((name.as_str(), RelayView::new(relay.settings().ok()?, relay.reports_for())))
+    };
+    config.named_relays().filter_map(shown).collect()
 }
 
-impl From<RelaySettings> for RelayView {
-    fn from(settings: RelaySettings) -> Self {
+impl<'a> RelayView<'a> {
+    fn new(settings: RelaySettings, reports_for: &'a [String]) -> Self {
         let RelaySettings { relay, provider, rate, per_connection, connections, pool, reply_timeout } = settings;
         let rate = rate.map(|rate| rate.to_string());
         let reply_timeout = reply_timeout.map(words::written);
@@ -56,6 +60,7 @@ impl From<RelaySettings> for RelayView {
             connections,
             pool,
             reply_timeout,
+            reports_for,
         }
     }
 }

@@ -56,7 +56,7 @@ pub(super) async fn emit(id: &WebhookLetterId, order: &Order, as_json: bool, con
     };
     match webhook::emit(&*store, &config.unsigned(), id, events, order).await {
         Ok(received) => {
-            let Received { new, again, unknown, withdrawn } = &received;
+            let Received { new, again, unknown, foreign, withdrawn } = &received;
             for key in withdrawn {
                 let told =
                     async { anyhow::Ok(choices::tell(&crate::installation::connect(config).await?, key).await?) };
@@ -65,10 +65,13 @@ pub(super) async fn emit(id: &WebhookLetterId, order: &Order, as_json: bool, con
                 }
             }
             let text = if as_json {
-                json!({"id": id, "new": new, "again": again, "unknown": unknown}).to_string()
+                json!({"id": id, "new": new, "again": again, "unknown": unknown, "foreign": foreign}).to_string()
             } else {
                 let new = counted(*new as u64, "event");
-                format!("dead letter {id}: recorded {new}; {again} known before, {unknown} of unknown messages")
+                let foreign = if *foreign > 0 { format!(", {foreign} of another relay") } else { String::new() };
+                format!(
+                    "dead letter {id}: recorded {new}; {again} known before, {unknown} of unknown messages{foreign}"
+                )
             };
             anstream::println!("{text}");
             Ok(true)

@@ -181,7 +181,8 @@ impl Target<'_> {
     }
 }
 
-const ELSEWHERE: &str = "not in this database: the gateway has another one than this tidings.toml";
+const ELSEWHERE: &str =
+    "not recorded: another relay had the message, or the gateway has another database than this tidings.toml";
 
 const fn remedy(status: u16) -> &'static str {
     match status {

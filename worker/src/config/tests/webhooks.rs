@@ -71,6 +71,22 @@ fn a_secret_that_is_missing_stops_the_gateway_and_nothing_else() {
 }
 
 #[test]
+fn a_webhook_reports_for_the_relays_that_it_names() {
+    let keys = "webhook_secret_env = \"R_WEBHOOK\"\nreports_for = [\"old\", \"older\"]";
+    let settings = read(&relay("other", keys), &[]).unwrap().unsigned();
+    assert_eq!(settings.reports_for["r-1"], ["old", "older"]);
+    assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
+    for (keys, says) in [
+        ("reports_for = [\"old\"]", "needs a webhook; add webhook_secret_env"),
+        ("topic_arn = \"arn:aws:sns:eu-west-1:123456789012:t\"\nreports_for = [\"r-1\"]", "is the relay itself"),
+        ("topic_arn = \"arn:aws:sns:eu-west-1:123456789012:t\"\nreports_for = [\"a b\"]", "is not a name of up to 64"),
+    ] {
+        let said = read(&relay("ses", keys), &[]).unwrap_err().to_string();
+        assert!(said.contains("relay.r-1.reports_for = ") && said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn keys_of_another_provider_and_malformed_values_are_problems() {
     let sha1 = "allow_sha1 = true";
     for (provider, keys, says) in [
