@@ -25,6 +25,7 @@ use url::Url;
 use crate::{Config, gateway::Listeners, registration::Patches, storage};
 
 mod demo;
+mod guard;
 mod inbox;
 mod mail;
 mod mailbox;

@@ -6,7 +6,7 @@ use axum::{
     Json, Router,
     extract::{Path, State},
     http::{StatusCode, header},
-    middleware::map_response,
+    middleware::{from_fn, map_response},
     response::{
         IntoResponse, Response, Sse,
         sse::{Event, KeepAlive},
@@ -18,6 +18,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{
+    guard::guard,
     mail::{self, Content, Summary},
     mailbox::{Id, Mailbox},
     sandbox::{self, Pictures, harden},
@@ -59,6 +60,7 @@ fn routes(mailbox: Arc<Mailbox>, about: About) -> Router {
         .route("/api/mails/{id}/html", get(html))
         .route("/api/mails/{id}/raw", get(raw))
         .route("/api/arrivals", get(arrivals))
+        .layer(from_fn(guard))
         .layer(map_response(harden))
         .with_state(Arc::new(Inbox { mailbox, about }))
 }

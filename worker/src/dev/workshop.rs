@@ -17,14 +17,16 @@ use serde::Deserialize;
 use tokio::{net::TcpListener, task::spawn_blocking};
 use url::form_urlencoded;
 
-use super::sandbox::{self, Pictures, harden};
+use super::{
+    guard::guard,
+    sandbox::{self, Pictures, harden},
+};
 use crate::Config;
 
 mod bench;
 mod changes;
 mod fault;
 mod found;
-mod guard;
 mod kept;
 mod looks;
 mod making;
@@ -77,7 +79,7 @@ fn routes(bench: Bench) -> Router {
             }),
         )
         .layer(DefaultBodyLimit::max(kept::MAX_BYTES))
-        .layer(from_fn(guard::guard))
+        .layer(from_fn(guard))
         .layer(map_response(harden))
         .with_state(Arc::new(bench))
 }

@@ -30,8 +30,12 @@ impl Browser {
 
     /// The whole answer, head and body.
     async fn get(&self, path: &str) -> String {
+        self.get_as("localhost", path).await
+    }
+
+    async fn get_as(&self, host: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -87,4 +91,14 @@ async fn an_unknown_mail_is_not_found() {
     let browser = Browser::open().await;
     assert!(browser.get("/api/mails/1").await.starts_with("HTTP/1.1 404"));
     assert!(browser.get("/api/mails/..%2F..%2Fetc%2Fpasswd/raw").await.starts_with("HTTP/1.1 400"));
+}
+
+#[tokio::test]
+async fn a_name_that_another_website_points_here_reads_no_mail() {
+    let browser = Browser::open().await;
+    browser.mailbox.put(b"Subject: secret\r\n\r\nText.\r\n").await.unwrap();
+    for path in ["/", "/page.js", "/api/about", "/api/mails", "/api/arrivals"] {
+        let answer = browser.get_as("evil.example", path).await;
+        assert!(answer.starts_with("HTTP/1.1 421") && !answer.contains("secret"), "{path}: {answer}");
+    }
 }

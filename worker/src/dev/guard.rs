@@ -1,4 +1,4 @@
-//! Requests that the workshop answers. It shows a developer's files, so that no other website may read it.
+//! Requests that the pages of `tidings dev` answer. They show a developer's files and emails, so that no other website may read them.
 
 use axum::{
     extract::Request,
@@ -14,7 +14,7 @@ const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 /// another page sent.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     if !is_for_this_machine(request.headers()) {
-        let why = "open the workshop as http://localhost, or as http://127.0.0.1\n";
+        let why = "open this page as http://localhost, or as http://127.0.0.1\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     if request.method() != Method::GET && request.method() != Method::HEAD && !is_own_form(request.headers()) {
