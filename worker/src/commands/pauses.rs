@@ -5,7 +5,11 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::pauses::{self, Resumed, by_id, latest, scope};
+use temporalio_client::Client;
+use tidings_activities::{
+    installation::Refusal,
+    operations::pauses::{self, Resumed, by_id, latest, scope},
+};
 use tidings_model::pause::{Paused, Scope};
 use uuid::Uuid;
 
@@ -118,6 +122,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     if let Some(name) = unknown {
         anstream::eprintln!("note: tidings.toml has no [digest.{name}] here; the pause covers that digest type only");
     }
+    let temporal = connect(config).await?;
     let store = storage::open(&config.database_url).await?;
     let before = latest(&*store, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
@@ -125,7 +130,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
         anstream::println!("{}", view::line(&pause));
     }
     let with_messages = messages || before.is_some_and(|before| before.messages);
-    let woken = wake(config, &scope, with_messages, common.rate).await;
+    let woken = wake(temporal, &scope, with_messages, common.rate).await;
     Ok(report(&woken, common.json, &json!({"pause": pause})))
 }
 
@@ -136,6 +141,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
 pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::Result<bool> {
     let ResumeOptions { scope, id, common } = options;
     let order = common.reason.order()?;
+    let temporal = connect(config).await?;
     let store = storage::open(&config.database_url).await?;
     let entry = order.entry("resume", Timestamp::now());
     let known = match (&scope, id) {
@@ -159,7 +165,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
             anstream::eprintln!("still in force: {}", view::line(other));
         }
     }
-    let woken = wake(config, &known.scope, known.messages, common.rate).await;
+    let woken = wake(temporal, &known.scope, known.messages, common.rate).await;
     Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))
 }
 
@@ -176,6 +182,17 @@ pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -
         anstream::println!("nothing is paused");
     }
     Ok(true)
+}
+
+/// Asks whose namespace it is before anything changes (rule 50). A pause begins and ends also while Temporal is away.
+///
+/// # Errors
+/// The namespace belongs to another installation.
+async fn connect(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
+    match crate::installation::connect(config).await {
+        Err(error) if error.is::<Refusal>() => Err(error),
+        connected => Ok(connected),
+    }
 }
 
 /// Prints the result of the signals. `false`: one of them failed.

@@ -70,10 +70,12 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let signers = config.signers()?;
     let store = storage::open(&config.database_url).await?;
     let directory = config.team_directory()?;
+    // Nothing is recorded where the namespace belongs to another installation.
+    let temporal = crate::installation::connect(config).await?;
     let accepted = submit::accept(&*store, directory.as_deref(), &renderer, &signers, &settings, &submission).await;
     let accepted = accepted.map_err(refused)?;
     let message = &accepted.message;
-    let starting = submit::start(&crate::installation::connect(config).await?, &config.task_queue, message).await;
+    let starting = submit::start(&temporal, &config.task_queue, message).await;
     starting.context("the message is in the outbox, but Temporal does not take it; run the same command again")?;
     let id = message.id;
     if as_json {

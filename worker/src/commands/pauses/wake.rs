@@ -4,13 +4,14 @@ use std::fmt;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use temporalio_client::Client;
 use tidings_activities::{
     choices,
     operations::{at_rate::at_rate, pauses::running},
 };
 use tidings_model::pause::Scope;
 
-use crate::{Config, phrases::counted};
+use crate::phrases::counted;
 
 /// The number of signals.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,13 +31,17 @@ impl fmt::Display for Woken {
 ///
 /// # Errors
 /// Temporal does not answer at all.
-pub(super) async fn wake(config: &Config, scope: &Scope, messages: bool, rate: u32) -> anyhow::Result<Woken> {
-    let temporal = crate::installation::connect(config).await?;
-    let ids = running(&temporal, scope, messages).await.context("Temporal does not list the running workflows")?;
+pub(super) async fn wake(
+    temporal: anyhow::Result<Client>,
+    scope: &Scope,
+    messages: bool,
+    rate: u32,
+) -> anyhow::Result<Woken> {
+    let temporal = &temporal?;
+    let ids = running(temporal, scope, messages).await.context("Temporal does not list the running workflows")?;
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);
     let mut woken = Woken::default();
-    let temporal = &temporal;
     let send = |id: String| async move { (choices::signal(temporal, id.clone()).await, id) };
     at_rate(ids, rate, send, |(answer, id)| {
         match answer {
