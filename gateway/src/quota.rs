@@ -90,7 +90,7 @@ impl Drop for Portion {
 }
 
 /// Returns the address of the network that one client has: the whole address, or the first half of an IPv6 address.
-fn network(client: IpAddr) -> IpAddr {
+pub(crate) fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         v4 @ IpAddr::V4(_) => v4,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -19,7 +20,7 @@ use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
 use super::{Class, Endpoint, caller::Caller, oidc::Issuer, rate::Rate};
-use crate::problem::Problem;
+use crate::{Networks, problem::Problem, quota::network};
 
 /// Age at which a token is read again: a revoked one is refused within this time.
 const MEMORY: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub(super) struct Gate {
     store: Arc<dyn Store>,
     /// The issuer whose access tokens count, too.
     issuer: Option<Arc<Issuer>>,
+    /// The proxies whose headers name a client.
+    trusted: Networks,
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -41,6 +44,8 @@ struct Memory {
     tokens: HashMap<String, (Instant, Arc<StoredToken>)>,
     /// States of [`Rate`] by caller and class.
     rates: HashMap<(String, Class), Instant>,
+    /// States of [`Rate::UNKNOWN_TOKENS`] by client. `None`: no connection brought the request.
+    unknown: HashMap<Option<IpAddr>, Instant>,
 }
 
 /// The middleware: runs the request with its [`Caller`], or refuses it.
@@ -49,7 +54,8 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match gate.admit(request.headers(), endpoint).await {
+    let client = gate.trusted.client_of(&request).map(network);
+    match gate.admit(request.headers(), client, endpoint).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -59,15 +65,15 @@ pub(super) async fn check(
 }
 
 impl Gate {
-    pub fn new(store: Arc<dyn Store>, issuer: Option<Arc<Issuer>>) -> Self {
-        Self { store, issuer, memory: Arc::default() }
+    pub fn new(store: Arc<dyn Store>, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Self {
+        Self { store, issuer, trusted, memory: Arc::default() }
     }
 
-    async fn admit(&self, headers: &HeaderMap, endpoint: Endpoint) -> Result<Caller, Problem> {
+    async fn admit(&self, headers: &HeaderMap, client: Option<IpAddr>, endpoint: Endpoint) -> Result<Caller, Problem> {
         let token = bearer(headers).ok_or(Problem::NoToken)?;
         let caller = match &self.issuer {
             Some(issuer) if !token.starts_with(PREFIX) => issuer.admit(token, Timestamp::now()).await?,
-            _ => self.own(token).await?,
+            _ => self.own(token, client).await?,
         };
         if !caller.scopes.contains(&endpoint.scope()) {
             return Err(Problem::MissingScope(endpoint.scope()));
@@ -77,9 +83,9 @@ impl Gate {
     }
 
     /// The caller with one of Tidings' own tokens.
-    async fn own(&self, token: &str) -> Result<Caller, Problem> {
+    async fn own(&self, token: &str, client: Option<IpAddr>) -> Result<Caller, Problem> {
         let token: ApiToken = token.parse().map_err(|_| Problem::WrongToken)?;
-        let stored = self.read(&token).await?.ok_or(Problem::WrongToken)?;
+        let stored = self.read(&token, client).await?.ok_or(Problem::WrongToken)?;
         let is_right = bool::from(stored.hash.as_bytes().ct_eq(token.hash().as_bytes()));
         if !is_right || stored.record.state(Timestamp::now()) != TokenState::Valid {
             return Err(Problem::WrongToken);
@@ -88,18 +94,22 @@ impl Gate {
         Ok(Caller::from(&stored.record))
     }
 
-    /// The token as the store has it, or had it at most ten seconds ago.
-    async fn read(&self, token: &ApiToken) -> Result<Option<Arc<StoredToken>>, Problem> {
+    /// The token as the store has it, or had it at most ten seconds ago. Only a client that names few unknown tokens may ask the store
+    /// about one that was not read before.
+    async fn read(&self, token: &ApiToken, client: Option<IpAddr>) -> Result<Option<Arc<StoredToken>>, Problem> {
         let now = Instant::now();
         let known = self.memory().tokens.get(token.id()).cloned();
-        if let Some((at, stored)) = known
-            && now.duration_since(at) < MEMORY
-        {
-            return Ok(Some(stored));
+        match known {
+            Some((at, stored)) if now.duration_since(at) < MEMORY => return Ok(Some(stored)),
+            Some(_) => {}
+            None => self.may_be_unknown(client, now)?,
         }
         let read = self.store.token(token.id()).await;
         let read = read.inspect_err(|error| tracing::warn!(%error, "a token cannot be read"));
-        let Some(stored) = read.map_err(|_| Problem::Unavailable)?.map(Arc::new) else { return Ok(None) };
+        let Some(stored) = read.map_err(|_| Problem::Unavailable)?.map(Arc::new) else {
+            self.was_unknown(client, now);
+            return Ok(None);
+        };
         let mut memory = self.memory();
         if memory.tokens.len() >= ENTRIES {
             memory.tokens.retain(|_, (at, _)| now.duration_since(*at) < MEMORY);
@@ -127,6 +137,22 @@ impl Gate {
                 tracing::warn!(%error, "the use of a token is not recorded");
             }
         });
+    }
+
+    /// Refuses a client that named too many unknown tokens: each of them is a query.
+    fn may_be_unknown(&self, client: Option<IpAddr>, now: Instant) -> Result<(), Problem> {
+        let state = self.memory().unknown.get(&client).copied();
+        let admitted = Rate::UNKNOWN_TOKENS.admit(state, now);
+        admitted.map(drop).map_err(|wait| Problem::UnknownTokens(wait.as_secs() + 1))
+    }
+
+    fn was_unknown(&self, client: Option<IpAddr>, now: Instant) {
+        let mut memory = self.memory();
+        if memory.unknown.len() >= ENTRIES {
+            memory.unknown.retain(|_, state| *state > now);
+        }
+        let state = memory.unknown.get(&client).copied();
+        memory.unknown.insert(client, Rate::UNKNOWN_TOKENS.next(state, now));
     }
 
     fn pace(&self, by: &str, class: Class) -> Result<(), Problem> {

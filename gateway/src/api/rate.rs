@@ -14,6 +14,9 @@ pub(super) struct Rate {
 }
 
 impl Rate {
+    /// The rate at which a client may name tokens that there are not, in each process.
+    pub const UNKNOWN_TOKENS: Self = Self { interval: Duration::from_millis(100), burst: 50 };
+
     /// The rate of a token, in each process.
     pub const fn of(class: Class) -> Self {
         let (a_second, burst) = match class {
@@ -32,8 +35,13 @@ impl Rate {
         let tolerance = self.interval * self.burst.saturating_sub(1);
         match ahead.checked_sub(tolerance) {
             Some(wait) if !wait.is_zero() => Err(wait),
-            _ => Ok(even + self.interval),
+            _ => Ok(self.next(state, now)),
         }
+    }
+
+    /// The state after one more request.
+    pub fn next(self, state: Option<Instant>, now: Instant) -> Instant {
+        state.map_or(now, |state| state.max(now)) + self.interval
     }
 }
 

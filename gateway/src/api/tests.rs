@@ -373,3 +373,24 @@ async fn a_token_that_sends_too_fast_gets_429_with_a_wait() {
     assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (429, "too-fast"));
     assert_eq!(refused.headers[header::RETRY_AFTER], "1");
 }
+
+#[tokio::test]
+async fn a_client_that_names_many_unknown_tokens_waits_and_known_tokens_do_not() {
+    let env = Env::start(Limits::default()).await;
+    let known = env.token(Some("acme"), &[Scope::DigestsRead], None).await;
+    let ask = async |token: &str| env.ask(token, "GET", "/v1/digests", Value::Null).await;
+    assert_eq!(ask(&known).await.status, StatusCode::OK);
+    let mut refused = None;
+    for _ in 0..1_000 {
+        let answer = ask(&ApiToken::generate().unwrap().reveal()).await;
+        if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            refused = Some(answer);
+            break;
+        }
+        assert_eq!(answer.problem(), "wrong-token");
+    }
+    let refused = refused.unwrap();
+    assert_eq!(refused.problem(), "unknown-tokens");
+    assert_eq!(refused.headers[header::RETRY_AFTER], "1");
+    assert_eq!(ask(&known).await.status, StatusCode::OK);
+}
