@@ -4,6 +4,7 @@ use tidings_model::records::{
     DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, KeptLetter, KeptWebhookLetter, Listed, Page,
     WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
+use uuid::Uuid;
 
 use crate::Result;
 
@@ -12,6 +13,9 @@ use crate::Result;
 pub trait Listings: Send + Sync + 'static {
     /// Lists digests, the latest window first. Each filter reads an index.
     async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>>;
+
+    /// Reads a digest of a tenant, or of any.
+    async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>>;
 
     /// Lists the events of a digest by the time at which they occurred, and those that its claim excluded.
     async fn digest_events(
@@ -30,8 +34,8 @@ pub trait Listings: Send + Sync + 'static {
     /// Lists dead letters, the latest first.
     async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>>;
 
-    /// Reads a dead letter with what is kept of its payload. The payload may contain addresses.
-    async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
+    /// Reads a dead letter of a tenant, or of any, with what is kept of its payload. The payload may contain addresses.
+    async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
 
     /// Lists dead letters of webhooks, the latest first.
     async fn webhook_letters(

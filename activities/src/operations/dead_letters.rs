@@ -85,7 +85,7 @@ impl Sent {
 /// # Errors
 /// See [`Error`].
 pub async fn emit(store: &dyn Store, client: &Client, id: &DeadLetterId, order: &Order) -> Result<Sent, Error> {
-    let letter = store.dead_letter(id).await?.ok_or_else(|| Error::Unknown(id.clone()))?;
+    let letter = store.dead_letter(None, id).await?.ok_or_else(|| Error::Unknown(id.clone()))?;
     if let Some(emitted) = &letter.record.emitted {
         return Err(Error::Emitted { id: id.clone(), emitted: emitted.clone() });
     }

@@ -36,18 +36,19 @@ struct DigestEvents {
     next: Option<String>,
 }
 
-/// Reads a digest's story; `None` if the ledger does not know the digest. Only with `addresses` the story has the address and the
+/// Reads a digest's story; `None` if the ledger does not know the digest, or not as one of this tenant. Only with `addresses` the story has the address and the
 /// texts of providers and operators, which may quote the address.
 ///
 /// # Errors
 /// The store cannot answer.
 pub async fn story(
     store: &dyn Store,
+    tenant: Option<&str>,
     digest_id: Uuid,
     events: &Page<EventPlace>,
     addresses: bool,
 ) -> Result<Option<Story>> {
-    let Some(digest) = store.digest(digest_id).await? else { return Ok(None) };
+    let Some(digest) = store.digest_of(tenant, digest_id).await? else { return Ok(None) };
     let mut story = Story {
         plan: digest.plan_steps().map(str::to_owned).collect(),
         events: store.digest_events(&digest, events).await?,

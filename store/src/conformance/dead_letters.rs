@@ -71,17 +71,29 @@ pub async fn a_dead_letter_is_read_with_what_is_kept_and_its_reason_without_addr
         emitted: None,
     };
     let kept = KeptLetter { record: record.clone(), head: b"abc".into() };
-    assert!(bench.store.dead_letter(&id("r", 7)).await.unwrap().is_some_and(|letter| letter == kept));
+    assert!(bench.store.dead_letter(None, &id("r", 7)).await.unwrap().is_some_and(|letter| letter == kept));
     assert_eq!(bench.store.dead_letters(&all(9)).await.unwrap().rows, [record]);
     for unknown in [id("r", 8), id("s", 7), id("r", u64::MAX)] {
-        assert!(bench.store.dead_letter(&unknown).await.unwrap().is_none(), "{unknown}");
+        assert!(bench.store.dead_letter(None, &unknown).await.unwrap().is_none(), "{unknown}");
     }
 
     // A worker of an earlier version does not record the message type.
     let letters = vec![DeadLetter { message_type: None, ..letter(1) }];
     let earlier = DeadLettersInput { workflow_id: "digest/acme/activity/ann".into(), run_id: "s".into(), letters };
     bench.store.put_dead_letters(&earlier, at(2)).await.unwrap();
-    assert_eq!(bench.store.dead_letter(&id("s", 1)).await.unwrap().unwrap().record.message_type, None);
+    assert_eq!(bench.store.dead_letter(None, &id("s", 1)).await.unwrap().unwrap().record.message_type, None);
+}
+
+pub async fn a_dead_letter_of_another_tenant_is_not_read(bench: &Bench) {
+    bench.bury("digest/acme/activity/ann", "r", &[7], 1).await;
+    bench.bury("not a key", "s", &[1], 1).await;
+    let read =
+        async |tenant: Option<&str>, of: DeadLetterId| bench.store.dead_letter(tenant, &of).await.unwrap().is_some();
+    assert!(read(Some("acme"), id("r", 7)).await && read(None, id("s", 1)).await);
+    for tenant in ["zeta", "acm", "acme/activity", "ACME", ""] {
+        assert!(!read(Some(tenant), id("r", 7)).await, "{tenant:?}");
+        assert!(!read(Some(tenant), id("s", 1)).await, "{tenant:?}");
+    }
 }
 
 pub async fn dead_letters_are_listed_latest_first_and_filtered(bench: &Bench) {

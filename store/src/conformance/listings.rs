@@ -224,6 +224,7 @@ pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &B
 
 /// Statements of listings, and an index that each of them reads.
 const READS: &[(Variants, &str)] = &[
+    (same(digests::ONE), "digests"),
     (same(digests::ALL), "digests_by_age"),
     (same(digests::OF_TENANT), "digests_"),
     (same(digests::OF_KEY), "digests_of_key"),
@@ -257,5 +258,15 @@ pub async fn each_listing_reads_an_index(bench: &Bench) {
         for line in plan.lines().filter(|line| line.starts_with("SCAN ")) {
             assert!(line.contains("INDEX"), "{statement}: {plan}");
         }
+    }
+}
+
+pub async fn a_digest_of_another_tenant_is_not_read(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let read = async |tenant: Option<&str>| bench.store.digest_of(tenant, window.digest_id).await.unwrap();
+    let digest = bench.store.digest(window.digest_id).await.unwrap();
+    assert!(digest.is_some() && read(None).await == digest && read(Some(&window.key.tenant)).await == digest);
+    for tenant in ["zeta", "acm", "a\0"] {
+        assert!(read(Some(tenant)).await.is_none(), "{tenant:?}");
     }
 }

@@ -7,6 +7,7 @@ use tidings_model::records::{
     WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 use tracing::instrument;
+use uuid::Uuid;
 
 use super::dialect::Dialect;
 use super::{Sql, within_timeout};
@@ -23,6 +24,11 @@ impl<D: Dialect> Listings for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
     async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>> {
         within_timeout(async { Self::digests_page(&mut *self.reader.acquire().await?, filter).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant, digest = %digest_id), err(level = "debug"))]
+    async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>> {
+        within_timeout(async { Self::one_digest(&mut *self.reader.acquire().await?, tenant, digest_id).await }).await
     }
 
     #[instrument(level = "debug", skip_all, fields(digest = %digest.digest_id), err(level = "debug"))]
@@ -49,9 +55,9 @@ impl<D: Dialect> Listings for Sql<D> {
         within_timeout(async { Self::letters_page(&mut *self.reader.acquire().await?, filter).await }).await
     }
 
-    #[instrument(level = "debug", skip_all, fields(letter = %id), err(level = "debug"))]
-    async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
-        within_timeout(async { Self::kept_letter(&mut *self.reader.acquire().await?, id).await }).await
+    #[instrument(level = "debug", skip_all, fields(tenant, letter = %id), err(level = "debug"))]
+    async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
+        within_timeout(async { Self::kept_letter(&mut *self.reader.acquire().await?, tenant, id).await }).await
     }
 
     #[instrument(level = "debug", skip_all, err(level = "debug"))]

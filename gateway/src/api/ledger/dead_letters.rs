@@ -132,11 +132,9 @@ async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, 
     let store = &api.state.store;
     let found = match id.parse() {
         Ok(LetterId::Events(id)) => {
-            let is_of = |letter: &KeptLetter| match &tenant {
-                Some(tenant) => letter.record.key().is_some_and(|key| key.tenant == *tenant),
-                None => true,
-            };
-            store.dead_letter(&id).await?.filter(is_of).map(|letter| Found::Events(id, letter))
+            // A workflow id may begin like those of a tenant, and stand for no key.
+            let is_of_key = |letter: &KeptLetter| tenant.is_none() || letter.record.key().is_some();
+            store.dead_letter(tenant.as_deref(), &id).await?.filter(is_of_key).map(|letter| Found::Events(id, letter))
         }
         Ok(LetterId::Webhook(id)) if tenant.is_none() => {
             store.webhook_letter(&id).await?.map(|letter| Found::Webhook(id, letter))

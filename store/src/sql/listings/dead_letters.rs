@@ -6,7 +6,7 @@ use sqlx::query_as;
 use tidings_model::records::{
     Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, Listed,
 };
-use tidings_model::without_addresses;
+use tidings_model::{Key, without_addresses};
 
 use super::super::Sql;
 use super::super::columns::row;
@@ -40,8 +40,9 @@ pub const OF_WORKFLOWS: Variants = Variants {
 };
 pub const OF_WORKFLOW: &str = letters!("workflow_id = $1");
 
-/// `$1` run, `$2` number.
-pub const ONE: &str = concat!(letter_columns!(), "WHERE run_id = $1 AND seq = $2");
+/// `$1` run, `$2` number, `$3` the beginning of the workflow id.
+pub const ONE: &str =
+    concat!(letter_columns!(), "WHERE run_id = $1 AND seq = $2 AND substr(workflow_id, 1, length($3)) = $3");
 
 /// `$1` run, `$2` number.
 pub const HEAD: &str = "SELECT head FROM dead_letters WHERE run_id = $1 AND seq = $2";
@@ -69,12 +70,17 @@ impl<D: Dialect> Sql<D> {
         Ok(page.listed(rows, |last: &DeadLetterRecord| (last.buried_at, last.id.run_id.clone(), last.id.seq)))
     }
 
-    pub(super) async fn kept_letter(connection: &mut D::Connection, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
+    pub(super) async fn kept_letter(
+        connection: &mut D::Connection,
+        tenant: Option<&str>,
+        id: &DeadLetterId,
+    ) -> Result<Option<KeptLetter>> {
         let seq = letter_number(id);
-        let row = query_as(ONE).bind(&id.run_id).bind(seq).fetch_optional(&mut *connection).await?;
-        let row: Option<LetterRow> = row;
+        let row = query_as(ONE).bind(&id.run_id).bind(seq).bind(tenant.map(Key::workflow_ids_of).unwrap_or_default());
+        let row: Option<LetterRow> = row.fetch_optional(&mut *connection).await?;
+        let Some(row) = row else { return Ok(None) };
         let head: Option<(String,)> = query_as(HEAD).bind(&id.run_id).bind(seq).fetch_optional(connection).await?;
-        let Some((row, (head,))) = row.zip(head) else { return Ok(None) };
+        let Some((head,)) = head else { return Ok(None) };
         let not_base64 = |error| Error::Broken(format!("the payload of dead letter {id} is not base64: {error}"));
         Ok(Some(KeptLetter { record: row.into(), head: BASE64_STANDARD.decode(head).map_err(not_base64)? }))
     }

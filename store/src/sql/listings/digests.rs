@@ -2,10 +2,11 @@
 
 use sqlx::query_as;
 use tidings_model::records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Listed};
+use uuid::Uuid;
 
-use super::super::Sql;
 use super::super::dialect::Dialect;
 use super::super::digest::{DigestRow, digest_columns};
+use super::super::{Sql, no_nul};
 use crate::Result;
 
 /// `$1` tenant, `$2` digest type, `$3` user, `$4` outcome, `$5` state; each may be empty, except where the way in needs it. Opened
@@ -38,7 +39,20 @@ pub const OF_KEY: &str = digests!("d.tenant = $1 AND d.digest_type = $2 AND d.us
 pub const WITHOUT_END: &str =
     digests!("d.closed_at IS NULL AND d.emptied_at IS NULL AND ($1 = '' OR d.tenant = $1)", "d.opened_at + 0");
 
+/// `$1` digest, `$2` tenant, empty for all.
+pub const ONE: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1 AND ($2 = '' OR d.tenant = $2)");
+
 impl<D: Dialect> Sql<D> {
+    pub(super) async fn one_digest(
+        connection: &mut D::Connection,
+        tenant: Option<&str>,
+        digest_id: Uuid,
+    ) -> Result<Option<DigestRecord>> {
+        let one = query_as(ONE).bind(digest_id.to_string()).bind(no_nul(tenant.unwrap_or_default()));
+        let row: Option<DigestRow> = one.fetch_optional(connection).await?;
+        Ok(row.map(DigestRecord::from))
+    }
+
     pub(super) async fn digests_page(
         connection: &mut D::Connection,
         filter: &DigestFilter,

@@ -44,7 +44,7 @@ pub(super) async fn run(Options { id, payload, json: as_json }: Options, config:
         LetterId::Events(id) => id,
         LetterId::Webhook(id) => return webhook::show(&*store, &id, payload, as_json, config).await,
     };
-    let Some(letter) = store.dead_letter(&id).await? else {
+    let Some(letter) = store.dead_letter(None, &id).await? else {
         anstream::eprintln!("there is no dead letter {id}; see tidings dead-letters list");
         return Ok(false);
     };

@@ -46,7 +46,7 @@ pub struct Options {
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { digest_id, limit, after, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
-    let Some(story) = story(&*store, digest_id, &Page { limit, after }, addresses).await? else {
+    let Some(story) = story(&*store, None, digest_id, &Page { limit, after }, addresses).await? else {
         anstream::eprintln!("the ledger has no digest {digest_id}; see tidings digests list");
         return Ok(false);
     };
