@@ -23,9 +23,11 @@ pub struct Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Paused {
-    /// The operator's login.
+    /// The operator's login. Empty, as the reason: the operator is none of the reader's business.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// The reason in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// Time of the operator's command.
     pub since: Timestamp,
@@ -55,7 +57,9 @@ pub struct Pause {
 pub struct PauseEnd {
     pub at: Timestamp,
     /// The operator's login, or `tidings` where the pause ended by itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
@@ -86,6 +90,15 @@ impl Pause {
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.ended.is_none() && self.paused.in_force(now)
     }
+
+    /// Leaves that there is a pause and when it ends, and not who paused and why.
+    pub fn forget_operator(&mut self) {
+        self.paused.forget_operator();
+        if let Some(ended) = &mut self.ended {
+            ended.by.clear();
+            ended.why.clear();
+        }
+    }
 }
 
 impl Paused {
@@ -93,6 +106,12 @@ impl Paused {
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
+    }
+
+    /// Leaves the times.
+    pub fn forget_operator(&mut self) {
+        self.by.clear();
+        self.why.clear();
     }
 }
 
@@ -110,11 +129,12 @@ impl fmt::Display for Scope {
 impl fmt::Display for Paused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { by, why, since, until } = self;
-        write!(f, "paused by {by} since {since:.0}")?;
+        let is_known = !by.is_empty();
+        if is_known { write!(f, "paused by {by} since {since:.0}") } else { write!(f, "paused since {since:.0}") }?;
         if let Some(until) = until {
             write!(f, " until {until:.0}")?;
         }
-        write!(f, ": {why}")
+        if is_known { write!(f, ": {why}") } else { Ok(()) }
     }
 }
 

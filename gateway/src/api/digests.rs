@@ -5,7 +5,7 @@ use serde_json::Value;
 use tidings_client::CommandError;
 use tidings_model::Key;
 
-use super::{Api, path::Named, refusal::Refusal, tenant::Question};
+use super::{Api, path::Named, pauses::hide_operators, refusal::Refusal, tenant::Question};
 use crate::problem::Problem;
 
 pub(super) mod operations;
@@ -14,12 +14,14 @@ pub(super) mod operations;
 /// token for all tenants must name the tenant.
 pub(super) async fn get(
     State(api): State<Api>,
-    Question { tenant, .. }: Question,
+    Question { caller, tenant }: Question,
     Named((digest_type, user)): Named<(String, String)>,
 ) -> Result<Json<Value>, Refusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let status = api.commands()?.digest(&key).status::<Value>().await;
     let status = status.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));
     let status = status.map_err(|_| Problem::NoAnswer)?.filter(|status| !status.is_null());
-    Ok(Json(status.ok_or(Problem::NotFound)?))
+    let mut status = status.ok_or(Problem::NotFound)?;
+    hide_operators(&api, &caller, &mut status).await?;
+    Ok(Json(status))
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use tidings_activities::operations::digest::{Story, story};
 use tidings_model::{
     api_token::Scope,
-    records::{DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Listed},
+    records::{AuditRecord, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Listed},
     step::Outcome,
     when,
 };
@@ -76,9 +76,12 @@ pub(super) async fn show(
     let tenant = caller.tenant(params.text("tenant"))?;
     let addresses = addresses(&caller, &mut params)?;
     let events = params.page::<EventPlace>()?;
-    let story = story(&*api.state.store, id, &events, addresses).await?;
-    let is_of = |story: &Story| tenant.as_ref().is_none_or(|tenant| *tenant == story.digest.key.tenant);
-    Ok(Json(story.filter(is_of).ok_or(Problem::NotFound)?))
+    let story = story(&*api.state.store, tenant.as_deref(), id, &events, addresses).await?;
+    let mut story = story.ok_or(Problem::NotFound)?;
+    if caller.own_tenant.is_some() {
+        story.audit.iter_mut().filter(|entry| entry.tenant.is_empty()).for_each(AuditRecord::forget_operator);
+    }
+    Ok(Json(story))
 }
 
 /// Reads `addresses`, which needs a scope of its own.

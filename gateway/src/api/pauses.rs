@@ -10,6 +10,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tidings_activities::{
     choices,
     operations::{
@@ -59,6 +60,13 @@ pub(super) struct PauseEnded {
     still: Vec<Pause>,
 }
 
+/// Takes out of a pause of all tenants who paused and why, unless the caller is for all tenants.
+fn hide_operator(caller: &Caller, pause: &mut Pause) {
+    if caller.own_tenant.is_some() && pause.scope.tenant.is_none() {
+        pause.forget_operator();
+    }
+}
+
 /// Lists the pauses that cover a tenant, those of all tenants included; without a tenant every pause. Only with `all` those that have
 /// ended are there, too.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Rows>, Refusal> {
@@ -66,6 +74,7 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Re
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
     pauses.retain(|pause| tenant.as_ref().is_none_or(|tenant| pause.scope.covers_tenant(tenant)));
+    pauses.iter_mut().for_each(|pause| hide_operator(&caller, pause));
     Ok(Json(Rows { rows: pauses }))
 }
 
@@ -136,9 +145,54 @@ pub(super) async fn resume(
     let entry = caller.order(why)?.entry("resume", Timestamp::now());
     let is_of = |pause: &Pause| tenant.is_none() || pause.scope.tenant == tenant;
     let known = by_id(&*api.state.store, id).await?.filter(is_of).ok_or(Problem::NotFound)?;
-    let Resumed { ended, still } = pauses::resume(&*api.state.store, &known, &entry).await?;
+    let Resumed { ended, mut still } = pauses::resume(&*api.state.store, &known, &entry).await?;
+    still.iter_mut().for_each(|pause| hide_operator(&caller, pause));
     wake(&api, known.scope, known.messages);
     Ok(Json(PauseEnded { ended, still }))
+}
+
+/// Takes out of an answer about a key who paused all tenants and why, unless the caller is for all tenants: the pause is a field of the
+/// answer, and a part of its reasons.
+pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Value) -> Result<(), Refusal> {
+    let mut foreign = Vec::new();
+    if caller.own_tenant.is_none() || !names_pauses(answer, &mut foreign) {
+        return Ok(());
+    }
+    let pauses = api.state.store.pauses(true, Timestamp::now()).await?;
+    // A pause may have got new terms since the key met it: what is not known as the tenant's own is hidden.
+    foreign.retain(|met| !pauses.iter().any(|pause| pause.scope.tenant == caller.own_tenant && pause.paused == *met));
+    foreign.extend(pauses.into_iter().filter(|pause| pause.scope.tenant.is_none()).map(|pause| pause.paused));
+    for paused in foreign {
+        let mut hidden = paused.clone();
+        hidden.forget_operator();
+        hide(answer, &paused, &hidden);
+    }
+    Ok(())
+}
+
+/// Reports that the answer names a pause, and adds those that are fields of it.
+fn names_pauses(answer: &Value, found: &mut Vec<Paused>) -> bool {
+    match answer {
+        Value::String(text) => text.contains("paused by "),
+        Value::Array(items) => items.iter().fold(false, |names, item| names_pauses(item, found) || names),
+        Value::Object(fields) => {
+            let met = ["pause", "paused"].iter().filter_map(|name| Paused::deserialize(fields.get(*name)?).ok());
+            found.extend(met);
+            let names = fields.values().fold(false, |names, value| names_pauses(value, found) || names);
+            names || !found.is_empty()
+        }
+        _ => false,
+    }
+}
+
+fn hide(answer: &mut Value, paused: &Paused, hidden: &Paused) {
+    match answer {
+        Value::String(text) => *text = text.replace(&paused.to_string(), &hidden.to_string()),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, paused, hidden)),
+        object if *object == json!(paused) => *object = json!(hidden),
+        Value::Object(fields) => fields.values_mut().for_each(|value| hide(value, paused, hidden)),
+        _ => {}
+    }
 }
 
 /// Signals the running keys of the scope in the background. A key that no signal reaches looks by itself within an hour.
@@ -157,4 +211,33 @@ fn wake(api: &Api, scope: Scope, messages: bool) {
         at_rate(ids, RATE, send, |answer| failed += usize::from(answer.is_err())).await;
         tracing::info!(%scope, all, failed, "the running workflows of a pause are signalled");
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_of_all_tenants_keeps_its_times_wherever_an_answer_names_it() {
+        let since = Timestamp::from_second(1_800_000_000).unwrap();
+        let paused = |by: &str| Paused { by: by.into(), why: "zeta is attacked".into(), since, until: None };
+        let (foreign, own) = (paused("root"), paused("ann"));
+        let mut hidden = foreign.clone();
+        hidden.forget_operator();
+        let mut answer = json!({
+            "pause": foreign, "own": [own], "delivering": {"why": format!("waits: {foreign}")}, "events": 1,
+        });
+        let mut found = Vec::new();
+        assert!(!names_pauses(&json!({"events": 1, "why": "paused until Monday", "paused": null}), &mut found));
+        assert!(names_pauses(&json!({"why": foreign.to_string()}), &mut found) && found.is_empty());
+        assert!(names_pauses(&answer, &mut found) && found == [foreign.clone()]);
+        hide(&mut answer, &foreign, &hidden);
+        assert_eq!(
+            answer,
+            json!({
+                "pause": {"since": since}, "own": [own], "events": 1,
+                "delivering": {"why": "waits: paused since 2027-01-15T08:00:00Z"},
+            })
+        );
+    }
 }

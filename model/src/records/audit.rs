@@ -34,6 +34,12 @@ impl AuditRecord {
     pub fn forget_addresses(&mut self) {
         self.why = without_addresses(&self.why);
     }
+
+    /// Leaves that something was done, and not who did it and why.
+    pub fn forget_operator(&mut self) {
+        self.actor = Actor::Operator("operator".to_owned());
+        self.why.clear();
+    }
 }
 
 /// The place of an entry in a listing.

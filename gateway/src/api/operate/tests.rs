@@ -133,6 +133,26 @@ async fn a_pause_is_of_the_tokens_tenant_and_ends_once() {
     assert_eq!(listed["rows"].as_array().unwrap().len(), 1, "{listed}");
 }
 
+#[tokio::test]
+async fn a_pause_of_all_tenants_shows_no_operator_to_one() {
+    let env = Env::start(Limits::default()).await;
+    let token = operator(&env).await;
+    let all = env.token(None, &Scope::ALL, None).await;
+    let own = json!({"where": "type=activity", "why": "wrong prices"});
+    let own = env.ask(&token, "POST", "/v1/pauses", own).await.json()["pause"].clone();
+    env.ask(&all, "POST", "/v1/pauses", json!({"where": "all", "why": "incident 42", "until": "1h"})).await;
+    let listed = env.ask(&token, "GET", "/v1/pauses?all=true", Value::Null).await.json();
+    let rows = listed["rows"].as_array().unwrap();
+    let (ours, theirs): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row["tenant"] == "acme");
+    assert_eq!(ours, [&own]);
+    assert!(theirs[0]["by"].is_null() && theirs[0]["why"].is_null() && theirs[0]["until"].is_string(), "{listed}");
+    let path = format!("/v1/pauses/{}/resume", own["id"].as_str().unwrap());
+    let resumed = env.ask(&token, "POST", &path, json!({"why": "prices fixed"})).await;
+    assert!(!resumed.text.contains("incident 42") && resumed.text.contains("prices fixed"), "{}", resumed.text);
+    let seen = env.ask(&all, "GET", "/v1/pauses", Value::Null).await.text;
+    assert!(seen.contains("incident 42"), "{seen}");
+}
+
 #[test]
 fn every_command_of_an_operator_is_paced_as_one() {
     for endpoint in Endpoint::ALL.into_iter().filter(|endpoint| endpoint.scope() == Scope::DigestsOperate) {
