@@ -96,6 +96,10 @@ problems! {
     TooFast(u64 = 1) = TOO_MANY_REQUESTS "too-fast",
         "The token sends too many requests",
         "Send the request again after the seconds of Retry-After, and more events in one request.";
+    /// The client has named more unknown tokens than it may; it may send again after these seconds.
+    UnknownTokens(u64 = 1) = TOO_MANY_REQUESTS "unknown-tokens",
+        "This client sends too many unknown tokens",
+        "Send a token that tidings tokens list shows as valid, after the seconds of Retry-After.";
     /// The body is of a type or an encoding that the route does not read.
     UnsupportedMedia = UNSUPPORTED_MEDIA_TYPE "unsupported-media",
         "The type or the encoding of the body is not supported",
@@ -134,8 +138,8 @@ problems! {
     WrongBody = BAD_REQUEST "wrong-body", "A field of the body is wrong", "Correct the fields that the errors name.";
     /// The key was used for another content.
     OtherContent = CONFLICT "other-content",
-        "The key was used for a message with another content",
-        "Send a new message under a new key.";
+        "The key was used for another content",
+        "Send the new content under a new key.";
     /// The directory does not know the recipient.
     UnknownRecipient = UNPROCESSABLE_ENTITY "unknown-recipient",
         "The directory does not know the recipient",
@@ -276,7 +280,10 @@ impl Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            let retry = if let Self::TooFast(seconds) = self { seconds.into() } else { RETRY_SECONDS };
+            let retry = match self {
+                Self::TooFast(seconds) | Self::UnknownTokens(seconds) => seconds.into(),
+                _ => RETRY_SECONDS,
+            };
             headers.insert(RETRY_AFTER, retry);
         }
         if let Some(challenge) = self.challenge() {

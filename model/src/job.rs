@@ -31,9 +31,6 @@ pub const KEEP: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Between two looks of a gateway for a job.
 pub const LOOK: Duration = Duration::from_secs(1);
 
-/// Namespace of the ids of jobs with an idempotency key (UUIDv5, RFC 9562).
-const NAMESPACE: Uuid = Uuid::from_u128(0x6f0d_51c2_93be_5a17_8e44_2c9b_70d1_3fa8);
-
 closed_set! {
     /// The state of a job.
     pub enum JobState {
@@ -173,12 +170,6 @@ impl Job {
         }
     }
 
-    /// The id of the job that an operator posts under this idempotency key.
-    #[must_use]
-    pub fn id_of(by: &str, idempotency_key: &str) -> Uuid {
-        Uuid::new_v5(&NAMESPACE, format!("{by}\n{idempotency_key}").as_bytes())
-    }
-
     /// The id of the update in the workflow of each key. A run of the workflow carries out one update of an id.
     #[must_use]
     pub fn update_id(&self) -> String {
@@ -282,14 +273,6 @@ mod tests {
             assert_eq!(json["order"], task.name());
             assert_eq!(serde_json::from_value::<Task>(json).unwrap(), task);
         }
-    }
-
-    #[test]
-    fn an_idempotency_key_names_one_job_of_its_operator() {
-        let id = Job::id_of("token:1", "k");
-        assert_eq!(id, Job::id_of("token:1", "k"));
-        assert_ne!(id, Job::id_of("token:2", "k"));
-        assert_ne!(id, Job::id_of("token:1", "l"));
     }
 
     #[test]

@@ -124,6 +124,7 @@ conformance! {
     }
     dead_letters {
         a_dead_letter_is_buried_once,
+        a_dead_letter_of_another_tenant_is_not_read,
         a_dead_letter_is_read_with_what_is_kept_and_its_reason_without_addresses,
         dead_letters_are_listed_latest_first_and_filtered,
         pages_of_dead_letters_neither_repeat_nor_leave_out_a_row,
@@ -345,6 +346,8 @@ conformance! {
     }
     jobs {
         a_job_is_posted_once_under_its_id_and_audited,
+        an_idempotency_key_is_of_its_first_content_until_it_is_forgotten,
+        a_job_of_another_tenant_is_not_read,
         a_tenant_has_a_hundred_jobs_without_an_end,
         jobs_are_listed_latest_first_in_pages_by_tenant,
         a_tenant_has_one_running_job_and_all_tenants_four,
@@ -415,5 +418,6 @@ conformance! {
         audit_entries_are_listed_latest_first_and_filtered,
         pages_of_audit_entries_neither_repeat_nor_leave_out_a_row,
         each_listing_reads_an_index,
+        a_digest_of_another_tenant_is_not_read,
     }
 }

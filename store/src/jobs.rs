@@ -14,12 +14,16 @@ use crate::Result;
 /// A gateway leases a job under a new id, the holder. A call of a holder that lost its job changes nothing, and says so.
 #[async_trait]
 pub trait Jobs: Send + Sync + 'static {
+    /// Records that a request with this content came under an idempotency key. `false`: the key was used for another content, which
+    /// stays.
+    async fn use_idempotency_key(&self, id: Uuid, content_sha256: &str, now: Timestamp) -> Result<bool>;
+
     /// Adds a job with its entry of the audit trail, and returns the job. A job with this id is left unchanged and returned.
     /// `None`: the tenant has [`MOST_WAITING`](tidings_model::job::MOST_WAITING) jobs without an end.
     async fn post_job(&self, job: &Job) -> Result<Option<Job>>;
 
-    /// The job with this id.
-    async fn job(&self, id: Uuid) -> Result<Option<Job>>;
+    /// The job with this id, of a tenant or of any.
+    async fn job(&self, tenant: Option<&str>, id: Uuid) -> Result<Option<Job>>;
 
     /// Lists jobs, the latest first.
     async fn jobs(&self, filter: &JobFilter) -> Result<Listed<Job, JobPlace>>;
@@ -53,6 +57,7 @@ pub trait Jobs: Send + Sync + 'static {
     /// Gives a job back, if the holder still has it, so that another gateway goes on at once.
     async fn give_job_back(&self, id: Uuid, holder: Uuid) -> Result<()>;
 
-    /// Deletes one job that ended before, with its results. `false`: there is none.
+    /// Deletes idempotency keys that were last used before, and one job that ended before, with its results. `false`: there is no such
+    /// job.
     async fn forget_job(&self, before: Timestamp) -> Result<bool>;
 }

@@ -14,6 +14,8 @@ use crate::problem::Problem;
 pub(crate) struct Caller {
     /// The name in the audit trail: `token:ID`, or `oidc:SUBJECT`.
     pub by: String,
+    /// The issuer of the credentials. `None`: Tidings itself. A subject is another person at another issuer.
+    pub issuer: Option<String>,
     /// The tenant of the credentials. `None`: every tenant.
     pub own_tenant: Option<String>,
     pub scopes: Vec<Scope>,
@@ -71,7 +73,12 @@ impl Caller {
 
 impl From<&TokenRecord> for Caller {
     fn from(token: &TokenRecord) -> Self {
-        Self { by: format!("token:{}", token.id), own_tenant: token.tenant.clone(), scopes: token.scopes.clone() }
+        Self {
+            by: format!("token:{}", token.id),
+            issuer: None,
+            own_tenant: token.tenant.clone(),
+            scopes: token.scopes.clone(),
+        }
     }
 }
 
@@ -81,8 +88,12 @@ mod tests {
 
     #[test]
     fn a_caller_is_for_its_tenant_or_for_all() {
-        let caller =
-            |own: Option<&str>| Caller { by: String::new(), own_tenant: own.map(str::to_owned), scopes: vec![] };
+        let caller = |own: Option<&str>| Caller {
+            by: String::new(),
+            issuer: None,
+            own_tenant: own.map(str::to_owned),
+            scopes: vec![],
+        };
         assert!(caller(Some("acme")).covers("acme") && !caller(Some("acme")).covers("other"));
         assert!(caller(None).covers("other"));
     }

@@ -1,11 +1,24 @@
 //! The header `Idempotency-Key`, in quotes or without: another spelling of a thing's own id (rule 41).
 
-use axum::http::HeaderMap;
-use tidings_model::limits;
+use std::collections::BTreeMap;
 
-use super::refusal::Fault;
+use axum::http::HeaderMap;
+use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use tidings_model::limits;
+use uuid::Uuid;
+
+use super::{
+    Api,
+    caller::Caller,
+    refusal::{Fault, Refusal},
+};
+use crate::problem::Problem;
 
 const HEADER: &str = "idempotency-key";
+/// Namespace of the ids of orders with an idempotency key (UUIDv5, RFC 9562).
+const NAMESPACE: Uuid = Uuid::from_u128(0x6f0d_51c2_93be_5a17_8e44_2c9b_70d1_3fa8);
 
 /// Reads the header.
 pub(super) fn read(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
@@ -14,4 +27,65 @@ pub(super) fn read(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
     let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
     limits::id(HEADER, key)?;
     Ok(Some(key))
+}
+
+/// Returns the id of an order that came with a key, and refuses a key that was used for another content. `order` says what the order
+/// is about: two orders with one key are two.
+pub(super) async fn order_id(
+    api: &Api,
+    caller: &Caller,
+    tenant: Option<&str>,
+    order: &str,
+    key: &str,
+    body: &[u8],
+) -> Result<Uuid, Refusal> {
+    let id = id(caller, tenant, order, key);
+    let is_same = api.state.store.use_idempotency_key(id, &content_sha256(body), Timestamp::now()).await?;
+    if is_same { Ok(id) } else { Err(Problem::OtherContent.into()) }
+}
+
+/// An id of everything that it identifies. A list in JSON has one reading, whatever is in its texts.
+fn id(caller: &Caller, tenant: Option<&str>, order: &str, key: &str) -> Uuid {
+    let parts = serde_json::json!([tenant, caller.issuer, caller.by, order, key]);
+    Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes())
+}
+
+/// The order of the fields and the space between them are no content.
+fn content_sha256(body: &[u8]) -> String {
+    let fields = serde_json::from_slice::<BTreeMap<String, Value>>(body);
+    let content = fields.and_then(|fields| serde_json::to_vec(&fields)).unwrap_or_else(|_| body.to_vec());
+    digest(&SHA256, &content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(by: &str, issuer: Option<&str>) -> Caller {
+        Caller { by: by.into(), issuer: issuer.map(str::to_owned), own_tenant: None, scopes: Vec::new() }
+    }
+
+    #[test]
+    fn an_id_is_of_tenant_issuer_caller_order_and_key() {
+        let ann = caller("oidc:ann", Some("https://a"));
+        let first = id(&ann, Some("acme"), "job", "k");
+        assert_eq!(first, id(&ann, Some("acme"), "job", "k"));
+        for other in [
+            id(&ann, Some("zeta"), "job", "k"),
+            id(&ann, None, "job", "k"),
+            id(&caller("oidc:ann", Some("https://b")), Some("acme"), "job", "k"),
+            id(&caller("oidc:bo", Some("https://a")), Some("acme"), "job", "k"),
+            id(&ann, Some("acme"), "hold acme/activity/ann", "k"),
+            id(&ann, Some("acme"), "job", "l"),
+        ] {
+            assert_ne!(first, other);
+        }
+    }
+
+    #[test]
+    fn content_is_the_same_in_any_order_of_its_fields() {
+        let of = |body: &str| content_sha256(body.as_bytes());
+        assert_eq!(of(r#"{"why": "x", "until": "2h"}"#), of(r#"{"until":"2h","why":"x"}"#));
+        assert_ne!(of(r#"{"why": "x", "until": "2h"}"#), of(r#"{"why": "x", "until": "3h"}"#));
+    }
 }

@@ -7,13 +7,16 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, Uri, header::LOCATION},
 };
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tidings_model::{
-    job::{Job, JobFilter, JobPlace, KeyResult, MOST_WAITING},
+    job::{Job, JobFilter, JobPlace, MOST_WAITING},
     records::Listed,
 };
 use uuid::Uuid;
 
-use super::{Api, caller::Caller, idempotency_key, params::Params, path::Named, refusal::Refusal};
+use super::{
+    Api, caller::Caller, idempotency_key, params::Params, path::Named, pauses::hide_operators, refusal::Refusal,
+};
 use crate::problem::Problem;
 
 pub(super) mod operations;
@@ -24,7 +27,8 @@ mod tests;
 /// The reason of a cancellation without one.
 const NO_REASON: &str = "the job was cancelled";
 
-/// Records a job. A repeated `Idempotency-Key` of the same caller gives the job that the first request made.
+/// Records a job. A repeated `Idempotency-Key` of the same caller gives the job that the first request made, and is refused with another
+/// content.
 pub(super) async fn post(
     State(api): State<Api>,
     caller: Caller,
@@ -34,8 +38,10 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), Refusal> {
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
-    let id = key.map_or_else(Uuid::new_v4, |key| Job::id_of(&caller.by, key));
-    let job = posted::read(&headers, &bytes, &caller, tenant, id, Timestamp::now())?;
+    let mut job = posted::read(&headers, &bytes, &caller, tenant.clone(), Uuid::new_v4(), Timestamp::now())?;
+    if let Some(key) = key {
+        job.id = idempotency_key::order_id(&api, &caller, tenant.as_deref(), "job", key, &bytes).await?;
+    }
     let job = api.state.store.post_job(&job).await?;
     let job =
         job.ok_or_else(|| Refusal::conflict(&format!("{MOST_WAITING} jobs of the tenant have not ended; cancel one")))?;
@@ -70,10 +76,12 @@ pub(super) async fn results(
     caller: Caller,
     Named(id): Named<Uuid>,
     uri: Uri,
-) -> Result<Json<Listed<KeyResult, String>>, Refusal> {
+) -> Result<Json<Value>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
     find(&api, &caller, id, &mut params).await?;
-    Ok(Json(api.state.store.job_results(id, &params.page()?).await?))
+    let mut listed = json!(api.state.store.job_results(id, &params.page()?).await?);
+    hide_operators(&api, &caller, &mut listed).await?;
+    Ok(Json(listed))
 }
 
 /// Cancels what is left of a job. Orders that were sent are not taken back. A job that has ended does not change.
@@ -95,6 +103,5 @@ pub(super) async fn cancel(
 /// A job of the caller's tenant. A token of all tenants finds every job.
 async fn find(api: &Api, caller: &Caller, id: Uuid, params: &mut Params) -> Result<Job, Refusal> {
     let tenant = caller.tenant(params.text("tenant"))?;
-    let job = api.state.store.job(id).await?;
-    Ok(job.filter(|job| tenant.is_none() || job.tenant == tenant).ok_or(Problem::NotFound)?)
+    Ok(api.state.store.job(tenant.as_deref(), id).await?.ok_or(Problem::NotFound)?)
 }

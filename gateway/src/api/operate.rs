@@ -1,6 +1,7 @@
 //! Commands to one key, as `tidings digest` gives them: `POST /v1/digests/{type}/{user}/flush` and its neighbours.
 //!
-//! `Idempotency-Key` is the id of the workflow update: a run of the workflow carries it out once, and repeats its answer.
+//! `Idempotency-Key` makes the id of the workflow update: a run of the workflow carries it out once, and repeats its answer. Another
+//! content under a used key is refused.
 
 use axum::{
     Json,
@@ -10,12 +11,13 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 use tidings_activities::{
     Deps, Error,
     digest::preview::Instead,
     operations::preview::{PreviewError, PreviewView, preview as previewed},
 };
-use tidings_client::commands::{Deed, Done};
+use tidings_client::commands::Deed;
 use tidings_model::{
     Key,
     command::{Hold, Release, Retime},
@@ -29,6 +31,7 @@ use super::{
     caller::Caller,
     idempotency_key,
     path::Named,
+    pauses::hide_operators,
     refusal::{Fault, Refusal},
     tenant::Question,
 };
@@ -40,7 +43,7 @@ pub(super) mod reopen;
 #[cfg(test)]
 mod tests;
 
-type Answer<T> = Result<Json<T>, Refusal>;
+type Answer<T = Value> = Result<Json<T>, Refusal>;
 
 /// A command to a key: the caller, the key and the body.
 pub(super) struct Call {
@@ -77,22 +80,26 @@ impl Call {
         body::read(&self.headers, &self.body)
     }
 
-    /// The id of the update: of this caller and this command. Two commands with one `Idempotency-Key` are two.
-    fn update_id(&self, command: &str) -> Option<String> {
-        let key = self.idempotency_key.as_ref()?;
-        Some(format!("{}/{command}/{key}", self.caller.by))
+    /// The id of the update. Two commands with one `Idempotency-Key` are two.
+    async fn update_id(&self, command: &str) -> Result<Option<String>, Refusal> {
+        let Some(key) = &self.idempotency_key else { return Ok(None) };
+        let (tenant, order) = (Some(self.key.tenant.as_str()), format!("{command} {}", self.key));
+        let id = idempotency_key::order_id(&self.api, &self.caller, tenant, &order, key, &self.body).await?;
+        Ok(Some(format!("{command}/{id}")))
     }
 
-    async fn carry_out(&self, deed: Deed) -> Answer<Done> {
-        let (commands, id) = (self.api.commands()?, self.update_id(deed.name()));
+    async fn carry_out(&self, deed: Deed) -> Answer {
+        let (id, commands) = (self.update_id(deed.name()).await?, self.api.commands()?);
         let workflow = commands.digest(&self.key);
         let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
-        Ok(Json(deed.send(workflow).await?))
+        let mut done = json!(deed.send(workflow).await?);
+        hide_operators(&self.api, &self.caller, &mut done).await?;
+        Ok(Json(done))
     }
 }
 
 /// Sends the pending events now.
-pub(super) async fn flush(call: Call) -> Answer<Done> {
+pub(super) async fn flush(call: Call) -> Answer {
     let Why { why } = call.terms()?;
     call.carry_out(Deed::Flush(call.caller.order(why)?)).await
 }
@@ -108,20 +115,20 @@ struct HoldTerms {
 }
 
 /// Collects events, and sends nothing until the hold ends.
-pub(super) async fn hold(call: Call) -> Answer<Done> {
+pub(super) async fn hold(call: Call) -> Answer {
     let HoldTerms { why, until } = call.terms()?;
     let (order, until) = (call.caller.order(why)?, later("until", until)?);
     call.carry_out(Deed::Hold(Hold { order, until })).await
 }
 
 /// Ends a hold. What is overdue goes out at once.
-pub(super) async fn release(call: Call) -> Answer<Done> {
+pub(super) async fn release(call: Call) -> Answer {
     let Why { why } = call.terms()?;
     call.carry_out(Deed::Release(Release::from(call.caller.order(why)?))).await
 }
 
 /// Drops the pending events and the digest in delivery.
-pub(super) async fn drop(call: Call) -> Answer<Done> {
+pub(super) async fn drop(call: Call) -> Answer {
     let Why { why } = call.terms()?;
     call.carry_out(Deed::Drop(call.caller.order(why)?)).await
 }
@@ -137,21 +144,23 @@ struct RetimeTerms {
 }
 
 /// Gives the pending events another deadline.
-pub(super) async fn retime(call: Call) -> Answer<Done> {
+pub(super) async fn retime(call: Call) -> Answer {
     let RetimeTerms { why, at } = call.terms()?;
     let (order, at) = (call.caller.order(why)?, later("at", at)?);
     call.carry_out(Deed::Retime(Retime { order, at })).await
 }
 
 /// Shows the message as it would go out now; 404 if no window is open. Nothing is claimed, stored or sent.
-pub(super) async fn preview(call: Call) -> Answer<PreviewView> {
+pub(super) async fn preview(call: Call) -> Answer {
     let Api { state, making, .. } = &call.api;
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
     let (store, directory) = (state.store.clone(), state.directory.clone());
     let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
     let shown = previewed(&call.api.commands()?, &deps, &call.key, &Instead::default()).await;
     let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
-    Ok(Json(PreviewView::new(&due, preview)))
+    let mut preview = json!(PreviewView::new(&due, preview));
+    hide_operators(&call.api, &call.caller, &mut preview).await?;
+    Ok(Json(preview))
 }
 
 fn failed(key: &Key, error: PreviewError) -> Refusal {

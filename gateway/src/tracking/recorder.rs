@@ -127,7 +127,7 @@ async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
     };
     let events = events.into_iter().map(reported).collect();
     let request = WebhookRequest { relay: String::new(), events, token: None, unusable: Vec::new() };
-    let recording = delivery_events::receive(store, settings, &request, Timestamp::now());
+    let recording = delivery_events::receive(store, settings, request, Timestamp::now());
     match timeout(STORE, recording).await {
         Ok(Ok(received)) => {
             let received = received.unwrap_or_default();

@@ -30,7 +30,7 @@ async fn post(bench: &Bench, job: &Job) -> Job {
 }
 
 async fn read(bench: &Bench, id: Uuid) -> Job {
-    bench.store.job(id).await.unwrap().unwrap()
+    bench.store.job(None, id).await.unwrap().unwrap()
 }
 
 async fn lease(bench: &Bench, holder: Uuid, seconds: i64) -> Option<Uuid> {
@@ -70,11 +70,32 @@ pub async fn a_job_is_posted_once_under_its_id_and_audited(bench: &Bench) {
     assert_eq!(post(bench, &first).await, first);
     assert_eq!(post(bench, &job(1, Some("acme"), Task::Drop, 5)).await, first);
     assert_eq!(read(bench, first.id).await, first);
-    assert_eq!(bench.store.job(TWO).await.unwrap(), None);
+    assert_eq!(bench.store.job(None, TWO).await.unwrap(), None);
     post(bench, &Job { dry_run: true, ..job(2, None, Task::Flush, 1) }).await;
     let audited =
         bench.value("SELECT string_agg(tenant || ' ' || action || ' ' || actor || ' ' || why, '; ') FROM audit").await;
     assert_eq!(audited, format!("acme job hold token:1 ticket 812 (job {} where type=activity)", first.id));
+}
+
+pub async fn an_idempotency_key_is_of_its_first_content_until_it_is_forgotten(bench: &Bench) {
+    let used = async |id: Uuid, content: &str, seconds: i64| {
+        bench.store.use_idempotency_key(id, content, at(seconds)).await.unwrap()
+    };
+    assert!(used(ONE, "a", 0).await && used(ONE, "a", 5).await && used(TWO, "b", 5).await);
+    assert!(!used(ONE, "b", 6).await);
+    let at_once = join_all((0..6).map(|n| used(Uuid::from_u128(9), ["x", "y"][n % 2], 6))).await;
+    assert_eq!(at_once.iter().filter(|is_same| **is_same).count(), 3, "one content wins");
+    bench.store.forget_job(at(6)).await.unwrap();
+    assert!(!used(ONE, "b", 7).await, "it was used lately");
+    assert!(used(TWO, "c", 7).await);
+}
+
+pub async fn a_job_of_another_tenant_is_not_read(bench: &Bench) {
+    post(bench, &job(1, Some("acme"), Task::Flush, 0)).await;
+    post(bench, &job(2, None, Task::Flush, 0)).await;
+    let read = async |tenant: Option<&str>, id: Uuid| bench.store.job(tenant, id).await.unwrap().is_some();
+    assert!(read(Some("acme"), ONE).await && read(None, ONE).await && read(None, TWO).await);
+    assert!(!read(Some("zeta"), ONE).await && !read(Some("acme"), TWO).await && !read(Some("a\0"), ONE).await);
 }
 
 pub async fn a_tenant_has_a_hundred_jobs_without_an_end(bench: &Bench) {
@@ -219,7 +240,7 @@ pub async fn a_job_is_forgotten_by_the_age_of_its_end_with_its_keys(bench: &Benc
     assert!(!bench.store.forget_job(at(900)).await.unwrap());
     assert!(bench.store.forget_job(at(901)).await.unwrap());
     assert!(!bench.store.forget_job(at(901)).await.unwrap());
-    assert_eq!(bench.store.job(id).await.unwrap(), None);
+    assert_eq!(bench.store.job(None, id).await.unwrap(), None);
     assert_eq!(states(bench, id).await, []);
 }
 

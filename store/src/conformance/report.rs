@@ -93,7 +93,8 @@ impl Model {
 
     /// Reports something of a message, and counts it if the message is stored.
     async fn tell(&mut self, bench: &Bench, message: Uuid, report: &Report, at: Timestamp) {
-        let event = Reported { report: report.clone(), ..reported(message, report.kind, 0) };
+        let relay = Some(self.messages[&message].relay.clone());
+        let event = Reported { relay, report: report.clone(), ..reported(message, report.kind, 0) };
         let recorded = bench.store.put_delivery_event(&event, MOST, at).await.unwrap();
         let known = self.messages.get_mut(&message).unwrap();
         assert_eq!(recorded.is_some(), known.stored);

@@ -24,13 +24,19 @@ macro_rules! job_columns {
     };
 }
 
+/// `$1` id, `$2` content, `$3` now. Answers with the content of the first use.
+pub const USE_KEY: &str = "
+INSERT INTO idempotency_keys (id, content_sha256, used_at) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at RETURNING content_sha256";
+
 /// `$9` the most jobs of a tenant without an end.
 pub const POST: &str = "
 INSERT INTO jobs (job_id, tenant, words, task, dry_run, asked_by, why, state, posted_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, 'waiting', $8
 WHERE (SELECT COUNT(*) FROM jobs WHERE tenant = $2 AND ended_at IS NULL) < $9 ON CONFLICT DO NOTHING";
 
-pub const JOB: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE job_id = $1");
+/// `$2` tenant, empty for all.
+pub const JOB: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE job_id = $1 AND ($2 = '' OR tenant = $2)");
 
 /// `$1` tenant, empty for all. After the posting `$2` and the id `$3`; `$4` limit.
 pub const JOBS: &str = concat!(
@@ -116,6 +122,7 @@ WHERE job_id = $1 AND holder = $2 AND ended_at IS NULL";
 pub const GIVE_BACK: &str = "UPDATE jobs SET free_at = 0 WHERE job_id = $1 AND holder = $2";
 
 pub const OLD: &str = "SELECT job_id FROM jobs WHERE ended_at < $1 ORDER BY posted_at LIMIT 1";
+pub const FORGET_IDEMPOTENCY_KEYS: &str = "DELETE FROM idempotency_keys WHERE used_at < $1";
 pub const FORGET_KEYS: &str = "DELETE FROM job_keys WHERE job_id = $1";
 pub const FORGET: &str = "DELETE FROM jobs WHERE job_id = $1";
 
@@ -124,6 +131,17 @@ const NO_ANSWER: &str =
 
 #[async_trait]
 impl<D: Dialect> Jobs for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(%id), err(level = "debug"))]
+    async fn use_idempotency_key(&self, id: Uuid, content_sha256: &str, now: Timestamp) -> Result<bool> {
+        within_timeout(async {
+            let used = query_as(USE_KEY).bind(id.to_string()).bind(content_sha256.to_owned());
+            let used = used.bind(now.as_millisecond()).fetch_one(&mut *self.writer.acquire().await?).await?;
+            let (first,): (String,) = used;
+            Ok(first == content_sha256)
+        })
+        .await
+    }
+
     #[instrument(level = "debug", skip_all, fields(job = %job.id), err(level = "debug"))]
     async fn post_job(&self, job: &Job) -> Result<Option<Job>> {
         within_timeout(async {
@@ -138,7 +156,7 @@ impl<D: Dialect> Jobs for Sql<D> {
             {
                 Self::audit_job(&mut tx, tenant, &entry).await?;
             }
-            let posted = Self::find_job(&mut tx, job.id).await?;
+            let posted = Self::find_job(&mut tx, None, job.id).await?;
             tx.commit().await?;
             Ok(posted)
         })
@@ -146,8 +164,8 @@ impl<D: Dialect> Jobs for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(job = %id), err(level = "debug"))]
-    async fn job(&self, id: Uuid) -> Result<Option<Job>> {
-        within_timeout(async { Self::find_job(&mut *self.reader.acquire().await?, id).await }).await
+    async fn job(&self, tenant: Option<&str>, id: Uuid) -> Result<Option<Job>> {
+        within_timeout(async { Self::find_job(&mut *self.reader.acquire().await?, tenant, id).await }).await
     }
 
     #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
@@ -182,7 +200,7 @@ impl<D: Dialect> Jobs for Sql<D> {
             let mut tx = self.write().await?;
             let cancel = query(CANCEL).bind(id.to_string()).bind(entry.at.as_millisecond());
             let cancelled = D::rows(&cancel.execute(&mut *tx).await?) > 0;
-            let job = Self::find_job(&mut tx, id).await?;
+            let job = Self::find_job(&mut tx, None, id).await?;
             if let Some(job) = job.as_ref().filter(|_| cancelled) {
                 Self::audit_job(&mut tx, job.tenant.clone().unwrap_or_default(), entry).await?;
             }
@@ -304,6 +322,7 @@ impl<D: Dialect> Jobs for Sql<D> {
     async fn forget_job(&self, before: Timestamp) -> Result<bool> {
         within_timeout(async {
             let mut tx = self.write().await?;
+            query(FORGET_IDEMPOTENCY_KEYS).bind(before.as_millisecond()).execute(&mut *tx).await?;
             let old = query_as(OLD).bind(before.as_millisecond());
             let old: Option<(String,)> = old.fetch_optional(&mut *tx).await?;
             if let Some((id,)) = &old {
@@ -319,8 +338,9 @@ impl<D: Dialect> Jobs for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    async fn find_job(connection: &mut D::Connection, id: Uuid) -> Result<Option<Job>> {
-        let row: Option<JobRow> = query_as(JOB).bind(id.to_string()).fetch_optional(connection).await?;
+    async fn find_job(connection: &mut D::Connection, tenant: Option<&str>, id: Uuid) -> Result<Option<Job>> {
+        let job = query_as(JOB).bind(id.to_string()).bind(no_nul(tenant.unwrap_or_default()));
+        let row: Option<JobRow> = job.fetch_optional(connection).await?;
         Ok(row.map(Job::from))
     }
 

@@ -36,6 +36,11 @@ macro_rules! migrations {
             (19, "troubled runs", include_str!(concat!("../../migrations/", $database, "/0019_troubled_runs.sql"))),
             (20, "installation", include_str!(concat!("../../migrations/", $database, "/0020_installation.sql"))),
             (21, "refusals", include_str!(concat!("../../migrations/", $database, "/0021_refusals.sql"))),
+            (
+                22,
+                "idempotency keys",
+                include_str!(concat!("../../migrations/", $database, "/0022_idempotency_keys.sql")),
+            ),
         ]
     };
 }
@@ -44,9 +49,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 21;
+const VERSION: i64 = 22;
 
-const STEPS: usize = 21;
+const STEPS: usize = 22;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

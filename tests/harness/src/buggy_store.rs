@@ -285,11 +285,12 @@ forward! { Pauses {
 
 forward! { Listings {
     fn list_digests(filter: &DigestFilter) -> Listed<DigestRecord, DigestPlace>;
+    fn digest_of(tenant: Option<&str>, digest_id: Uuid) -> Option<DigestRecord>;
     fn digest_events(digest: &DigestRecord, page: &Page<EventPlace>) -> Listed<DigestEvent, EventPlace>;
     fn audit_of_digest(digest: &DigestRecord) -> Vec<AuditRecord>;
     fn audit_entries(filter: &AuditFilter) -> Listed<AuditRecord, AuditPlace>;
     fn dead_letters(filter: &DeadLetterFilter) -> Listed<DeadLetterRecord, DeadLetterPlace>;
-    fn dead_letter(id: &DeadLetterId) -> Option<KeptLetter>;
+    fn dead_letter(tenant: Option<&str>, id: &DeadLetterId) -> Option<KeptLetter>;
     fn webhook_letters(filter: &WebhookLetterFilter) -> Listed<WebhookLetterRecord, WebhookLetterPlace>;
     fn webhook_letter(id: &WebhookLetterId) -> Option<KeptWebhookLetter>;
 } }
@@ -354,8 +355,9 @@ forward! { Installations {
 } }
 
 forward! { Jobs {
+    fn use_idempotency_key(id: Uuid, content_sha256: &str, now: Timestamp) -> bool;
     fn post_job(job: &Job) -> Option<Job>;
-    fn job(id: Uuid) -> Option<Job>;
+    fn job(tenant: Option<&str>, id: Uuid) -> Option<Job>;
     fn jobs(filter: &JobFilter) -> Listed<Job, JobPlace>;
     fn job_results(id: Uuid, page: &Page<String>) -> Listed<KeyResult, String>;
     fn cancel_job(id: Uuid, entry: &AuditEntry) -> Option<Job>;

@@ -85,6 +85,10 @@ async fn a_command_with_one_idempotency_key_acts_once() -> Result<()> {
     for held in held {
         assert_eq!(held.await?, (200, json!({"events": 1, "delivering": null})));
     }
+    let (path, header) = ("/v1/digests/activity/ann/hold", "Idempotency-Key: k1\r\n");
+    let (status, other) = ask(&api, "POST", path, header, &json!({"why": "wrong prices", "until": "3h"})).await?;
+    let refused = other["type"].as_str().is_some_and(|kind| kind.ends_with("other-content"));
+    assert!(status == 409 && refused, "{other}");
     reaches(&api, "ann", "held").await?;
     let held = rows(&api, "/v1/audit?user=ann&action=hold").await?;
     assert_eq!(held.len(), 1, "{held:?}");

@@ -164,7 +164,7 @@ mod tests {
     const EVENT: &str = r#"{"event_id":"e1","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
 
     fn caller(tenant: Option<&str>) -> Caller {
-        Caller { by: String::new(), own_tenant: tenant.map(str::to_owned), scopes: Vec::new() }
+        Caller { by: String::new(), issuer: None, own_tenant: tenant.map(str::to_owned), scopes: Vec::new() }
     }
 
     /// Checks by settings with the digest type `activity`.

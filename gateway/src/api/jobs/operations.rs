@@ -27,6 +27,7 @@ pub(crate) fn post() -> Operation {
         .answer_with::<Job>(202, "The job.", &[ResponseHeader::Location])
         .link(202, Endpoint::GetJob, "id", "$response.body#/id")
         .problem(Problem::Conflict)
+        .problem(Problem::OtherContent)
 }
 
 pub(crate) fn list() -> Operation {

@@ -126,6 +126,32 @@ async fn one_idempotency_key_of_a_token_is_one_job() {
 }
 
 #[tokio::test]
+async fn another_content_under_a_used_idempotency_key_is_refused() {
+    let env = Env::start(Limits::default()).await;
+    let all = operator(&env, None).await;
+    let post = async |path: &str, body: Value| {
+        let request = axum::extract::Request::post(path).header("idempotency-key", "ticket-812");
+        let request = request.header(header::AUTHORIZATION, format!("Bearer {all}"));
+        env.answer(request.body(body.to_string().into()).unwrap()).await
+    };
+    let drop = || json!({"order": "drop", "where": "type=activity", "why": "second"});
+    assert_eq!(post("/v1/jobs", hold()).await.status, 202);
+    let other = post("/v1/jobs", drop()).await;
+    assert_eq!((other.status.as_u16(), other.problem().as_str()), (409, "other-content"));
+    assert_eq!(post("/v1/jobs?tenant=acme", drop()).await.status, 202, "another tenant's key");
+    let flush = "/v1/digests/activity/ann/flush?tenant=acme";
+    for (path, body, status) in [
+        (flush, json!({"why": "one"}), 503),
+        (flush, json!({"why": "one"}), 503),
+        (flush, json!({"why": "two"}), 409),
+        ("/v1/digests/activity/ann/release?tenant=acme", json!({"why": "two"}), 503),
+        ("/v1/digests/activity/bo/flush?tenant=acme", json!({"why": "two"}), 503),
+    ] {
+        assert_eq!(post(path, body.clone()).await.status.as_u16(), status, "{path} {body}");
+    }
+}
+
+#[tokio::test]
 async fn a_job_of_another_tenant_does_not_exist() {
     let env = Env::start(Limits::default()).await;
     let (acme, zeta, all) =

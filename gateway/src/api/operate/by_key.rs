@@ -7,7 +7,8 @@ use axum::{
     http::{HeaderMap, Uri, header::ALLOW},
     response::{IntoResponse as _, Response},
 };
-use tidings_client::commands::{Deed, Done};
+use serde_json::json;
+use tidings_client::commands::Deed;
 use tidings_model::Key;
 
 use super::{Answer, Call, reopen};
@@ -39,11 +40,13 @@ pub(crate) async fn delete(
     Named(key): Named<String>,
     uri: Uri,
     headers: HeaderMap,
-) -> Answer<Done> {
+) -> Answer {
     let mut params = Params::read(&uri, &["tenant", "why"])?;
     let key = covered(&caller, &key, &mut params)?;
     let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
-    let call = Call::new(api, caller, key, headers, Bytes::new())?;
+    // The parameter is what a body would say.
+    let content = json!({"why": why}).to_string().into();
+    let call = Call::new(api, caller, key, headers, content)?;
     call.carry_out(Deed::Drop(call.caller.order(why)?)).await
 }
 

@@ -21,6 +21,7 @@ fn command(description: &'static str) -> Operation {
     Operation::new(Tag::Commands, description)
         .header(Header::IdempotencyKey)
         .problem(Problem::Conflict)
+        .problem(Problem::OtherContent)
         .problem(Problem::NoAnswer)
 }
 

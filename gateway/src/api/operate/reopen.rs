@@ -32,7 +32,7 @@ pub(crate) async fn reopen(call: Call) -> Answer<Reopened> {
         Some(digest_id) => digest_id,
         None => latest(&*call.api.state.store, &call.key).await?.ok_or(Problem::NotFound)?.digest_id,
     };
-    let (commands, id) = (call.api.commands()?, call.update_id("reopen"));
+    let (id, commands) = (call.update_id("reopen").await?, call.api.commands()?);
     let workflow = commands.digest(&call.key);
     let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
     let reopened = workflow.reopen(Reopen { order, digest_id, may_duplicate }).await?;
