@@ -130,8 +130,6 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
         Ok(sorted(read))
     };
     let Sorted { items, mut outcomes, problem } = parsing::run(length, reading).await??;
-    }
-    let Sorted { items, mut outcomes, problem } = sorted(read);
     if items.is_empty() {
         return Ok(problem.unwrap_or(Problem::NothingAccepted).with_errors(&errors(outcomes)));
     }

@@ -15,7 +15,6 @@ use tidings_proto::v1;
 use super::body::Kind;
 use crate::{
     api::{
-        body,
         caller::Caller,
         refusal::{Fault, Refusal},
     },
@@ -225,9 +224,9 @@ mod tests {
         let latin =
             [&b"\xef\xbb\xbf"[..], EVENT.as_bytes(), b"\n", &EVENT.replace("e1", "?").into_bytes(), b"\n"].concat();
         let latin: Vec<_> = latin.into_iter().map(|byte| if byte == b'?' { 0xfc } else { byte }).collect();
-        let read_latin = items(Kind::Lines, &latin, &caller(Some("acme")), None).unwrap();
+        let read_latin = items(Kind::Lines, &latin, checks(&caller(Some("acme")), None)).unwrap();
         assert!(read_latin[0].result.is_ok());
-        assert_eq!(read_latin[1].result.as_ref().unwrap_err(), &Fault::new("event_id", "is not UTF-8"));
+        assert_eq!(read_latin[1].result.as_ref().unwrap_err().fault, Fault::new("event_id", "is not UTF-8"));
         let read = read(Kind::Lines, &format!("{EVENT}\nnot json\n{EVENT}"));
         assert_eq!(read.iter().map(|read| read.result.is_ok()).collect::<Vec<_>>(), [true, false, true]);
     }
