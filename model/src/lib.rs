@@ -65,4 +65,4 @@ pub use rules::{
     quiet::{Quiet, QuietTime, WholeWeek},
 };
 pub use tracked_link::{ClickLink, OpenLink};
-pub use zone::zone;
+pub use zone::{is_place, time_zone, zone, zone_names};

@@ -10,6 +10,7 @@ use tidings_model::{
     records::{Facts, Preferences, Reading},
     rules::InForce,
     settings::{DigestSettings, FrequencyLimits},
+    time_zone,
 };
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
@@ -112,6 +113,6 @@ impl fmt::Display for PreferencesView<'_> {
 }
 
 fn in_zone(at: Timestamp, zone: &str) -> String {
-    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    let zone = time_zone(zone).unwrap_or(TimeZone::UTC);
     at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }

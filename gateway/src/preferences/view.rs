@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use axum::{http::StatusCode, response::Response};
-use jiff::{Timestamp, ToSpan as _, civil::Weekday, tz};
+use jiff::{Timestamp, ToSpan as _, civil::Weekday};
 use serde::Serialize;
 use tidings_mail::words::Phrases;
-use tidings_model::{Key, records::Facts, words};
+use tidings_model::{Key, is_place, records::Facts, words, zone_names};
 
 use super::{
     form::{paused_date, seen},
@@ -38,16 +38,11 @@ const WORDS: [&str; 16] = [
     "undo",
     "nothing_to_choose",
 ];
-/// The areas of IANA zones that are places.
-const AREAS: [&str; 10] =
-    ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
 /// The address of a recipient whom the directory does not know.
 const UNKNOWN: &str = "unknown";
 
 static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let names = tz::db().available().map(|name| name.to_string());
-    let mut zones: Vec<_> =
-        names.filter(|name| name.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))).collect();
+    let mut zones: Vec<_> = zone_names().into_iter().filter(|name| is_place(name)).collect();
     zones.push("UTC".to_owned());
     zones
 });

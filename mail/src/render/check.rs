@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use serde::Deserialize;
 use tera::{Map, Value};
 use tidings_model::{
@@ -10,6 +10,7 @@ use tidings_model::{
     records::{Contents, Recipient},
     settings,
     step::Window,
+    time_zone,
 };
 use uuid::Uuid;
 
@@ -258,7 +259,7 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
         zone.clone_into(&mut sample.zone);
     }
     let key = Key::new("sample".into(), template.into(), sample.recipient.user).map_err(|error| error.to_string())?;
-    let zone = TimeZone::get(&sample.zone).map_err(|error| error.to_string())?;
+    let zone = time_zone(&sample.zone)?;
     let recipient = Recipient {
         tenant: key.tenant.clone(),
         user: key.user.clone(),

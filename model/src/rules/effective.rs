@@ -8,7 +8,7 @@ use crate::{
     rules::adapt,
     settings::{DigestSettings, FrequencyLimits},
     step::{Closed, DeadlineBasis, Outcome},
-    words,
+    time_zone, words,
 };
 
 /// The effective settings of a key.
@@ -142,6 +142,6 @@ fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
     [facts.preferences.zone.as_deref(), directory, settings.zone.as_deref()]
         .into_iter()
         .flatten()
-        .find_map(|name| TimeZone::get(name).ok().map(|zone| (name.to_owned(), zone)))
+        .find_map(|name| time_zone(name).ok().map(|zone| (name.to_owned(), zone)))
         .unwrap_or_else(|| ("UTC".to_owned(), TimeZone::UTC))
 }

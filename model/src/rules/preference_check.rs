@@ -1,13 +1,13 @@
 //! Checks a recipient's preferences against the digest type.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 
 use crate::{
     Cadence, ParseError, Quiet, QuietTime,
     limits::{self, Invalid},
     records::Preferences,
     settings::DigestSettings,
-    words,
+    time_zone, words,
 };
 
 /// Quiet times, and categories that are off. Every plan reads them.
@@ -30,8 +30,7 @@ pub fn preferences(
     if chosen.zone != before.zone
         && let Some(zone) = &chosen.zone
     {
-        let right = "is not an IANA time zone; write for example \"Europe/Berlin\"";
-        TimeZone::get(zone).map_err(|_| wrong("zone", zone, right))?;
+        time_zone(zone).map_err(|problem| wrong("zone", zone, &problem))?;
     }
     if chosen.quiet != before.quiet
         && let Some(times) = &chosen.quiet

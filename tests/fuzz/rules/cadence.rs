@@ -7,7 +7,7 @@ use jiff::{
     civil::{DateTime, Weekday},
     tz::TimeZone,
 };
-use tidings_model::{Cadence, words};
+use tidings_model::{Cadence, time_zone, words};
 
 use super::{lines::lines, presentable::assert_presentable};
 
@@ -37,7 +37,7 @@ pub fn cadence(bytes: &[u8]) {
     let again: Cadence = cadence.to_string().parse().expect("the words that it writes");
     assert_eq!((&again, again.to_string()), (&cadence, cadence.to_string()));
     assert!(!cadence.explain().is_empty());
-    let zone = TimeZone::get(line(1)).unwrap_or(TimeZone::UTC);
+    let zone = time_zone(line(1)).unwrap_or(TimeZone::UTC);
     let opened = instant(line(2));
     let due = cadence.due_at(opened, &zone);
     assert_eq!(again.due_at(opened, &zone), due, "{cadence} from {opened}");

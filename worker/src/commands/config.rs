@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use anyhow::Context as _;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::render::{self, Renderer};
 use tidings_model::ParseError;
@@ -75,8 +75,8 @@ pub(crate) async fn run(
 
 fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
     let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
-    tidings_model::zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
-    let slots = NextSlots::new(&cadence, &TimeZone::get(zone)?, Timestamp::now());
+    let zone = tidings_model::time_zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
+    let slots = NextSlots::new(&cadence, &zone, Timestamp::now());
     let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
     anstream::println!("{shown}");
     Ok(())

@@ -6,18 +6,17 @@ use std::collections::BTreeSet;
 use jiff::{
     SignedDuration, ToSpan as _,
     civil::{Date, DateTime, date},
-    tz,
 };
 
 use super::*;
+use crate::{time_zone, zone_names};
 
 const FROM: Date = date(2025, 1, 1);
 const TO: Date = date(2028, 1, 1);
 
 /// Time zones by name, each with a number to vary what is asked of it.
 fn zones() -> Vec<(usize, String, TimeZone)> {
-    let names = tz::db().available().map(|name| name.to_string());
-    let zones = names.filter_map(|name| TimeZone::get(&name).ok().map(|zone| (name, zone)));
+    let zones = zone_names().into_iter().filter_map(|name| time_zone(&name).ok().map(|zone| (name, zone)));
     let zones: Vec<_> = zones.enumerate().map(|(number, (name, zone))| (number, name, zone)).collect();
     assert!(zones.len() > 400, "only {} zones", zones.len());
     zones

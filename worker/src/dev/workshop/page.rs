@@ -6,10 +6,10 @@ use axum::{
     http::{StatusCode, header},
     response::{Html, IntoResponse as _, Response},
 };
-use jiff::tz;
 use serde::Serialize;
 use tera::{Context, Tera};
 use tidings_mail::render::{Rendered, Renderer};
+use tidings_model::zone_names;
 
 use super::{
     bench::Bench,
@@ -175,7 +175,7 @@ pub(super) fn template(bench: &Bench, files: &Files, wanted: &Wanted, parts: Par
         wanted,
         path: own,
         languages: choices(languages, &wanted.lang),
-        zones: choices(tz::db().available().map(|name| name.to_string()), &wanted.zone),
+        zones: choices(zone_names(), &wanted.zone),
         fault: made.err(),
         shown: made.ok().map(|made| Shown::new(&made.mail)),
         notes: made.ok().map(|made| made.notes.as_slice()).unwrap_or_default(),
