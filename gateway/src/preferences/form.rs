@@ -179,6 +179,8 @@ fn until(date: &str, zone: &TimeZone) -> Option<Timestamp> {
     if date.is_empty() {
         return None;
     }
-    let day = date.parse::<Date>().ok().and_then(|date| date.to_zoned(zone.clone()).ok());
-    Some(day.map_or(Timestamp::MIN, |day| day.timestamp()))
+    let Ok(date) = date.parse::<Date>() else { return Some(Timestamp::MIN) };
+    // The last days of year 9999 count as the latest time that there is, as at the other doors.
+    let latest = if date.year() == 9999 { Timestamp::MAX } else { Timestamp::MIN };
+    Some(date.to_zoned(zone.clone()).map_or(latest, |day| day.timestamp()))
 }

@@ -1,7 +1,7 @@
 //! The changes of `tidings preferences set`.
 
 use clap::{Args, ValueEnum};
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use tidings_model::records::Preferences;
 
 use crate::args::later;
@@ -82,7 +82,8 @@ impl Changes {
 
 fn pause(text: &str) -> Result<Timestamp, String> {
     // A span from now has fractions that the recipient did not choose.
-    later(text)?.round(Unit::Second).map_err(|error| error.to_string())
+    let until = later(text)?;
+    Ok(Timestamp::from_second(until.as_second()).unwrap_or(until))
 }
 
 /// `None`: nothing is said about it. `none` alone is no quiet time at all.
@@ -111,6 +112,7 @@ mod tests {
         assert!(days(13) < until && until < days(15) && until.subsec_nanosecond() == 0, "{until}");
         assert!(pause("2h 30m").unwrap() < days(1));
         assert_eq!(pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert_eq!(pause("9999-12-31T23:59:59Z").unwrap().to_string(), "9999-12-30T22:00:00Z");
         assert!(pause("soon").is_err() && pause("2001-01-01T00:00:00Z").is_err());
     }
 
