@@ -11,5 +11,4 @@ pub mod smtp;
 pub mod tls;
 pub mod words;
 
-pub use address::address;
 pub use error::Error;

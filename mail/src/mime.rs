@@ -4,13 +4,16 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use lettre::message::{
-    Mailbox, Message, MultiPart, SinglePart,
-    header::{ContentTransferEncoding, ContentType},
+    Mailboxes, MultiPart, SinglePart,
+    header::{self as fields, ContentTransferEncoding, ContentType, Headers, MIME_VERSION_1_0},
 };
 use uuid::Uuid;
 
 use crate::Error;
-use tidings_model::settings::{RecipientLinks, StreamName};
+use tidings_model::{
+    EmailAddress,
+    settings::{RecipientLinks, StreamName},
+};
 
 mod attachment;
 mod body;
@@ -21,7 +24,7 @@ mod tests;
 
 pub use self::{attachment::Attachment, body::Body};
 use self::{
-    header::{address, host, label, one_line, opaque, raw},
+    header::{host, label, mailbox, one_line, opaque, raw},
     short_lines::short_lines,
 };
 
@@ -38,8 +41,13 @@ pub const TOKEN_HEADER: &str = "X-Tidings-Token";
 pub struct Party<'a> {
     /// Display name; may be empty. Control characters do not get through.
     pub name: &'a str,
-    /// RFC 5321 addr-spec; the domain may be international.
-    pub address: &'a str,
+    pub address: &'a EmailAddress,
+}
+
+impl Party<'_> {
+    fn mailboxes(self) -> Mailboxes {
+        mailbox(one_line(self.name, NAME_CHARS), self.address).into()
+    }
 }
 
 /// The kind of a message. It decides the headers by which programs sort the message.
@@ -64,7 +72,7 @@ pub struct Draft<'a> {
     pub from: Party<'a>,
     pub to: Party<'a>,
     /// The address for replies. Default: `from`.
-    pub reply_to: Option<&'a str>,
+    pub reply_to: Option<&'a EmailAddress>,
     pub subject: &'a str,
     /// A message without HTML is plain text.
     pub html: Option<&'a str>,
@@ -110,48 +118,46 @@ impl Draft<'_> {
     /// Composes the message.
     ///
     /// # Errors
-    /// [`Error::Message`] names the invalid address, host name or attachment.
+    /// [`Error::Message`] names the invalid host name or attachment.
     pub fn compose(&self) -> Result<Composed, Error> {
         let message_id = format!("{}@{}", self.id, host("message domain", self.message_domain)?);
-        let to = recipient(self.to)?;
         let subject = one_line(self.subject, SUBJECT_CHARS);
-        let envelope_to = to.email.to_string();
-        let mut builder = Message::builder()
-            .from(mailbox("sender address", self.from)?)
-            .to(to)
-            .subject(subject.as_str())
-            .date(SystemTime::from(self.date.max(Timestamp::UNIX_EPOCH)))
-            .message_id(Some(format!("<{message_id}>")));
-        if let Some(reply_to) = self.reply_to {
-            builder = builder.reply_to(Mailbox::new(None, address("reply-to address", reply_to)?));
+        // lettre's builder of messages reads the mailboxes back, and does not understand quoted local parts (0.11.23).
+        let mut headers = Headers::new();
+        headers.set(fields::From::from(self.from.mailboxes()));
+        headers.set(fields::To::from(self.to.mailboxes()));
+        headers.set(fields::Subject::from(subject.clone()));
+        headers.set(fields::Date::new(SystemTime::from(self.date.max(Timestamp::UNIX_EPOCH))));
+        headers.set(fields::MessageId::from(format!("<{message_id}>")));
+        if let Some(address) = self.reply_to {
+            headers.set(fields::ReplyTo::from(Party { name: "", address }.mailboxes()));
         }
         if let Some(list_id) = self.of.list_id()? {
-            builder = builder.raw_header(raw("List-Id", list_id));
+            headers.insert_raw(raw("List-Id", list_id));
         }
         if let Some(unsubscribe) = self.unsubscribe {
-            builder = builder
-                .raw_header(raw("List-Unsubscribe", unsubscribe.header()?))
-                .raw_header(raw("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
+            headers.insert_raw(raw("List-Unsubscribe", unsubscribe.header()?));
+            headers.insert_raw(raw("List-Unsubscribe-Post", "List-Unsubscribe=One-Click".into()));
         }
-        builder = builder
-            .raw_header(raw("Auto-Submitted", "auto-generated".into()))
-            // Exchange and Outlook do not read `Auto-Submitted` (MS-OXCMAIL 2.2.3.2.14).
-            .raw_header(raw("X-Auto-Response-Suppress", "OOF, AutoReply".into()))
-            .raw_header(raw("Feedback-ID", self.of.feedback_id()))
-            .raw_header(raw("X-Tidings-Message", self.id.to_string()));
+        headers.insert_raw(raw("Auto-Submitted", "auto-generated".into()));
+        // Exchange and Outlook do not read `Auto-Submitted` (MS-OXCMAIL 2.2.3.2.14).
+        headers.insert_raw(raw("X-Auto-Response-Suppress", "OOF, AutoReply".into()));
+        headers.insert_raw(raw("Feedback-ID", self.of.feedback_id()));
+        headers.insert_raw(raw("X-Tidings-Message", self.id.to_string()));
         if let Some(token) = self.token {
-            builder = builder.raw_header(raw(TOKEN_HEADER, token.to_owned()));
+            headers.insert_raw(raw(TOKEN_HEADER, token.to_owned()));
         }
         if let MessageKind::Digest { events, .. } = self.of {
-            builder = builder.raw_header(raw("X-Tidings-Events", events.to_string()));
+            headers.insert_raw(raw("X-Tidings-Events", events.to_string()));
         }
-        let message = match self.html {
-            _ if !self.attachments.is_empty() => builder.multipart(self.with_attachments()?),
-            Some(html) => builder.multipart(self.alternatives(html)),
-            None => builder.singlepart(part(ContentType::TEXT_PLAIN, self.text)),
-        };
-        let message = message.map_err(|e| Error::Message { part: "header", problem: e.to_string() })?;
-        Ok(Composed { message_id, envelope_to, subject, bytes: message.formatted() })
+        headers.set(MIME_VERSION_1_0);
+        let mut bytes = headers.to_string().into_bytes();
+        bytes.extend(match self.html {
+            _ if !self.attachments.is_empty() => self.with_attachments()?.formatted(),
+            Some(html) => self.alternatives(html).formatted(),
+            None => part(ContentType::TEXT_PLAIN, self.text).formatted(),
+        });
+        Ok(Composed { message_id, envelope_to: self.to.address.to_string(), subject, bytes })
     }
 
     /// Puts the body first and the attachments after it. The boundary differs from the one of the alternatives, and neither begins like
@@ -217,30 +223,6 @@ fn uri(text: &str) -> Result<String, Error> {
         return Ok(format!("<{text}>"));
     }
     Err(Error::Message { part: "unsubscribe address", problem: "has a character that no URI has".to_owned() })
-}
-
-/// Checks that a message can go to the address: that its header and its envelope can have it.
-///
-/// # Errors
-/// [`Error::Message`] has the problem, without the address.
-pub fn check_recipient(address: &str) -> Result<(), Error> {
-    recipient(Party { name: "", address }).map(drop)
-}
-
-/// The mailbox of a recipient. An address that parses may still not fit in a header.
-fn recipient(person: Party<'_>) -> Result<Mailbox, Error> {
-    let to = mailbox("recipient address", person)?;
-    match Message::builder().from(to.clone()).to(to.clone()).body(String::new()) {
-        Ok(_) => Ok(to),
-        Err(_) => {
-            Err(Error::Message { part: "recipient address", problem: "cannot be in the header of an email".into() })
-        }
-    }
-}
-
-fn mailbox(part: &'static str, person: Party<'_>) -> Result<Mailbox, Error> {
-    let name = one_line(person.name, NAME_CHARS);
-    Ok(Mailbox::new((!name.is_empty()).then_some(name), address(part, person.address)?))
 }
 
 /// Encodes a part in the shorter of quoted-printable and base64. Both are 7-bit, so no relay needs 8BITMIME.

@@ -12,6 +12,7 @@ pub mod command;
 mod csv_header;
 pub mod decode;
 pub mod delivery_events;
+mod email_address;
 mod event;
 pub mod foreign_text;
 pub mod host_name;
@@ -49,6 +50,7 @@ mod zone;
 
 pub use alert::Alert;
 pub use csv_header::header_fault;
+pub use email_address::{AddressError, EmailAddress, UnsendableAddress};
 pub use event::{Event, Payload};
 pub use host_name::is_host_name;
 pub use key::Key;

@@ -14,8 +14,22 @@ pub fn presentable(text: &str) -> String {
 /// Replaces whatever could be an address, and joins white space.
 #[must_use]
 pub fn without_addresses(text: &str) -> String {
+    let text = without_quoted_local_parts(text);
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.map(without_address).collect::<Vec<_>>().join(" ")
+}
+
+/// Takes the quoted local part out of each address, which may have spaces: `"john smith"@example.net`. The rest is an address still.
+fn without_quoted_local_parts(text: &str) -> String {
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(end) = rest.find("\"@") {
+        let (before, address) = rest.split_at(end);
+        let mut quotes = before.rmatch_indices('"').map(|(at, _)| at);
+        let opening = quotes.find(|at| !before[..*at].ends_with('\\'));
+        clean.push_str(&before[..opening.unwrap_or(end)]);
+        rest = &address[1..];
+    }
+    clean + rest
 }
 
 /// Everything between the brackets, quotes and commas around an `@` goes, so that no part of an address stays.
@@ -29,4 +43,22 @@ fn without_address(word: &str) -> String {
         clean.push_str(delimiter);
     }
     clean.replace("<<address>>", "<address>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_an_address_stays() {
+        for (text, clean) in [
+            ("550 <ann@example.net>: unknown", "550 <address>: unknown"),
+            ("550 \"john smith\"@example.net unknown", "550 <address> unknown"),
+            ("550 <\"a\\\" b\"@example.net>, \"x\"@y", "550 <address>, <address>"),
+            ("550 smith\"@example.net", "550 <address>"),
+            ("550 \"no\" at all", "550 \"no\" at all"),
+        ] {
+            assert_eq!(without_addresses(text), clean);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Event, Key,
+    EmailAddress, Event, Key, UnsendableAddress,
     pause::Paused,
     settings::{CategorySettings, Section, cap::Cap},
     step::{outcome::Closed, planned::Planned, window::Window},
@@ -34,7 +34,7 @@ pub use exclusion::Exclusion;
 pub use message::*;
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
-    ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter,
+    KeyPlace, ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter,
     RecipientPlace, RowPlace,
 };
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
@@ -61,6 +61,14 @@ pub struct Recipient {
 }
 
 impl Recipient {
+    /// The address, to send to.
+    ///
+    /// # Errors
+    /// The directory has an address that no message can be sent to.
+    pub fn email_address(&self) -> Result<EmailAddress, UnsendableAddress> {
+        Ok(self.address.parse::<EmailAddress>()?)
+    }
+
     /// Invents a recipient at a reserved domain (RFC 2606), for a laptop without a directory.
     #[must_use]
     pub fn invented(key: &Key) -> Self {

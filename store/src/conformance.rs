@@ -135,6 +135,7 @@ conformance! {
         recipients_are_listed_by_tenant_and_user_and_filtered,
         people_without_a_row_are_strangers,
         pages_of_recipients_neither_repeat_nor_leave_out_a_row,
+        the_directory_and_chosen_zones_are_read_in_pages,
         what_is_held_about_a_person_is_complete_in_pages_of_any_size,
         a_message_without_a_user_belongs_to_the_person_with_the_address,
     }

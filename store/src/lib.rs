@@ -41,7 +41,6 @@
 //! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as field. Spans never
 //! contain an address.
 
-mod address;
 pub mod archive;
 mod attempts;
 mod audit;

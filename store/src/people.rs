@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tidings_model::{
     Key,
-    records::{Listed, ListedRecipient, Page, Part, Person, PersonId, RecipientFilter, RecipientPlace, RowPlace},
+    records::{
+        KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonId, Recipient, RecipientFilter, RecipientPlace,
+        RowPlace,
+    },
 };
 
 use crate::Result;
@@ -17,6 +20,12 @@ pub trait People: Send + Sync + 'static {
 
     /// Returns those of the people, each once, whom the directory does not have.
     async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
+
+    /// Lists the rows of the directory alone, by tenant and user, at a small price for each.
+    async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>>;
+
+    /// Lists the zones that recipients chose for a digest type, by key.
+    async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
 
     /// Reads what the store knows of a person apart from the ledger.
     async fn person(&self, person: &PersonId) -> Result<Person>;

@@ -7,7 +7,7 @@ use clap::{
     builder::{PossibleValuesParser, TypedValueParser},
 };
 use jiff::Timestamp;
-use tidings_model::{command::Order, when};
+use tidings_model::{command::Order, limits, when};
 
 use crate::error::Usage;
 
@@ -59,6 +59,11 @@ fn checked(by: Option<String>, why: String) -> Result<Order, Usage> {
 pub(crate) fn login() -> String {
     let of_the_machine = |name| env::var(name).ok().filter(|login: &String| !login.is_empty());
     ["USER", "LOGNAME"].into_iter().find_map(of_the_machine).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Parses the name of a tenant.
+pub(crate) fn tenant(text: &str) -> Result<String, String> {
+    limits::id("tenant", text).map(|()| text.to_owned()).map_err(|invalid| invalid.problem)
 }
 
 /// Parses a time, or a span from now with days of 24 hours. The result lies in the future.

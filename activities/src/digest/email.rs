@@ -29,7 +29,7 @@ pub(super) struct Email<'a> {
 pub(super) enum Composed {
     /// The message.
     Message(Box<Message>),
-    /// The directory's address of the recipient is invalid. `why` says so.
+    /// The directory has an address that cannot be sent to. `why` says so.
     Undeliverable { why: String },
 }
 
@@ -40,6 +40,10 @@ impl Email<'_> {
     /// The digest type is not configured, no template works, or the DKIM key cannot sign.
     pub fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
         let Self { window, recipient, date, .. } = *self;
+        let to = match recipient.email_address() {
+            Ok(address) => address,
+            Err(error) => return Ok(Composed::Undeliverable { why: format!("the directory has an {error}") }),
+        };
         let settings = deps.digest(&window.key)?;
         let links = self.links(deps);
         let counting = Counting::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
@@ -53,8 +57,8 @@ impl Email<'_> {
         let token = deps.settings.report_token(&window.key.tenant, window.digest_id);
         let draft = Draft {
             from: Party { name: &sender.name, address: &sender.address },
-            to: Party { name: &recipient.name, address: &recipient.address },
-            reply_to: sender.reply_to.as_deref(),
+            to: Party { name: &recipient.name, address: &to },
+            reply_to: sender.reply_to.as_ref(),
             subject: &rendered.subject,
             html: Some(&rendered.html),
             text: &rendered.text,
@@ -71,14 +75,7 @@ impl Email<'_> {
             token: token.as_deref(),
             attachments: &[],
         };
-        let composed = match draft.compose() {
-            Ok(composed) => composed,
-            Err(tidings_mail::Error::Message { part: "recipient address", problem }) => {
-                let why = format!("the directory's address of the recipient {problem}");
-                return Ok(Composed::Undeliverable { why });
-            }
-            Err(error) => return Err(Error::Render(error.to_string())),
-        };
+        let composed = draft.compose().map_err(|error| Error::Render(error.to_string()))?;
         let signed = deps.signers.sign(&window.key.tenant, StreamName::Bulk, composed.bytes, date);
         let message = Message {
             id: window.digest_id,

@@ -271,7 +271,7 @@ mod tests {
     /// The digest type `alerts` and a table of the tenant `acme`.
     fn settings() -> Settings {
         let (name, domain) = ("Tidings".to_owned(), "tidings.example".to_owned());
-        let sender = Sender { name, address: format!("digest@{domain}"), reply_to: None, domain };
+        let sender = Sender { name, address: format!("digest@{domain}").parse().unwrap(), reply_to: None, domain };
         let (bulk, transactional) = (Stream::new(&["default"], sender.clone()), Stream::new(&["default"], sender));
         let alerts = DigestSettings::new("alerts", "instant".parse().unwrap());
         let streams = Streams { bulk, transactional };

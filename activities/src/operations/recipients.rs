@@ -1,8 +1,9 @@
 //! People who come into the directory: one check of their rows, and the keys that follow another zone.
 
-use tidings_mail::address;
+use std::collections::BTreeSet;
+
 use tidings_model::{
-    Key,
+    EmailAddress, Key,
     foreign_text::clean_edges,
     limits::Invalid,
     records::{PersonId, Recipient},
@@ -30,21 +31,32 @@ impl From<Invalid> for WrongValue {
 }
 
 /// Checks a row. `value` has the text of a column, which is empty if the row has none. What is invisible at the edges of an address, a name, a
-/// zone or a language goes. Ids are taken as they are: they must equal those of events.
+/// zone or a language goes. Ids are taken as they are: they must equal those of events, and make a key with each of the tenant's digest
+/// types, or else the person could get no event of it.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right.
-pub fn recipient(value: impl Fn(&str) -> String) -> Result<Recipient, WrongValue> {
+pub fn recipient(
+    digest_types: impl Fn(&str) -> BTreeSet<String>,
+    value: impl Fn(&str) -> String,
+) -> Result<Recipient, WrongValue> {
     let wrong =
         |field: &str, written: String, problem: String| WrongValue { field: field.to_owned(), written, problem };
-    // The digest type stands for any: the ids must fit in a workflow id with it.
-    let Key { tenant, user, .. } = Key::new(value("tenant"), "digest".to_owned(), value("user"))?;
+    let PersonId { tenant, user } = PersonId::new(value("tenant"), value("user"))?;
+    for digest_type in digest_types(&tenant) {
+        let too_long = format!("is too long for events of {digest_type:?}");
+        Key::new(tenant.clone(), digest_type, user.clone())
+            .map_err(|invalid| wrong("user", String::new(), format!("{too_long}: {invalid}; take a shorter id")))?;
+    }
     let value = |field: &str| clean_edges(&value(field)).to_owned();
     let written = value("address");
     if written.is_empty() {
         return Err(wrong("address", written, "is required".to_owned()));
     }
-    let address = address(&written).map_err(|problem| wrong("address", written, problem))?;
+    let address = match written.parse::<EmailAddress>() {
+        Ok(address) => address.written().to_owned(),
+        Err(error) => return Err(wrong("address", written, error.to_string())),
+    };
     let zone = match value("zone") {
         none if none.is_empty() => none,
         written => zone(&written).map_err(|problem| wrong("zone", written, problem))?,
@@ -65,4 +77,31 @@ pub fn keys_of(people: &[PersonId], settings: &Settings) -> Vec<Key> {
         settings.digest_types(&person.tenant).into_iter().map(move |digest_type| person.key(&digest_type))
     };
     people.iter().flat_map(keys).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_could_get_no_event_of_a_digest_type_is_refused() {
+        let user = "u".repeat(230);
+        let row = |types: &[&str]| {
+            let types: BTreeSet<_> = types.iter().map(|&name| name.to_owned()).collect();
+            let checked = recipient(
+                |_| types.clone(),
+                |column| match column {
+                    "tenant" => "acme".to_owned(),
+                    "user" => user.clone(),
+                    "address" => "ann@example.net".to_owned(),
+                    _ => String::new(),
+                },
+            );
+            checked.map_err(|wrong| (wrong.field, wrong.problem))
+        };
+        assert!(row(&["activity"]).is_ok());
+        let (field, problem) = row(&["activity", "weekly-summary"]).err().unwrap();
+        assert_eq!(field, "user");
+        assert!(problem.contains("\"weekly-summary\"") && problem.contains("the limit is 255"), "{problem}");
+    }
 }

@@ -15,7 +15,7 @@ use tidings_mail::{
     render::{self, Brand, Links, Renderer},
 };
 use tidings_model::{
-    Key, Link, MessageKey,
+    EmailAddress, Key, Link, MessageKey,
     limits::Invalid,
     names,
     records::{Facts, Message, MessageRecord, Origin, Reason, Recipient},
@@ -49,7 +49,7 @@ pub struct Submission {
     pub to: To,
     pub content: Content,
     /// `Reply-To`, if it is not the stream's.
-    pub reply_to: Option<String>,
+    pub reply_to: Option<EmailAddress>,
     /// Files that come with the message.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "hashed")]
     pub attachments: Vec<Attachment>,
@@ -63,8 +63,7 @@ pub enum To {
     User(String),
     /// An address, which need not be in the directory.
     Address {
-        /// RFC 5321 addr-spec.
-        address: String,
+        address: EmailAddress,
         /// Display name; may be empty.
         name: String,
     },
@@ -230,6 +229,7 @@ impl Making<'_> {
         let name = *name;
         let InForce { stream, .. } = self.settings.for_tenant(&key.tenant, name);
         let (recipient, user) = self.recipient().await?;
+        let to = recipient.email_address().map_err(|error| invalid("to", format!("the directory has an {error}")))?;
         let links = self.links(&key, &recipient);
         let attachments = self.attachments()?;
         let parts = self.parts(&recipient, &links)?;
@@ -238,8 +238,8 @@ impl Making<'_> {
         let token = self.settings.report_token(&key.tenant, key.message_id());
         let draft = Draft {
             from: Party { name: &sender.name, address: &sender.address },
-            to: Party { name: &recipient.name, address: &recipient.address },
-            reply_to: reply_to.as_deref().or(sender.reply_to.as_deref()),
+            to: Party { name: &recipient.name, address: &to },
+            reply_to: reply_to.as_ref().or(sender.reply_to.as_ref()),
             subject: &parts.subject,
             html: parts.html.as_deref(),
             text: &parts.text,
@@ -293,7 +293,7 @@ impl Making<'_> {
                 Ok((known.ok_or_else(unknown)?, Some(user.clone())))
             }
             To::Address { address, name } => {
-                let (address, name) = (address.clone(), name.clone());
+                let (address, name) = (address.written().to_owned(), name.clone());
                 let (user, zone, locale) = Default::default();
                 Ok((Recipient { tenant: tenant.clone(), user, address, name, zone, locale }, None))
             }
@@ -361,10 +361,6 @@ fn not_known(error: Error) -> Refused {
 
 fn wrong(error: tidings_mail::Error) -> Refused {
     match error {
-        tidings_mail::Error::Message { part: "recipient address", problem } => {
-            invalid("to", format!("the address {problem}"))
-        }
-        tidings_mail::Error::Message { part: "reply-to address", problem } => invalid("reply_to", problem),
         tidings_mail::Error::Message { part: "attachment", problem } => invalid("attachments", problem),
         error => return Refused::Unsigned(error.to_string()),
     }

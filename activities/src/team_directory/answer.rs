@@ -1,5 +1,7 @@
 //! The answer of a team's directory about a person, from what a service or a database said.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use tidings_model::{
     records::{PersonId, Recipient},
@@ -59,12 +61,16 @@ fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
         }
     }
     let text = |field: &str| row.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let checked = recipient(|column| match column {
-        "tenant" => person.tenant.clone(),
-        "user" => person.user.clone(),
-        "address" => text("email"),
-        field => text(field),
-    });
+    // The person has a key already.
+    let checked = recipient(
+        |_| BTreeSet::new(),
+        |column| match column {
+            "tenant" => person.tenant.clone(),
+            "user" => person.user.clone(),
+            "address" => text("email"),
+            field => text(field),
+        },
+    );
     match checked {
         Ok(recipient) => Answer::Known(recipient),
         Err(WrongValue { field, problem, .. }) => {
@@ -98,6 +104,8 @@ mod tests {
             (200, ann, "acme|ann|ann@acme.example|Ann|Asia/Tokyo|ja"),
             (200, r#"{"email": "ann@acme.example", "zone": null}"#, "acme|ann|ann@acme.example|||"),
             (200, r#"{"address": "ann@acme.example"}"#, "wrong: email is required"),
+            (200, r#"{"email": "hanako.@docomo.ne.jp"}"#, "acme|ann|hanako.@docomo.ne.jp|||"),
+            (200, r#"{"email": "v@[127.0.0.1]"}"#, "wrong: email has an IP address after the @"),
             (200, r#"{"email": "ann at acme"}"#, "wrong: email is not an address; write for example"),
             (200, r#"{"email": "a@b.example\r\nBcc: c@d.example"}"#, "wrong: email is not an address"),
             (200, r#"{"email": ["ann@acme.example"]}"#, "wrong: email is not text"),

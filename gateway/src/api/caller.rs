@@ -4,6 +4,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use tidings_model::{
     api_token::{Scope, TokenRecord},
     command::Order,
+    limits,
 };
 
 use super::refusal::Refusal;
@@ -50,7 +51,10 @@ impl Caller {
     /// The tenant of a request that is about one.
     pub fn one_tenant(&self, named: Option<String>) -> Result<String, Refusal> {
         let tenant = self.tenant(named)?;
-        tenant.ok_or_else(|| Refusal::parameter("tenant", "is required, because the token is for all tenants"))
+        let tenant =
+            tenant.ok_or_else(|| Refusal::parameter("tenant", "is required, because the token is for all tenants"))?;
+        limits::id("tenant", &tenant).map_err(|invalid| Refusal::parameter("tenant", invalid.problem))?;
+        Ok(tenant)
     }
 
     /// Refuses what needs a scope besides that of the route.

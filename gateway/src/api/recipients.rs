@@ -48,7 +48,7 @@ pub(super) async fn put(
 ) -> Result<Response, Refusal> {
     writable(&api)?;
     let person = PersonId { tenant, user };
-    let recipient = checked(&person, &fields::whole(&headers, &bytes)?)?;
+    let recipient = checked(&api, &person, &fields::whole(&headers, &bytes)?)?;
     let before = read(&api, &person).await?;
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     let stored = store(&api, before, recipient, &order).await?;
@@ -66,7 +66,7 @@ pub(super) async fn patch(
     writable(&api)?;
     let person = PersonId { tenant, user };
     let before = read(&api, &person).await?.ok_or(Problem::NotFound)?;
-    let recipient = checked(&person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
+    let recipient = checked(&api, &person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
     let stored = store(&api, Some(before), recipient, &order).await?;
     Ok(Json(view::recipient(stored, &caller)).into_response())
 }
@@ -130,12 +130,15 @@ fn not_erased(error: erase::Error) -> Refusal {
 }
 
 /// A row of the request, checked as an import checks it.
-fn checked(person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, Refusal> {
-    let checked = recipients::recipient(|column| match column {
-        "tenant" => person.tenant.clone(),
-        "user" => person.user.clone(),
-        column => value(column),
-    });
+fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, Refusal> {
+    let checked = recipients::recipient(
+        |tenant| api.state.settings.digest_types(tenant),
+        |column| match column {
+            "tenant" => person.tenant.clone(),
+            "user" => person.user.clone(),
+            column => value(column),
+        },
+    );
     checked.map_err(|wrong| Refusal::body(Fault::from(wrong)))
 }
 

@@ -8,8 +8,10 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_mail::address;
-use tidings_model::records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace};
+use tidings_model::{
+    AddressError, EmailAddress,
+    records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -70,7 +72,9 @@ pub(super) async fn put(
     bytes: Bytes,
 ) -> Result<(StatusCode, Json<Shown>), Refusal> {
     let Put { reason } = body::read(&headers, &bytes)?;
-    let address = address(&written).map_err(|problem| Refusal::parameter("address", problem))?;
+    let address: EmailAddress =
+        written.parse().map_err(|error: AddressError| Refusal::parameter("address", error.to_string()))?;
+    let address = address.written().to_owned();
     let (at, detail) = (Timestamp::now(), "added by an operator".to_owned());
     let suppression = Suppression { tenant: tenant.clone(), address: address.clone(), reason, detail, at };
     let entry = order.entry("suppression_add", at);

@@ -24,8 +24,12 @@ use crate::{
 
 /// Settings without digest types, relays and keys.
 pub(crate) fn settings() -> Settings {
-    let sender =
-        Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+    let sender = Sender {
+        name: String::new(),
+        address: "a@b.example".parse().unwrap(),
+        reply_to: None,
+        domain: "b.example".into(),
+    };
     Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) })
 }
 

@@ -2,15 +2,12 @@
 
 use std::{fmt, io, time::Duration};
 
-use lettre::{
-    Address,
-    transport::smtp::{
-        client::AsyncSmtpConnection,
-        commands::{Data, Mail, Noop, Quit, Rcpt, Rset},
-        extension::{Extension, MailParameter},
-    },
+use lettre::transport::smtp::{
+    client::AsyncSmtpConnection,
+    commands::{Data, Mail, Noop, Quit, Rcpt, Rset},
+    extension::{Extension, MailParameter},
 };
-use tidings_model::attempt::Phase;
+use tidings_model::{EmailAddress, attempt::Phase};
 use tokio::{
     io::AsyncWriteExt,
     time::{Instant, timeout},
@@ -23,6 +20,7 @@ use super::{
     reply::Reply,
     shared_stream::SharedStream,
 };
+use crate::address::checked;
 
 /// Time limits of the steps. The defaults are the minimums of RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +88,7 @@ impl Connection {
 
     pub(super) async fn mail(
         &mut self,
-        from: Option<Address>,
+        from: Option<&EmailAddress>,
         parameters: Vec<MailParameter>,
         limits: &Timeouts,
     ) -> Result<(), Failure> {
@@ -102,11 +100,11 @@ impl Connection {
             self.dirty = false;
         }
         self.used += 1;
-        self.command(Phase::Mail, limit, Mail::new(from, parameters), 2).await
+        self.command(Phase::Mail, limit, Mail::new(from.map(checked), parameters), 2).await
     }
 
-    pub(super) async fn rcpt(&mut self, to: Address, limits: &Timeouts) -> Result<(), Failure> {
-        self.command(Phase::Rcpt, limits.command, Rcpt::new(to, Vec::new()), 2).await
+    pub(super) async fn rcpt(&mut self, to: &EmailAddress, limits: &Timeouts) -> Result<(), Failure> {
+        self.command(Phase::Rcpt, limits.command, Rcpt::new(checked(to), Vec::new()), 2).await
     }
 
     pub(super) async fn data(&mut self, limits: &Timeouts) -> Result<(), Failure> {

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use lettre::{
-    Address,
-    transport::smtp::extension::{MailBodyParameter, MailParameter},
-};
+use lettre::transport::smtp::extension::{MailBodyParameter, MailParameter};
 use tidings_model::{
-    RelayUrl,
+    EmailAddress, RelayUrl,
     attempt::{AttemptClass, Phase},
     replies::ReplyRow,
 };
@@ -120,7 +117,7 @@ impl Slot {
             match self.try_offer(&mail).await {
                 Ok(Some(last)) => {
                     self.offered();
-                    let local_part = mail.to.user().to_owned();
+                    let local_part = mail.hidden().to_owned();
                     return Ok(Ready { slot: self, last, local_part, span: Span::current() });
                 }
                 Ok(None) => {}
@@ -131,7 +128,7 @@ impl Slot {
                     if failure.leaves_the_connection_usable() {
                         self.give_back_dirty();
                     }
-                    return Err(failure.hiding(mail.to.user()).into());
+                    return Err(failure.hiding(mail.hidden()).into());
                 }
             }
             self.wait_again().await?;
@@ -245,8 +242,8 @@ impl From<Withdrawal> for AttemptOutcome {
 
 /// A message that SMTP can carry.
 struct Mail<'a> {
-    from: Option<Address>,
-    to: Address,
+    from: Option<EmailAddress>,
+    to: EmailAddress,
     bytes: &'a [u8],
     /// Needs SMTPUTF8 (RFC 6531).
     utf8: bool,
@@ -254,21 +251,27 @@ struct Mail<'a> {
 
 impl<'a> Mail<'a> {
     fn new(from: &str, to: &str, bytes: &'a [u8]) -> Result<Self, Failure> {
-        let from = match from {
-            "" => None,
-            from => Some(from.parse::<Address>().map_err(|e| {
-                Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender address is invalid: {e}"))
-            })?),
-        };
+        let from =
+            match from {
+                "" => None,
+                from => Some(from.parse::<EmailAddress>().map_err(|e| {
+                    Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender's address {e}"))
+                })?),
+            };
         let not_representable = |phase, why: String| Failure::new(phase, SmtpEvent::NotRepresentable, why);
-        let to: Address =
-            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient address is invalid: {e}")))?;
-        let wide = |address: &Address| !(address.user().is_ascii() && address.domain().is_ascii());
+        let to: EmailAddress =
+            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address {e}")))?;
+        let wide = |address: &EmailAddress| !address.as_str().is_ascii();
         let utf8 = wide(&to) || from.as_ref().is_some_and(wide);
         if let Some(problem) = unfit(bytes, utf8) {
             return Err(not_representable(Phase::Data, format!("the message {problem}")));
         }
         Ok(Self { from, to, bytes, utf8 })
+    }
+
+    /// The part of the recipient's address that a relay may quote alone, with or without its quotes.
+    fn hidden(&self) -> &str {
+        self.to.local_part().trim_matches('"')
     }
 
     fn parameters(&self, connection: &Connection) -> Result<Vec<MailParameter>, Failure> {
@@ -295,8 +298,8 @@ impl<'a> Mail<'a> {
 
 async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
     let parameters = mail.parameters(connection)?;
-    connection.mail(mail.from.clone(), parameters, timeouts).await?;
-    connection.rcpt(mail.to.clone(), timeouts).await?;
+    connection.mail(mail.from.as_ref(), parameters, timeouts).await?;
+    connection.rcpt(&mail.to, timeouts).await?;
     connection.data(timeouts).await?;
     let mut content = dotted(mail.bytes);
     // The last block holds the whole final dot.

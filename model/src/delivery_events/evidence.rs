@@ -1,10 +1,8 @@
 //! What a report proves. The reply that it quotes is the evidence, and its `Status` is only a label: sendmail 8.17 labels every 550 of a
 //! server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 labels a host that was down as 5.1.2.
 
-use url::Host;
-
 use super::report::{Bounce, Kind, Status};
-use crate::replies::names_unknown_mailbox;
+use crate::{EmailAddress, replies::names_unknown_mailbox};
 
 /// Words before the code of a reply, such as the stage of chasquid 1.11: `DATA closing 554 5.7.1 ...`.
 const STAGE_WORDS: usize = 3;
@@ -99,14 +97,9 @@ impl Kind {
     }
 }
 
-/// Compares two addresses without regard to case, and their domains in ASCII.
 fn is_same_address(one: &str, other: &str) -> bool {
-    let parts = |address: &str| {
-        let (local, domain) = address.trim().trim_matches(['<', '>']).rsplit_once('@')?;
-        let domain = Host::parse(domain).map_or_else(|_| domain.to_lowercase(), |host| host.to_string());
-        Some((local.to_lowercase(), domain))
-    };
-    parts(one) == parts(other)
+    let folded = |address: &str| EmailAddress::folded(address.trim().trim_matches(['<', '>']));
+    folded(one) == folded(other)
 }
 
 #[cfg(test)]

@@ -21,6 +21,16 @@ pub struct PersonId {
 }
 
 impl PersonId {
+    /// Checks both ids.
+    ///
+    /// # Errors
+    /// Names the field and the limit.
+    pub fn new(tenant: String, user: String) -> Result<Self, Invalid> {
+        limits::id("tenant", &tenant)?;
+        limits::id("user", &user)?;
+        Ok(Self { tenant, user })
+    }
+
     /// The person of a key.
     #[must_use]
     pub fn of(key: &Key) -> Self {
@@ -50,14 +60,15 @@ impl FromStr for PersonId {
         let [Ok(tenant), Ok(user)] = parts.as_slice() else {
             return Err(Invalid::new("person", format!("{text:?} is not TENANT/USER with each part percent-encoded")));
         };
-        limits::id("tenant", tenant)?;
-        limits::id("user", user)?;
-        Ok(Self { tenant: tenant.to_string(), user: user.to_string() })
+        Self::new(tenant.to_string(), user.to_string())
     }
 }
 
 /// The place of a recipient in the directory: tenant and user.
 pub type RecipientPlace = (String, String);
+
+/// The place of a key in a listing by key: tenant, digest type and user.
+pub type KeyPlace = (String, String, String);
 
 /// The place of a row among those about a person: a time or a number, then an id.
 pub type RowPlace = (i64, String);

@@ -117,8 +117,12 @@ mod tests {
     }
 
     fn settings(pages: Pages, return_path: bool) -> Settings {
-        let sender =
-            Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+        let sender = Sender {
+            name: String::new(),
+            address: "a@b.example".parse().unwrap(),
+            reply_to: None,
+            domain: "b.example".into(),
+        };
         let (local, domain) = ("bounce".to_owned(), "mail.b.example".to_owned());
         let return_path = return_path.then_some(ReturnPath { local, domain });
         let stream = Stream { return_path, ..Stream::new(&[], sender) };

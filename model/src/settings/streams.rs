@@ -3,7 +3,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{Provider, RelayUrl, link_keys::TOKEN_CHARS};
+use crate::{EmailAddress, Provider, RelayUrl, link_keys::TOKEN_CHARS};
 
 /// Waits after the first, second ... failed attempt; with the first attempt that makes six.
 pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
@@ -73,7 +73,7 @@ impl Stream {
     pub fn envelope_from(&self, token: Option<&str>) -> String {
         match (&self.return_path, token) {
             (Some(path), Some(token)) => format!("{}+{token}@{}", path.local, path.domain),
-            _ => self.sender.address.clone(),
+            _ => self.sender.address.to_string(),
         }
     }
 
@@ -98,9 +98,9 @@ pub struct Sender {
     /// Display name of `From`.
     pub name: String,
     /// Address of `From` and of the envelope.
-    pub address: String,
+    pub address: EmailAddress,
     /// `Reply-To`, if it differs.
-    pub reply_to: Option<String>,
+    pub reply_to: Option<EmailAddress>,
     /// Right-hand side of `Message-ID` and `List-Id`.
     pub domain: String,
 }
@@ -228,7 +228,12 @@ mod tests {
 
     #[test]
     fn six_attempts_have_five_waits_between_them() {
-        let sender = Sender { name: String::new(), address: String::new(), reply_to: None, domain: String::new() };
+        let sender = Sender {
+            name: String::new(),
+            address: "a@b.example".parse().unwrap(),
+            reply_to: None,
+            domain: String::new(),
+        };
         let stream = Stream::new(&["default"], sender);
         let minutes = |attempt| stream.retry_delay(attempt).map(|wait| wait.as_secs() / 60);
         assert_eq!((1..=6).map(minutes).collect::<Vec<_>>(), [Some(1), Some(5), Some(30), Some(120), Some(480), None]);

@@ -73,7 +73,7 @@ mod tests {
     use crate::settings::{RelaySettings, Sender};
 
     fn streams(domain: &str, relay: &str) -> Streams {
-        let (name, address) = (domain.to_owned(), format!("digest@{domain}"));
+        let (name, address) = (domain.to_owned(), format!("digest@{domain}").parse().unwrap());
         let stream = Stream::new(&[relay], Sender { name, address, reply_to: None, domain: domain.to_owned() });
         Streams { bulk: stream.clone(), transactional: stream }
     }

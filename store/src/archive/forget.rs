@@ -9,13 +9,13 @@ use std::{
 
 use flate2::bufread::MultiGzDecoder;
 use serde_json::Value;
-use tidings_model::records::PersonId;
+use tidings_model::{EmailAddress, records::PersonId};
 
 use super::{
     Archive, Error, blocking,
     part::{Part, remove_leftovers, sync},
 };
-use crate::{address::folded, pseudonym::Pseudonyms};
+use crate::pseudonym::Pseudonyms;
 
 /// The lines of the archive that are about a person.
 pub struct LinesAbout {
@@ -62,7 +62,7 @@ impl LinesAbout {
     }
 
     fn has_address(&self, address: &str) -> bool {
-        let folded = folded(address);
+        let folded = EmailAddress::folded(address);
         self.addresses.contains(&folded) || self.addresses.contains(&self.pseudonyms.of(&self.person.tenant, &folded))
     }
 }

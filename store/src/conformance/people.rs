@@ -62,6 +62,32 @@ pub async fn people_without_a_row_are_strangers(bench: &Bench) {
     assert_eq!(bench.store.strangers(&BTreeSet::new()).await.unwrap(), BTreeSet::new());
 }
 
+pub async fn the_directory_and_chosen_zones_are_read_in_pages(bench: &Bench) {
+    let people = ["a", "b", "c"].map(|user| recipient(user, "hanako.@docomo.ne.jp"));
+    bench.store.put_recipients(&people, at(0)).await.unwrap();
+    let (mut page, mut rows) = (Page { limit: 2, after: None }, Vec::new());
+    loop {
+        let listed = bench.store.directory_rows(&page).await.unwrap();
+        rows.extend(listed.rows);
+        page.after = listed.next;
+        if page.after.is_none() {
+            break;
+        }
+    }
+    assert!(rows == people);
+
+    let choice = |zone: Option<&str>| Preferences { zone: zone.map(str::to_owned), ..Preferences::default() };
+    for (user, zone) in [("a", Some("Asia/Tokyo")), ("b", None), ("c", Some("localtime"))] {
+        let entry = entry(1, "carol", "preferences");
+        bench.store.put_preferences(&key(user), &choice(zone), None, &entry).await.unwrap();
+    }
+    let first = bench.store.chosen_zones(&Page { limit: 1, after: None }).await.unwrap();
+    let second = bench.store.chosen_zones(&Page { limit: 1, after: first.next }).await.unwrap();
+    assert!(second.next.is_none());
+    let zones: Vec<_> = first.rows.iter().chain(&second.rows).map(|(key, zone)| (&*key.user, &**zone)).collect();
+    assert_eq!(zones, [("a", "Asia/Tokyo"), ("c", "localtime")]);
+}
+
 pub async fn pages_of_recipients_neither_repeat_nor_leave_out_a_row(bench: &Bench) {
     let people: Vec<_> = ["a", "b", "d", "e"].map(|user| recipient(user, "x@example.com")).into();
     bench.store.put_recipients(&people, at(0)).await.unwrap();

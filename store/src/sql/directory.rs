@@ -3,20 +3,19 @@
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::{Sql, json, number, within_timeout};
-use crate::address::folded;
 use crate::{Directory, Result, pseudonym::Pseudonyms};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
-use tidings_model::Key;
 use tidings_model::delivery_events::{GRANT, WITHDRAW};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
 use tidings_model::records::{
     Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, Wish,
 };
+use tidings_model::{EmailAddress, Key};
 use tracing::instrument;
 
 /// `$1` JSON array of recipients, `$2` now.
@@ -314,7 +313,7 @@ pub struct RecipientRow<'a> {
 }
 
 fn row<'a>(recipient: &'a Recipient, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
-    let address_lower = folded(&recipient.address);
+    let address_lower = EmailAddress::folded(&recipient.address);
     RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
 }
 

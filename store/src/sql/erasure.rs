@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::Key;
 use tidings_model::records::{Actor, AuditEntry, Cursor, Erased, Page, PersonId, RowPlace};
 use tidings_model::step::{Closed, Outcome};
+use tidings_model::{EmailAddress, Key};
 use tracing::instrument;
 use uuid::Uuid;
 
 use super::dialect::Dialect;
 use super::message::LOCK_MESSAGE;
 use super::{Sql, within_timeout};
-use crate::address::folded;
 use crate::{
     Erasure, Error, Result,
     pseudonym::{PREFIX, Pseudonyms},
@@ -319,7 +318,7 @@ impl<D: Dialect> Sql<D> {
             query_as(ENVELOPE).bind(id.clone()).fetch_optional(&mut *connection).await?;
         let mut erased = Erased::default();
         if let Some((tenant, to)) = envelope {
-            let pseudonym = pseudonyms.of(&tenant, &folded(&to));
+            let pseudonym = pseudonyms.of(&tenant, &EmailAddress::folded(&to));
             Self::fence(&mut *connection, &id, now).await?;
             let message = query(ERASE_MESSAGE).bind(id.clone()).bind(pseudonym).bind(Vec::new());
             erased.messages += D::rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);

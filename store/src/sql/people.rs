@@ -8,7 +8,8 @@ use sqlx::query_as;
 use tidings_model::Key;
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::records::{
-    Listed, ListedRecipient, Page, Part, Person, PersonId, RecipientFilter, RecipientPlace, RowPlace,
+    KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonId, Recipient, RecipientFilter, RecipientPlace,
+    RowPlace,
 };
 use tracing::instrument;
 
@@ -52,6 +53,16 @@ impl<D: Dialect> People for Sql<D> {
             Ok(strangers)
         })
         .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>> {
+        within_timeout(async { Self::list_directory(&mut *self.reader.acquire().await?, page).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>> {
+        within_timeout(async { Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await }).await
     }
 
     #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]

@@ -6,13 +6,13 @@ use super::dialect::{Dialect, Variants};
 use super::message::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS, RecordRow};
 use super::suppressions::LIFT;
 use super::{Sql, json, within_timeout};
-use crate::address::folded;
 use crate::{Error, Reports, Result, pseudonym::PREFIX};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::error::BoxDynError;
 use sqlx::{query, query_as};
 use std::collections::{BTreeMap, BTreeSet};
+use tidings_model::EmailAddress;
 use tidings_model::breaker::Evidence;
 use tidings_model::delivery_events::{
     Against, Bounce, Kind, Known, LetterEmitted, Recorded, Report, ReportRecord, Reported, RequestRecorded, Status,
@@ -272,7 +272,7 @@ impl<D: Dialect> Sql<D> {
             .bind(message.id.to_string())
             .bind(event.report.id(message.id).to_string())
             .bind(message.origin.tenant().to_owned())
-            .bind(folded(&message.envelope_to))
+            .bind(EmailAddress::folded(&message.envelope_to))
             .bind(kind.name().to_owned())
             .bind(kind.bounce().map_or("", Bounce::name).to_owned())
             .bind(status.map(|status| status.to_string()).unwrap_or_default())
@@ -385,7 +385,7 @@ pub(super) struct Held {
 impl Held {
     /// Tenant, and address in lower case.
     fn address(&self) -> [String; 2] {
-        [self.message.origin.tenant().to_owned(), folded(&self.message.envelope_to)]
+        [self.message.origin.tenant().to_owned(), EmailAddress::folded(&self.message.envelope_to)]
     }
 }
 

@@ -3,13 +3,12 @@
 use super::columns::row;
 use super::dialect::Dialect;
 use super::{Sql, no_nul, within_timeout};
-use crate::address::folded;
 use crate::{Result, Suppressions};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::Key;
 use tidings_model::records::{AuditEntry, Cursor, Listed, Reason, Suppression, SuppressionFilter, SuppressionPlace};
+use tidings_model::{EmailAddress, Key};
 use tracing::instrument;
 
 pub const SUPPRESS: &str = "
@@ -54,7 +53,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
             for suppression in suppressions {
                 if Self::write_suppression(&mut tx, suppression).await? {
                     let Suppression { tenant, address, reason, .. } = suppression;
-                    Self::audit_address(&mut tx, tenant, &folded(address), *reason, entry).await?;
+                    Self::audit_address(&mut tx, tenant, &EmailAddress::folded(address), *reason, entry).await?;
                     changed += 1;
                 }
             }
@@ -73,7 +72,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
         entry: &AuditEntry,
     ) -> Result<Vec<Reason>> {
         within_timeout(async {
-            let address = folded(address);
+            let address = EmailAddress::folded(address);
             let pseudonym = self.secret().await?.of(tenant, &address);
             let mut tx = self.write().await?;
             let rows = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address.clone()).bind(pseudonym.clone());
@@ -98,7 +97,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
     async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>> {
         within_timeout(async {
             let SuppressionFilter { tenant, address, page } = filter;
-            let address = folded(address.as_deref().unwrap_or_default());
+            let address = EmailAddress::folded(address.as_deref().unwrap_or_default());
             // A pseudonym needs a tenant.
             let pseudonym = match tenant {
                 Some(tenant) => self.secret().await?.of(tenant, &address),
@@ -129,7 +128,7 @@ impl<D: Dialect> Suppressions for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         within_timeout(async {
-            let address = folded(address);
+            let address = EmailAddress::folded(address);
             let pseudonym = self.secret().await?.of(tenant, &address);
             let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address).bind(pseudonym);
             let rows: Vec<ReasonRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
@@ -144,7 +143,7 @@ impl<D: Dialect> Sql<D> {
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
         let done = query(SUPPRESS)
             .bind(&suppression.tenant)
-            .bind(folded(&suppression.address))
+            .bind(EmailAddress::folded(&suppression.address))
             .bind(suppression.reason.name().to_owned())
             .bind(no_nul(&suppression.detail))
             .bind(suppression.at.as_millisecond())

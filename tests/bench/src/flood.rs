@@ -98,7 +98,7 @@ async fn milliseconds(env: &Env, renderer: &Renderer, name: &str) -> Result<f64>
         tenant: "acme".to_owned(),
         idempotency_key: name.to_owned(),
         stream: StreamName::Transactional,
-        to: To::Address { address: address.clone(), name: String::new() },
+        to: To::Address { address: address.parse()?, name: String::new() },
         content: Content::Parts { subject: "Your code".to_owned(), text: "4711\n".to_owned(), html: None },
         reply_to: None,
         attachments: Vec::new(),

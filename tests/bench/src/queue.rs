@@ -125,8 +125,8 @@ impl Queue {
         };
         let mail = self.renderer.render("activity", &View::new(&input))?;
         let draft = Draft {
-            from: Party { name: "Tidings", address: FROM },
-            to: Party { name: "", address: &format!("{user}@example.net") },
+            from: Party { name: "Tidings", address: &FROM.parse()? },
+            to: Party { name: "", address: &format!("{user}@example.net").parse()? },
             reply_to: None,
             subject: &mail.subject,
             html: Some(&mail.html),

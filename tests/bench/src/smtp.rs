@@ -274,8 +274,8 @@ fn sync_milliseconds(folder: &Path) -> Result<f64> {
 fn message(html_bytes: usize) -> Result<Vec<u8>> {
     let html = "<p>Three new comments</p>\n".repeat(html_bytes / 26);
     let draft = Draft {
-        from: Party { name: "Acme", address: FROM },
-        to: Party { name: "Ann", address: TO },
+        from: Party { name: "Acme", address: &FROM.parse()? },
+        to: Party { name: "Ann", address: &TO.parse()? },
         reply_to: None,
         subject: "3 new comments",
         html: Some(&html),

@@ -30,10 +30,11 @@ use tidings_model::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
         Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
         DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
-        KeptLetter, KeptWebhookLetter, Listed, ListedRecipient, Message, MessageFilter, MessagePlace, MessageRecord,
-        Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter, RecipientPlace,
-        RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter, SuppressionPlace, Unattempted,
-        WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish,
+        KeptLetter, KeptWebhookLetter, KeyPlace, Listed, ListedRecipient, Message, MessageFilter, MessagePlace,
+        MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter,
+        RecipientPlace, RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter,
+        SuppressionPlace, Unattempted, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+        Wish,
     },
     report::{Counts, Question},
     retention::{Cutoff, Purged},
@@ -214,6 +215,8 @@ forward! { Directory {
 forward! { People {
     fn recipients(filter: &RecipientFilter) -> Listed<ListedRecipient, RecipientPlace>;
     fn strangers(people: &BTreeSet<PersonId>) -> BTreeSet<PersonId>;
+    fn directory_rows(page: &Page<RecipientPlace>) -> Listed<Recipient, RecipientPlace>;
+    fn chosen_zones(page: &Page<KeyPlace>) -> Listed<(Key, String), KeyPlace>;
     fn person(person: &PersonId) -> Person;
     fn held(key: &Key, addresses: &BTreeSet<String>, part: Part, page: &Page<RowPlace>) -> Listed<Value, RowPlace>;
 } }

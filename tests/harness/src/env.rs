@@ -52,7 +52,7 @@ pub fn settings(activity: &str, alerts: &str) -> Settings {
     };
     let sender = Sender {
         name: "Tidings".to_owned(),
-        address: "digest@tidings.example".to_owned(),
+        address: "digest@tidings.example".parse().expect("an address"),
         reply_to: None,
         domain: "tidings.example".to_owned(),
     };

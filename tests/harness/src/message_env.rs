@@ -61,7 +61,7 @@ pub fn submission(key: &str) -> Submission {
         tenant: "acme".to_owned(),
         idempotency_key: key.to_owned(),
         stream: StreamName::Transactional,
-        to: To::Address { address: ANN.to_owned(), name: "Ann".to_owned() },
+        to: To::Address { address: ANN.parse().expect("an address"), name: "Ann".to_owned() },
         content: Content::Parts {
             subject: "Your code".to_owned(),
             text: format!("{BODY}\n"),

@@ -204,7 +204,7 @@ async fn a_real_postfix_returns_what_no_mailbox_takes() -> Result<()> {
         ("silent", MessageState::Failed, "soft bounce: 4.4.1", vec![]),
     ] {
         let address = format!("ann@{domain}.example");
-        let to = To::Address { address: address.clone(), name: String::new() };
+        let to = To::Address { address: address.parse()?, name: String::new() };
         let accepted = sent.messages.send(&Submission { to, ..submission(domain) }).await?;
         let failed = async || {
             let message = store.message(accepted.message.id).await?;
@@ -245,7 +245,7 @@ async fn a_real_exim_returns_what_other_servers_refuse() -> Result<()> {
     ] {
         let address = format!("ann@{domain}.example");
         internet.fault(Fault::new(At::Rcpt, Act::Reply(reply.to_owned())).to(&address));
-        let to = To::Address { address: address.clone(), name: String::new() };
+        let to = To::Address { address: address.parse()?, name: String::new() };
         let accepted = sent.messages.send(&Submission { to, ..submission(domain) }).await?;
         let failed = async || {
             let (code, said) = sent.read(&["--maildir", maildir], "", &sent.keys).await?;

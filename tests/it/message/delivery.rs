@@ -55,7 +55,7 @@ async fn one_message_key_makes_one_email_however_often_it_is_sent() -> Result<()
     let late = messages.send(&handed_over).await?;
     assert!(late.again && late.message.state == MessageState::Sent);
     assert_eq!((late.message.id, &late.message.subject), (first.message.id, &first.message.subject));
-    let other = Submission { reply_to: Some("help@example.com".to_owned()), ..handed_over.clone() };
+    let other = Submission { reply_to: Some("help@example.com".parse()?), ..handed_over.clone() };
     assert!(matches!(messages.accept(&other).await, Err(Refused::OtherContent)));
 
     let history: Vec<u8> = messages.history(&of(key)).await?.iter().flat_map(prost::Message::encode_to_vec).collect();
@@ -86,7 +86,7 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
         ("bo@example.net", StreamName::Bulk, Some(Reason::Complaint)),
         ("bo@example.net", StreamName::Transactional, None),
     ] {
-        let to = To::Address { address: address.to_owned(), name: String::new() };
+        let to = To::Address { address: address.parse()?, name: String::new() };
         let answer = messages.accept(&Submission { to, stream, ..submission(&format!("{address} {stream}")) }).await;
         let reason = match &answer {
             Err(Refused::Suppressed { reason }) => Some(*reason),
@@ -106,13 +106,10 @@ async fn a_suppressed_address_is_refused_at_once_with_the_reason() -> Result<()>
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_message_is_refused_with_the_field_that_is_wrong() -> Result<()> {
     let messages = MessageEnv { worker: None, env: Env::without_worker(settings("after 1s", "after 1s")).await? };
-    let address = |address: &str| To::Address { address: address.to_owned(), name: String::new() };
     let template = |name: &str| Content::Template { name: name.to_owned(), variables: serde_json::Map::new() };
     for (wrong, says) in [
-        (Submission { to: address("ann"), ..submission("k") }, "to: the address has no @"),
         (submission(&"ü".repeat(50)), "the limit is 255"),
         (Submission { content: template("nothing"), ..submission("k") }, "there is no template \"nothing\""),
-        (Submission { reply_to: Some("x".to_owned()), ..submission("k") }, "reply_to: has no @"),
     ] {
         let error = messages.accept(&wrong).await.err().context(says)?.to_string();
         assert!(error.contains(says), "{error}");

@@ -282,6 +282,21 @@ async fn an_international_address_needs_smtputf8() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_quoted_local_part_is_sent_in_quotes_and_is_in_no_stored_reply() -> Result<()> {
+    let relay = Relay::start().await?;
+    let mailer = mailer(&relay.url())?;
+    assert_eq!(deliver(&mailer, "hanako.@docomo.ne.jp").await.class, AttemptClass::Sent);
+    assert_eq!(relay.mails()[0].to, ["\"hanako.\"@docomo.ne.jp"]);
+    for said in ["550 5.1.1 <\"john smith\"@example.net>: no such user", "550 5.1.1 User <john smith> unknown"] {
+        relay.fault(Fault::new(At::Rcpt, reply(said)).times(1));
+        let delivery = deliver(&mailer, "\"john smith\"@example.net").await;
+        assert_eq!(delivery.class, AttemptClass::HardBounce);
+        assert!(!format!("{delivery:?}").contains("john"), "{delivery:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stored_reply_does_not_contain_the_address() -> Result<()> {
     let relay = Relay::start().await?;
     relay.fault(Fault::new(At::Rcpt, reply("550 5.1.1 <ann@example.net>: no such user")));

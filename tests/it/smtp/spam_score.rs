@@ -58,8 +58,8 @@ fn scores(spamassassin: &str, arguments: &[&str], mails: &[u8]) -> Result<Vec<(f
 fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
     let rendered = renderer.preview(name, Some(language))?;
     let draft = Draft {
-        from: Party { name: "Acme", address: "digest@acme.example" },
-        to: Party { name: "Ann", address: "ann@example.com" },
+        from: Party { name: "Acme", address: &"digest@acme.example".parse()? },
+        to: Party { name: "Ann", address: &"ann@example.com".parse()? },
         reply_to: None,
         subject: &rendered.subject,
         html: Some(&rendered.html),

@@ -55,8 +55,8 @@ fn streams(tenant: &str) -> Streams {
     let domain = format!("{tenant}.example");
     let sender = Sender {
         name: tenant.to_uppercase(),
-        address: format!("news@{domain}"),
-        reply_to: Some(format!("help@{domain}")),
+        address: format!("news@{domain}").parse().unwrap(),
+        reply_to: Some(format!("help@{domain}").parse().unwrap()),
         domain: domain.clone(),
     };
     let transactional = Stream::new(&[tenant], sender);

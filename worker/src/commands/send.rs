@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
 use tidings_mail::render::Renderer;
-use tidings_model::{foreign_text::decode_file, settings::StreamName};
+use tidings_model::{AddressError, EmailAddress, foreign_text::decode_file, settings::StreamName};
 
 use crate::{Config, args::one_of, error::Usage, storage};
 
@@ -49,7 +49,7 @@ pub struct Options {
     html: Option<PathBuf>,
     /// The address for replies [default: the stream's]
     #[arg(long, value_name = "ADDRESS")]
-    reply_to: Option<String>,
+    reply_to: Option<EmailAddress>,
     /// `transactional` for a message that the recipient waits for; `bulk` for a newsletter
     #[arg(long, value_name = "STREAM", default_value = StreamName::Transactional.name(), value_parser = one_of(StreamName::ALL, StreamName::name))]
     stream: StreamName,
@@ -111,7 +111,7 @@ impl Options {
             tenant: self.tenant,
             idempotency_key: self.key,
             stream: self.stream,
-            to: recipient(&self.to),
+            to: recipient(&self.to).map_err(|error| Usage(format!("--to {:?} {error}", self.to)))?,
             content,
             reply_to: self.reply_to,
             attachments: Vec::new(),
@@ -120,12 +120,13 @@ impl Options {
 }
 
 /// An address has an @; a user may have one, too, and is then named by the directory's import, not here.
-fn recipient(text: &str) -> To {
-    match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
-        Some((name, address)) => To::Address { address: address.to_owned(), name: name.trim().to_owned() },
-        None if text.contains('@') => To::Address { address: text.to_owned(), name: String::new() },
-        None => To::User(text.to_owned()),
-    }
+fn recipient(text: &str) -> Result<To, AddressError> {
+    let (name, address) = match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+        Some((name, address)) => (name.trim(), address),
+        None if text.contains('@') => ("", text),
+        None => return Ok(To::User(text.to_owned())),
+    };
+    Ok(To::Address { address: address.parse()?, name: name.to_owned() })
 }
 
 fn variable(text: &str) -> Result<(String, Value), String> {
@@ -140,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_recipient_is_a_user_or_an_address() {
-        assert!(matches!(recipient("ann"), To::User(user) if user == "ann"));
+        assert!(matches!(recipient("ann"), Ok(To::User(user)) if user == "ann"));
         for (text, name) in [("ann@example.net", ""), ("Ann <ann@example.net>", "Ann"), ("<ann@example.net>", "")] {
             assert!(
-                matches!(recipient(text), To::Address { address, name: n } if address == "ann@example.net" && n == name),
+                matches!(recipient(text), Ok(To::Address { address, name: n }) if address.as_str() == "ann@example.net" && n == name),
                 "{text}"
             );
         }

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_mail::address;
-use tidings_model::records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace};
+use tidings_model::{
+    AddressError, EmailAddress,
+    records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
+};
 
 use crate::{
     Config,
@@ -105,7 +107,7 @@ pub struct Added {
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// The tenant that must not mail the address
-    #[arg(long, value_name = "TENANT")]
+    #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
     tenant: String,
     /// A bounce stops all messages; complaint and unsubscribed stop those of the stream bulk
     #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
@@ -149,9 +151,10 @@ async fn list(config: &Config, filter: &SuppressionFilter, as_json: bool) -> any
 async fn add(config: &Config, added: Added) -> anyhow::Result<bool> {
     let Added { address: written, tenant, suppressed: reason, reason: why, json: as_json } = added;
     let order = why.order()?;
-    let address = address(&written).map_err(|problem| Usage(format!("{written:?} {problem}")))?;
+    let address: EmailAddress = written.parse().map_err(|error: AddressError| Usage(format!("{written:?} {error}")))?;
     let now = Timestamp::now();
     let entry = order.entry(ADD, now);
+    let address = address.written().to_owned();
     let suppression = Suppression { tenant, address, reason, detail: "added by an operator".to_owned(), at: now };
     let store = storage::open(&config.database_url).await?;
     let added = store.put_suppressions(&[suppression], &entry).await? > 0;

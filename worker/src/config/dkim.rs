@@ -190,8 +190,7 @@ fn is_base64(text: &str) -> bool {
 
 fn signing_domain(table: &DkimTable, raw: &RawDkim, sender: &Sender, checks: &mut Checks<'_>) -> Option<String> {
     let key = table.key("domain");
-    let from = sender.address.rsplit_once('@').map_or("", |(_, domain)| domain);
-    let from = url::Host::parse(from).map_or_else(|_| from.to_owned(), |host| host.to_string());
+    let from = sender.address.domain().to_ascii_lowercase();
     if raw.domain.is_some() {
         return checks.value(&key, raw.domain.as_ref(), |text| {
             names::domain(text, &from, &table.from).map_err(|fault| fault + &table.or_own())

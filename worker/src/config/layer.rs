@@ -111,13 +111,13 @@ impl<'a> Layers<'a> {
     pub fn sender(&mut self, checks: &mut Checks<'_>) -> Option<(Sender, Option<DkimConfig>)> {
         let (name, address) = match self.named("from", |layer| layer.from, checks) {
             Some((key, raw)) => checks.value(&key, Some(raw), mail::from)?,
-            None => (mail::NAME.to_owned(), mail::ADDRESS.to_owned()),
+            None => (mail::NAME.to_owned(), mail::ADDRESS.parse().ok()?),
         };
         let reply_to = self.named("reply_to", |layer| layer.reply_to, checks);
-        let reply_to = reply_to.and_then(|(key, raw)| checks.value(&key, Some(raw), tidings_mail::address));
+        let reply_to = reply_to.and_then(|(key, raw)| checks.value(&key, Some(raw), mail::address));
         let domain = match self.domain(checks) {
             Some((key, raw)) => checks.value(&key, Some(raw), mail::host)?,
-            None => address.rsplit_once('@')?.1.to_owned(),
+            None => address.domain().to_owned(),
         };
         let sender = Sender { name, address, reply_to, domain };
         let dkim = self.dkim(&sender, checks);

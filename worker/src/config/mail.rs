@@ -2,7 +2,10 @@
 
 use lettre::message::Mailbox;
 use serde::Deserialize;
-use tidings_model::settings::{RelaySettings, Sender};
+use tidings_model::{
+    AddressError, EmailAddress,
+    settings::{RelaySettings, Sender},
+};
 use toml::Spanned;
 
 use super::{dkim, problem::Problem};
@@ -24,7 +27,7 @@ pub(super) struct RawMail {
 /// Refuses the default sender for a relay on another machine. Replies would go nowhere, and relays refuse such messages
 /// or treat them as spam.
 pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. }: &RelaySettings) -> Option<Problem> {
-    let unusable = sender.address == ADDRESS && !relay.is_loopback();
+    let unusable = sender.address.as_str() == ADDRESS && !relay.is_loopback();
     unusable.then(|| Problem {
         place: "default".to_owned(),
         key: "mail.from".to_owned(),
@@ -35,18 +38,31 @@ pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. 
     })
 }
 
-/// Parses a name and an address. The domain becomes ASCII (RFC 5891), as envelopes and identifiers need.
+/// Parses a name and an address.
 ///
 /// # Errors
 /// The text is not a sender.
-pub(super) fn from(text: &str) -> Result<(String, String), String> {
+pub(super) fn from(text: &str) -> Result<(String, EmailAddress), String> {
     let wrong = "is not a sender; write for example \"Acme <digest@acme.example>\"";
-    let Mailbox { name, email } = text.parse().map_err(|_| wrong.to_owned())?;
-    let domain = match email.domain() {
-        domain if domain.is_ascii() => domain.to_owned(),
-        domain => url::Host::parse(domain).map_err(|_| wrong.to_owned())?.to_string(),
+    let (name, address) = match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+        Some(parts) => parts,
+        None => ("", text.trim()),
     };
-    Ok((name.unwrap_or_default(), format!("{}@{domain}", email.user())))
+    let address = address.trim().parse::<EmailAddress>().map_err(|error| match error {
+        AddressError::NotAddress => wrong.to_owned(),
+        error => format!("is not a sender: its address {error}"),
+    })?;
+    // lettre reads the name, which may be quoted, but not every address.
+    let Mailbox { name, .. } = format!("{name}<{ADDRESS}>").parse().map_err(|_| wrong.to_owned())?;
+    Ok((name.unwrap_or_default(), address))
+}
+
+/// Parses an address alone.
+///
+/// # Errors
+/// The text is not an address.
+pub(super) fn address(text: &str) -> Result<EmailAddress, String> {
+    text.parse().map_err(|error: AddressError| error.to_string())
 }
 
 /// Parses the name of a host.

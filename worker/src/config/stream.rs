@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tidings_model::{
+    EmailAddress,
     link_keys::LinkKeys,
     settings::{self, Guarantee, ReturnPath, Stream as Settings},
 };
@@ -119,9 +120,9 @@ impl Streams {
     pub(super) fn warning(&self) -> Option<Problem> {
         let [bulk, transactional] = [&self.bulk.settings, &self.transactional.settings];
         let relay = bulk.relays.iter().find(|name| transactional.relays.contains(name))?;
-        let domain = |stream: &Settings| Some(stream.sender.address.rsplit_once('@')?.1.to_ascii_lowercase());
-        let shared = domain(bulk)?;
-        if Some(&shared) != domain(transactional).as_ref() || bulk.sender.address == mail::ADDRESS {
+        let domain = |stream: &Settings| stream.sender.address.domain().to_ascii_lowercase();
+        let shared = domain(bulk);
+        if shared != domain(transactional) || bulk.sender.address.as_str() == mail::ADDRESS {
             return None;
         }
         let problem = format!(
@@ -192,7 +193,7 @@ pub(super) fn guarantee(text: &str) -> Result<Guarantee, String> {
 
 /// Parses an address for returned messages. The token must fit before the `@`.
 pub(super) fn return_path(text: &str) -> Result<ReturnPath, String> {
-    let address = tidings_mail::address(text)?;
+    let address: EmailAddress = mail::address(text)?;
     let wrong = || {
         let most = ReturnPath::LOCAL_BYTES;
         format!(
@@ -200,11 +201,11 @@ pub(super) fn return_path(text: &str) -> Result<ReturnPath, String> {
              example \"bounce@mail.acme.example\""
         )
     };
-    let (local, domain) = address.rsplit_once('@').ok_or_else(wrong)?;
+    let local = address.local_part();
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-');
     if local.len() > ReturnPath::LOCAL_BYTES || !local.chars().all(fits) {
         return Err(wrong());
     }
-    let domain = mail::host(domain).map_err(|_| wrong())?;
+    let domain = mail::host(address.domain()).map_err(|_| wrong())?;
     Ok(ReturnPath { local: local.to_owned(), domain })
 }

@@ -6,8 +6,12 @@ use tidings_store::Sqlite;
 use super::*;
 
 fn settings() -> Settings {
-    let sender =
-        Sender { name: "Acme".into(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+    let sender = Sender {
+        name: "Acme".into(),
+        address: "a@b.example".parse().unwrap(),
+        reply_to: None,
+        domain: "b.example".into(),
+    };
     let return_path = Some(ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() });
     let stream = Stream { return_path, ..Stream::new(&[], sender) };
     Settings {
@@ -26,7 +30,7 @@ async fn headers(stream: StreamName) -> String {
         tenant: "acme".into(),
         idempotency_key: "k".into(),
         stream,
-        to: To::Address { address: "ann@example.net".into(), name: String::new() },
+        to: To::Address { address: "ann@example.net".parse().unwrap(), name: String::new() },
         content: Content::Parts { subject: "News".into(), text: "Hi".into(), html: None },
         reply_to: None,
         attachments: Vec::new(),

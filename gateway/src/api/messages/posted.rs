@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tidings_activities::operations::submit::{Content, Submission, To};
 use tidings_mail::mime::Attachment;
-use tidings_model::{limits, settings::StreamName};
+use tidings_model::{AddressError, EmailAddress, limits, settings::StreamName};
 use utoipa::ToSchema;
 
 use crate::api::{
@@ -91,7 +91,7 @@ fn submission(posted: Posted, tenant: String, idempotency_key: String) -> Result
         idempotency_key,
         stream: posted.stream.unwrap_or(StreamName::Transactional),
         to: to(&posted.to)?,
-        reply_to: posted.reply_to.clone(),
+        reply_to: posted.reply_to.as_deref().map(|text| address("reply_to", text)).transpose()?,
         attachments: attachments(&posted.attachments)?,
         content: content(posted)?,
     })
@@ -104,10 +104,14 @@ fn to(to: &PostedTo) -> Result<To, Fault> {
             Ok(To::User(user.clone()))
         }
         PostedTo { user: None, address: Some(address), name } => {
-            Ok(To::Address { address: address.clone(), name: name.clone() })
+            Ok(To::Address { address: self::address("to.address", address)?, name: name.clone() })
         }
         _ => Err(Fault::new("to", "is {\"user\": ...}, or {\"address\": ..., \"name\": ...}")),
     }
+}
+
+fn address(field: &str, text: &str) -> Result<EmailAddress, Fault> {
+    text.parse().map_err(|error: AddressError| Fault::new(field, error.to_string()))
 }
 
 fn content(posted: Posted) -> Result<Content, Fault> {
@@ -166,6 +170,9 @@ mod tests {
             (json!({"to": {"user": "ann", "address": "ann@example.net"}}), "to"),
             (json!({"to": {"user": ""}}), "to.user"),
             (json!({"to": "ann"}), "to"),
+            (json!({"to": {"address": "ann"}}), "to.address"),
+            (json!({"to": {"address": "v@[127.0.0.1]"}}), "to.address"),
+            (json!({"reply_to": "ann@example.net, bo@example.net"}), "reply_to"),
             (json!({"too": {}}), "too"),
             (json!({"stream": "slow"}), "stream"),
             (json!({"template": "invoice"}), "template"),

@@ -15,6 +15,7 @@ use tidings_activities::operations::recipients;
 use tidings_model::{
     Key,
     records::{PersonId, Recipient},
+    settings::Settings,
 };
 use tokio::time::sleep;
 use utoipa::ToSchema;
@@ -86,7 +87,8 @@ pub(crate) async fn post(
     let order = order(&parts, &caller, &mut params)?;
     writable(&api)?;
     let length = events::body::longest(&parts.headers, &bytes);
-    let reading = move || read(&parts.headers, &bytes, tenant.as_deref(), &caller);
+    let settings = api.state.settings.clone();
+    let reading = move || read(&parts.headers, &bytes, tenant.as_deref(), &caller, &settings);
     let (people, results) = parsing::run(length, reading).await??;
     if people.is_empty() {
         let wrong = results.into_iter().filter_map(|result| match result {
@@ -115,12 +117,13 @@ fn read(
     bytes: &[u8],
     tenant: Option<&str>,
     caller: &Caller,
+    settings: &Settings,
 ) -> Result<(Vec<Recipient>, Vec<Outcome>), Refusal> {
     let plain = events::body::decoded(headers, bytes)?;
     parsing::bound_values(&plain)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
     for (line, row) in rows::read(headers, &plain)? {
-        match row.and_then(|row| recipient(&row, tenant, caller)) {
+        match row.and_then(|row| recipient(&row, tenant, caller, settings)) {
             Ok(person) => {
                 results.push(Outcome::Accepted { user: person.user.clone() });
                 people.push(person);
@@ -132,14 +135,14 @@ fn read(
 }
 
 /// Checks a row. It names a tenant, or is of the request's.
-fn recipient(row: &rows::Row, tenant: Option<&str>, caller: &Caller) -> Result<Recipient, Fault> {
+fn recipient(row: &rows::Row, tenant: Option<&str>, caller: &Caller, settings: &Settings) -> Result<Recipient, Fault> {
     let own = row.value("tenant");
     let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
     if !tenant.is_empty() && caller.tenant(Some(tenant.clone())).is_err() {
         return Err(Fault::new("tenant", "is not the token's tenant"));
     }
-    let checked = recipients::recipient(|column| if column == "tenant" { tenant.clone() } else { row.value(column) });
-    Ok(checked?)
+    let value = |column: &str| if column == "tenant" { tenant.clone() } else { row.value(column) };
+    Ok(recipients::recipient(|tenant| settings.digest_types(tenant), value)?)
 }
 
 /// The number of rows of each tenant.

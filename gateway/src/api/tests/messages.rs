@@ -53,10 +53,10 @@ async fn a_message_that_cannot_be_sent_is_refused_with_field_and_reason() {
     for (body, status, problem, field, says) in [
         (with("key", json!("")), 400, "wrong-body", "key", "is required"),
         (with("key", json!("ü".repeat(120))), 400, "wrong-body", "tenant and key as a workflow id", "255"),
-        (with("to", json!({"address": "bo"})), 400, "wrong-body", "to", "the address has no @"),
+        (with("to", json!({"address": "bo"})), 400, "wrong-body", "to.address", "is not an address"),
         (with("to", json!({"user": "ann"})), 422, "unknown-recipient", "to.user", "not in the directory"),
         (with("to", json!({"address": "Gone@example.net"})), 422, "suppressed", "to", "hard_bounce"),
-        (with("reply_to", json!("x")), 400, "wrong-body", "reply_to", "has no @"),
+        (with("reply_to", json!("x")), 400, "wrong-body", "reply_to", "is not an address"),
         (with("text", json!("x".repeat(1_100_000))), 400, "wrong-body", "text and html", "1048576"),
         (with("attachments", file(ATTACHMENTS_BYTES + 1)), 400, "wrong-body", "attachments", "5242880"),
         (

@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sqlx::query_as;
-use tidings_model::Key;
 use tidings_model::records::{Cursor, Listed, Page, Part, RowPlace};
+use tidings_model::{EmailAddress, Key};
 
 use super::super::columns::row;
 use super::super::dialect::Dialect;
 use super::super::retention::lines::{DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
 use super::super::{Sql, json as to_json};
 use crate::Result;
-use crate::address::folded;
 
 /// Tenant, digest type, user. After the time `$4` and the id `$5`; `$6` limit.
 pub const DIGESTS_OF_KEY: &str = "
@@ -136,7 +135,8 @@ impl<D: Dialect> Sql<D> {
         let rows: Vec<SingleRow> = rows.bind(page.rows_to_read()).fetch_all(connection).await?;
         let Listed { rows, next } =
             page.listed(rows, |last: &SingleRow| (last.created_at.as_millisecond(), last.id.clone()));
-        let theirs = |row: &SingleRow| row.user_id == key.user || addresses.contains(&folded(&row.envelope_to));
+        let theirs =
+            |row: &SingleRow| row.user_id == key.user || addresses.contains(&EmailAddress::folded(&row.envelope_to));
         Ok(Listed { rows: rows.into_iter().filter(theirs).map(|row| vec![row.id].into()).collect(), next })
     }
 

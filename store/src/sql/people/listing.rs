@@ -1,13 +1,15 @@
-//! The listing of the directory.
+//! The listings of the directory and of chosen zones.
 
 use sqlx::query_as;
-use tidings_model::records::{Cursor, Listed, ListedRecipient, Reason, Recipient, RecipientFilter, RecipientPlace};
+use tidings_model::records::{
+    Cursor, KeyPlace, Listed, ListedRecipient, Page, Reason, Recipient, RecipientFilter, RecipientPlace,
+};
+use tidings_model::{EmailAddress, Key};
 
 use super::super::Sql;
 use super::super::columns::row;
 use super::super::dialect::Dialect;
 use crate::Result;
-use crate::address::folded;
 
 /// `$1` tenant, `$2` folded address, `$3` zone, `$4` locale; each may be empty. `$5`: only suppressed ones. After the tenant `$6`
 /// and the user `$7`; `$8` limit.
@@ -22,7 +24,46 @@ SELECT * FROM (
 WHERE suppressed IS NOT NULL OR NOT $5
 ORDER BY tenant, user_id LIMIT $8";
 
+/// After the tenant `$1` and the user `$2`; `$3` limit.
+pub const DIRECTORY: &str = "
+SELECT tenant, user_id, address, name, zone, locale FROM recipients WHERE (tenant, user_id) > ($1, $2)
+ORDER BY tenant, user_id LIMIT $3";
+
+/// After the tenant `$1`, the digest type `$2` and the user `$3`; `$4` limit.
+pub const CHOSEN_ZONES: &str = "
+SELECT tenant, digest_type, user_id, chosen->>'zone' AS zone FROM preferences
+WHERE chosen->>'zone' IS NOT NULL AND (tenant, digest_type, user_id) > ($1, $2, $3)
+ORDER BY tenant, digest_type, user_id LIMIT $4";
+
 impl<D: Dialect> Sql<D> {
+    pub(super) async fn list_directory(
+        connection: &mut D::Connection,
+        page: &Page<RecipientPlace>,
+    ) -> Result<Listed<Recipient, RecipientPlace>> {
+        let (tenant, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let rows = query_as(DIRECTORY).bind(tenant).bind(user).bind(page.rows_to_read());
+        let rows: Vec<DirectoryRow> = rows.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(Recipient::from).collect();
+        Ok(page.listed(rows, |last: &Recipient| (last.tenant.clone(), last.user.clone())))
+    }
+
+    pub(super) async fn list_chosen_zones(
+        connection: &mut D::Connection,
+        page: &Page<KeyPlace>,
+    ) -> Result<Listed<(Key, String), KeyPlace>> {
+        let (tenant, digest_type, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let rows = query_as(CHOSEN_ZONES).bind(tenant).bind(digest_type).bind(user).bind(page.rows_to_read());
+        let rows: Vec<ZoneRow> = rows.fetch_all(connection).await?;
+        let key = |row: ZoneRow| {
+            let ZoneRow { tenant, digest_type, user_id: user, zone } = row;
+            (Key { tenant, digest_type, user }, zone)
+        };
+        let rows = rows.into_iter().map(key).collect();
+        Ok(page.listed(rows, |(last, _): &(Key, String)| {
+            (last.tenant.clone(), last.digest_type.clone(), last.user.clone())
+        }))
+    }
+
     pub(super) async fn list_recipients(
         connection: &mut D::Connection,
         filter: &RecipientFilter,
@@ -32,7 +73,7 @@ impl<D: Dialect> Sql<D> {
         let (after_tenant, after_user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
         let rows = query_as(RECIPIENTS)
             .bind(text(tenant))
-            .bind(folded(address.as_deref().unwrap_or_default()))
+            .bind(EmailAddress::folded(address.as_deref().unwrap_or_default()))
             .bind(text(zone))
             .bind(text(locale))
             .bind(*suppressed)
@@ -43,6 +84,35 @@ impl<D: Dialect> Sql<D> {
         let rows = rows.into_iter().map(ListedRecipient::from).collect();
         Ok(page.listed(rows, |last: &ListedRecipient| (last.recipient.tenant.clone(), last.recipient.user.clone())))
     }
+}
+
+row! {
+/// Columns of [`DIRECTORY`].
+pub struct DirectoryRow {
+    tenant: String,
+    user_id: String,
+    address: String,
+    name: String,
+    zone: String,
+    locale: String,
+}
+}
+
+impl From<DirectoryRow> for Recipient {
+    fn from(row: DirectoryRow) -> Self {
+        let DirectoryRow { tenant, user_id: user, address, name, zone, locale } = row;
+        Self { tenant, user, address, name, zone, locale }
+    }
+}
+
+row! {
+/// Columns of [`CHOSEN_ZONES`].
+pub struct ZoneRow {
+    tenant: String,
+    digest_type: String,
+    user_id: String,
+    zone: String,
+}
 }
 
 row! {

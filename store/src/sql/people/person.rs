@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sqlx::{FromRow, query_as};
+use tidings_model::EmailAddress;
 use tidings_model::records::{
     ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression,
 };
@@ -14,7 +15,6 @@ use super::super::dialect::Dialect;
 use super::super::suppressions::SuppressionRow;
 use super::listing::RecipientRow;
 use crate::Result;
-use crate::address::folded;
 
 pub const RECIPIENT: &str = "
 SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE tenant = $1 AND user_id = $2";
@@ -54,8 +54,8 @@ impl<D: Dialect> Sql<D> {
         let readings: Vec<ReadingRow> = Self::of_person(&mut *connection, READINGS, person).await?;
         let types: Vec<(String,)> = Self::of_person(&mut *connection, TYPES_OF, person).await?;
         let envelopes: Vec<(String,)> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
-        let mut addresses: BTreeSet<_> = envelopes.iter().map(|(address,)| folded(address)).collect();
-        addresses.extend(recipient.iter().map(|recipient| folded(&recipient.address)));
+        let mut addresses: BTreeSet<_> = envelopes.iter().map(|(address,)| EmailAddress::folded(address)).collect();
+        addresses.extend(recipient.iter().map(|recipient| EmailAddress::folded(&recipient.address)));
         let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
         let preferences: Vec<_> = choices.into_iter().map(PersonsChoice::from).collect();
         let consents: Vec<_> = consents.into_iter().map(PersonsConsent::from).collect();

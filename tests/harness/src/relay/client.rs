@@ -53,8 +53,8 @@ pub async fn deliver(mailer: &Mailer, to: &str) -> AttemptOutcome {
 #[must_use]
 pub fn bytes(text: &str) -> Vec<u8> {
     let draft = Draft {
-        from: Party { name: "Acme", address: FROM },
-        to: Party { name: "Ann", address: "ann@example.net" },
+        from: Party { name: "Acme", address: &FROM.parse().expect("an address") },
+        to: Party { name: "Ann", address: &"ann@example.net".parse().expect("an address") },
         reply_to: None,
         subject: "3 new comments",
         html: Some("<p>Three new comments</p>"),

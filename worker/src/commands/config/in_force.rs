@@ -84,7 +84,7 @@ fn of_stream(stream: &Stream) -> anyhow::Result<Section> {
         ("retry_delays", Some(delays.into())),
         ("guarantee", Some(settings.guarantee.name().into())),
         ("from", Some(from(&settings.sender).into())),
-        ("reply_to", settings.sender.reply_to.clone().map(Value::from)),
+        ("reply_to", settings.sender.reply_to.as_ref().map(|address| address.as_str().into())),
         ("domain", Some(settings.sender.domain.clone().into())),
         ("return_path", settings.return_path.as_ref().map(|path| path.to_string().into())),
         ("dkim", dkim.transpose()?),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tidings_mail::dkim::Dkim;
-use tidings_model::settings::Sender;
+use tidings_model::{EmailAddress, settings::Sender};
 
 use crate::config::DkimConfig;
 
@@ -40,12 +40,17 @@ struct Record {
 
 impl<'a> MailView<'a> {
     pub fn new(sender: &'a Sender, dkim: Option<DkimView<'a>>) -> Self {
-        Self { from: from(sender), reply_to: sender.reply_to.as_deref(), domain: &sender.domain, dkim }
+        Self {
+            from: from(sender),
+            reply_to: sender.reply_to.as_ref().map(EmailAddress::as_str),
+            domain: &sender.domain,
+            dkim,
+        }
     }
 }
 
 pub(super) fn from(Sender { name, address, .. }: &Sender) -> String {
-    if name.is_empty() { address.clone() } else { format!("{name} <{address}>") }
+    if name.is_empty() { address.to_string() } else { format!("{name} <{address}>") }
 }
 
 impl<'a> DkimView<'a> {

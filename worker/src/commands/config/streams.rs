@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidings_model::{
+    EmailAddress,
     relay_url::TokenSource,
     settings::{RelaySettings, Sender},
     words,
@@ -119,7 +120,11 @@ impl<'a> StreamView<'a> {
             retry_delays: settings.retry_delays.iter().map(|wait| words::written(*wait)).collect(),
             guarantee: settings.guarantee.name(),
             from: differs((&own.name, &own.address) == (&usual.name, &usual.address)).map(|()| from(own)),
-            reply_to: own.reply_to.as_deref().filter(|reply_to| usual.reply_to.as_deref() != Some(*reply_to)),
+            reply_to: own
+                .reply_to
+                .as_ref()
+                .filter(|reply_to| usual.reply_to.as_ref() != Some(*reply_to))
+                .map(EmailAddress::as_str),
             domain: differs(own.domain == usual.domain).map(|()| own.domain.as_str()),
             return_path: settings.return_path.as_ref().map(ToString::to_string),
             dkim,

@@ -1,6 +1,6 @@
 //! `tidings recipients import`: people from a CSV file into the directory.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use jiff::Timestamp;
 use tidings_activities::operations::recipients::{self, COLUMNS, WrongValue};
@@ -30,12 +30,13 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
     }
     let (bar, input) = line_input::open(file)?;
     let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
+    let settings = config.unsigned();
     let store = storage::open(&config.database_url).await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
     let mut people = Vec::new();
     while let Some(line) = table.next() {
-        match line?.and_then(|row| recipient(&row)) {
+        match line?.and_then(|row| recipient(|tenant| settings.digest_types(tenant), &row)) {
             Ok(recipient) => batch.push(recipient),
             Err(rejection) => report.rejected(&rejection),
         }
@@ -57,8 +58,8 @@ async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report)
     Ok(moved)
 }
 
-fn recipient(row: &Row) -> Result<Recipient, Rejection> {
-    let checked = recipients::recipient(|column| row.value(column));
+fn recipient(digest_types: impl Fn(&str) -> BTreeSet<String>, row: &Row) -> Result<Recipient, Rejection> {
+    let checked = recipients::recipient(digest_types, |column| row.value(column));
     checked.map_err(|WrongValue { field, written, problem }| {
         let quoted = if written.is_empty() { problem } else { format!("{written:?} {problem}") };
         Rejection::new(row.line, &field, &quoted)
@@ -71,7 +72,9 @@ mod tests {
 
     fn read(csv: &str) -> Vec<Result<Recipient, Rejection>> {
         let mut table = Table::new(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
-        std::iter::from_fn(|| table.next()).map(|line| line.unwrap().and_then(|row| recipient(&row))).collect()
+        std::iter::from_fn(|| table.next())
+            .map(|line| line.unwrap().and_then(|row| recipient(|_| BTreeSet::new(), &row)))
+            .collect()
     }
 
     #[test]
@@ -86,8 +89,10 @@ mod tests {
         for (row, field, says) in [
             (",ann,ann@acme.example,,,", "tenant", "is required"),
             ("acme,,ann@acme.example,,,", "user", "is required"),
+            ("acme,ann,v@[127.0.0.1],,,", "address", "\"v@[127.0.0.1]\" has an IP address after the @"),
             ("acme,ann,ann at acme,,,", "address", "\"ann at acme\" is not an address; write for example"),
             ("acme,ann,ann@acme.example,Ann,Europe/Berln,", "zone", "did you mean \"Europe/Berlin\"?"),
+            ("acme,ann,ann@acme.example,Ann,localtime,", "zone", "\"localtime\" is not an IANA time zone"),
             ("acme,ann,ann@acme.example,A\0nn,,", "name", "\"A\\0nn\" has a NUL"),
             ("acme,ann,ann@acme.example", "", "has 3 values, the first line has 6 columns"),
         ] {

@@ -11,6 +11,7 @@ use tidings_mail::{
     smtp::{AttemptOutcome, Lane, Timeouts},
 };
 use tidings_model::{
+    EmailAddress,
     attempt::{AttemptClass, Phase},
     settings::{Stream, StreamName, UnknownRecipients},
 };
@@ -34,8 +35,8 @@ pub struct Options {
     #[arg(value_name = "NAME")]
     name: String,
     /// Also sends one message, as the stream that uses the relay
-    #[arg(long, value_name = "ADDRESS", value_parser = tidings_mail::address)]
-    to: Option<String>,
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<EmailAddress>,
     /// Answer in JSON, one line for each phase
     #[arg(long)]
     json: bool,
@@ -102,7 +103,7 @@ fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
 /// One mail, as its stream would send it.
 async fn mail(
     route: &tidings_activities::relays::Route<'_>,
-    to: &str,
+    to: &EmailAddress,
     relay: &str,
     config: &Config,
 ) -> anyhow::Result<AttemptOutcome> {
@@ -120,7 +121,7 @@ async fn mail(
     let draft = Draft {
         from: Party { name: &sender.name, address: &sender.address },
         to: Party { name: "", address: to },
-        reply_to: sender.reply_to.as_deref(),
+        reply_to: sender.reply_to.as_ref(),
         subject: "Test of a relay",
         html: None,
         text: &text,
@@ -135,7 +136,7 @@ async fn mail(
     let composed = draft.compose()?;
     let bytes = config.signers()?.sign(tenant, name, composed.bytes, now)?;
     let slot = route.slot(Lane::Transactional, &composed.envelope_to).await.context("the relays are closed")?;
-    Ok(match route.offer(slot, &sender.address, &composed.envelope_to, &bytes).await {
+    Ok(match route.offer(slot, sender.address.as_str(), &composed.envelope_to, &bytes).await {
         Ok(ready) => ready.dot().await,
         Err(delivery) => delivery,
     })

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_mail::address;
-use tidings_model::records::{AuditEntry, Reason, Suppression};
+use tidings_model::{
+    EmailAddress,
+    records::{AuditEntry, Reason, Suppression},
+};
 use tidings_store::Store;
 
 use super::format::Format;
 use crate::{
     Config,
-    args::{OptionalReason, one_of},
+    args::{self, OptionalReason, one_of},
     line_input::{self, Rejection, Report},
     record_input::{Record, Records},
     storage,
@@ -26,7 +28,7 @@ pub struct Options {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The tenant that must not mail the addresses
-    #[arg(long, value_name = "TENANT")]
+    #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
     tenant: String,
     /// The origin of the list [default: the columns say it]
     #[arg(long, value_enum, value_name = "FORMAT")]
@@ -96,8 +98,8 @@ impl List {
         let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
         let value = |column: &str| record.value(column);
         let written = value(self.format.address());
-        let address =
-            address(&written).map_err(|problem| rejected(self.format.address(), format!("{written:?} {problem}")))?;
+        let address = written.parse::<EmailAddress>();
+        let address = address.map_err(|error| rejected(self.format.address(), format!("{written:?} {error}")))?;
         let tenant = value("tenant");
         if self.format == Format::Tidings && !tenant.is_empty() && tenant != self.tenant {
             return Err(rejected("tenant", format!("{tenant:?} is another tenant than --tenant {:?}", self.tenant)));
@@ -107,7 +109,7 @@ impl List {
         let at = self.format.since(&value).map_err(|(field, problem)| rejected(field, problem))?;
         Ok(reason.map(|reason| Suppression {
             tenant: self.tenant.clone(),
-            address,
+            address: address.written().to_owned(),
             reason,
             // The provider's text may quote the address.
             detail: format!("imported from {}", self.format.name()),

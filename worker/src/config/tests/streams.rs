@@ -62,7 +62,7 @@ fn streams_default_to_smtp_url_and_the_general_sender() {
     let settings = settings("smtp_url = \"smtp://127.0.0.1:1\"\n[mail]\nreply_to = \"help@acme.example\"", &[]);
     for stream in [settings.streams.bulk, settings.streams.transactional] {
         assert_eq!((stream.relays, stream.guarantee), (vec!["default".to_owned()], Guarantee::AtLeastOnce));
-        assert_eq!(stream.sender.reply_to.as_deref(), Some("help@acme.example"));
+        assert_eq!(stream.sender.reply_to, "help@acme.example".parse().ok());
     }
     assert_eq!(settings.relays["default"].provider, Provider::Other);
 }

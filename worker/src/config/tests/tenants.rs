@@ -19,8 +19,8 @@ fn with(text: &str) -> String {
 fn of(settings: &Settings, tenant: &str, name: StreamName) -> [String; 4] {
     let InForce { stream, .. } = settings.for_tenant(tenant, name);
     let sender = &stream.sender;
-    let reply_to = sender.reply_to.clone().unwrap_or_default();
-    [sender.address.clone(), sender.domain.clone(), reply_to, stream.relays.join(" ")]
+    let reply_to = sender.reply_to.as_ref().map(ToString::to_string).unwrap_or_default();
+    [sender.address.to_string(), sender.domain.clone(), reply_to, stream.relays.join(" ")]
 }
 
 #[test]

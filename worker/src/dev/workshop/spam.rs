@@ -8,7 +8,7 @@ use tidings_mail::{
     mime::{Draft, MessageKind, Party, Unsubscribe},
     render::Rendered,
 };
-use tidings_model::settings::Sender;
+use tidings_model::{EmailAddress, settings::Sender};
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 use uuid::Uuid;
 
@@ -53,11 +53,12 @@ pub(super) async fn score(bench: &Bench, mail: &Rendered) -> Score {
     }
 }
 
-fn composed(sender: &Sender, mail: &Rendered) -> Result<Vec<u8>, tidings_mail::Error> {
+fn composed(sender: &Sender, mail: &Rendered) -> anyhow::Result<Vec<u8>> {
+    let ann: EmailAddress = "ann@example.com".parse()?;
     let draft = Draft {
         from: Party { name: &sender.name, address: &sender.address },
-        to: Party { name: "Ann", address: "ann@example.com" },
-        reply_to: sender.reply_to.as_deref(),
+        to: Party { name: "Ann", address: &ann },
+        reply_to: sender.reply_to.as_ref(),
         subject: &mail.subject,
         html: Some(&mail.html),
         text: &mail.text,
