@@ -1,5 +1,7 @@
 //! The words of one SMTP session (RFC 5321), without a socket: what each command is answered, and what it changes.
 
+use tidings_model::EmailAddress;
+
 /// Recipients of one mail, as RFC 5321 4.5.3.1.8 asks at least.
 const MAX_RECIPIENTS: usize = 100;
 
@@ -93,8 +95,10 @@ impl Session {
 /// The address of `FROM:<address> PARAMETERS`. Control characters would end up in the stored mail's headers.
 fn path<'a>(rest: &'a str, label: &str) -> Option<&'a str> {
     let after = rest.get(label.len()..).filter(|_| rest[..label.len()].eq_ignore_ascii_case(label))?;
-    let (address, _parameters) = after.trim_start().strip_prefix('<')?.split_once('>')?;
-    (!address.contains(|c: char| c.is_control() || c == ' ')).then_some(address)
+    // Quotes may enclose a bracket or a space. No parameter has a bracket.
+    let (address, _parameters) = after.trim_start().strip_prefix('<')?.rsplit_once('>')?;
+    let is_bare = !address.contains(|c: char| c.is_control() || c == ' ');
+    (is_bare || address.parse::<EmailAddress>().is_ok()).then_some(address)
 }
 
 #[cfg(test)]
@@ -119,6 +123,17 @@ mod tests {
         let envelope = Envelope { from: String::new(), to: vec!["a@b.example".to_owned()] };
         assert_eq!(session.command("DATA"), Action::Receive(envelope));
         assert_eq!(answer(&mut session, "DATA"), "503", "the next mail needs its own envelope");
+    }
+
+    #[test]
+    fn quotes_may_enclose_spaces_and_brackets() {
+        let mut session = Session::default();
+        assert_eq!(answer(&mut session, "MAIL FROM:<a@b.example> SIZE=7"), "250");
+        for to in ["\"john smith\"@b.example", "\"@\"@b.example", "\"a>b\"@b.example"] {
+            assert_eq!(answer(&mut session, &format!("RCPT TO:<{to}>")), "250", "{to}");
+            assert_eq!(session.to.last().map(String::as_str), Some(to));
+        }
+        assert_eq!(answer(&mut session, "RCPT TO:<a b@c.example>"), "501");
     }
 
     #[test]
