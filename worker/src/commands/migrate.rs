@@ -1,4 +1,4 @@
-//! `tidings migrate`: the database's tables and Temporal's search attributes.
+//! `tidings migrate`: the database's tables, rows that today's rules refuse, and Temporal's search attributes.
 
 use std::{
     collections::HashMap,
@@ -21,6 +21,8 @@ use tidings_model::names;
 use tokio::time::sleep;
 
 use crate::{Config, config::no_namespace, storage};
+
+mod refused_rows;
 
 /// The search attributes of workflows. Both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
@@ -50,8 +52,9 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
     anstream::println!("Database {}: its tables are this version's", config.database_url);
-    let client = config.temporal.connect().await?;
     let store = storage::open(&config.database_url).await?;
+    refused_rows::report(&*store, &config.unsigned()).await?;
+    let client = config.temporal.connect().await?;
     // First, because a namespace that was made a moment ago is waited for.
     let registered = register(&client).await?;
     installation::claim(&*store, &client, options.adopt_namespace).await?;
