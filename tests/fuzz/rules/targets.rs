@@ -3,6 +3,7 @@
 //!
 //! The fuzz targets of `tests/fuzz` call these functions with new inputs, and the end-to-end tests with those of the corpus.
 
+pub mod address;
 mod bounce;
 pub mod cadence;
 mod config;
@@ -25,7 +26,8 @@ mod webhook;
 pub type Target = fn(&[u8]);
 
 /// Every function, by the name of its fuzz target and corpus.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
+    ("address", address::address),
     ("bounce", bounce::bounce),
     ("cadence", cadence::cadence),
     ("config", config::config),
