@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_mail::{dkim::Signers, mime::check_recipient, render::Renderer};
+use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     Key,
     records::{Facts, PersonId, Recipient},
@@ -89,11 +89,9 @@ impl Deps {
 
 /// The facts; a recipient whose address no email can have counts as unknown (rule 33).
 fn deliverable(facts: Facts) -> Facts {
-    match facts.recipient.as_ref().map(|recipient| check_recipient(&recipient.address)) {
-        Some(Err(tidings_mail::Error::Message { problem, .. })) => {
-            facts.without_recipient(format!("the directory's address of the recipient {problem}; import another"))
-        }
-        _ => facts,
+    match facts.recipient.as_ref().and_then(|recipient| recipient.email_address().err()) {
+        Some(error) => facts.without_recipient(format!("the directory has an {error}; import another")),
+        None => facts,
     }
 }
 

@@ -344,8 +344,12 @@ mod tests {
 
     #[test]
     fn a_digest_type_without_a_table_is_refused_with_the_nearest_name() {
-        let sender =
-            Sender { name: String::new(), address: "a@b.example".into(), reply_to: None, domain: "b.example".into() };
+        let sender = Sender {
+            name: String::new(),
+            address: "a@b.example".parse().unwrap(),
+            reply_to: None,
+            domain: "b.example".into(),
+        };
         let thin =
             Settings::new(Streams { bulk: Stream::new(&[], sender.clone()), transactional: Stream::new(&[], sender) });
         assert_eq!(thin.check_digest(&key("acme", "anything")), Ok(()), "a producer without tables knows no types");

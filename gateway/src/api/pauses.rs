@@ -74,7 +74,9 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Re
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
     pauses.retain(|pause| tenant.as_ref().is_none_or(|tenant| pause.scope.covers_tenant(tenant)));
-    pauses.iter_mut().for_each(|pause| hide_operator(&caller, pause));
+    for pause in &mut pauses {
+        hide_operator(&caller, pause);
+    }
     Ok(Json(Rows { rows: pauses }))
 }
 
@@ -146,7 +148,9 @@ pub(super) async fn resume(
     let is_of = |pause: &Pause| tenant.is_none() || pause.scope.tenant == tenant;
     let known = by_id(&*api.state.store, id).await?.filter(is_of).ok_or(Problem::NotFound)?;
     let Resumed { ended, mut still } = pauses::resume(&*api.state.store, &known, &entry).await?;
-    still.iter_mut().for_each(|pause| hide_operator(&caller, pause));
+    for pause in &mut still {
+        hide_operator(&caller, pause);
+    }
     wake(&api, known.scope, known.messages);
     Ok(Json(PauseEnded { ended, still }))
 }
@@ -174,11 +178,12 @@ pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Valu
 fn names_pauses(answer: &Value, found: &mut Vec<Paused>) -> bool {
     match answer {
         Value::String(text) => text.contains("paused by "),
-        Value::Array(items) => items.iter().fold(false, |names, item| names_pauses(item, found) || names),
+        // Each part is looked at, because each may add a pause.
+        Value::Array(items) => items.iter().filter(|item| names_pauses(item, found)).count() > 0,
         Value::Object(fields) => {
             let met = ["pause", "paused"].iter().filter_map(|name| Paused::deserialize(fields.get(*name)?).ok());
             found.extend(met);
-            let names = fields.values().fold(false, |names, value| names_pauses(value, found) || names);
+            let names = fields.values().filter(|value| names_pauses(value, found)).count() > 0;
             names || !found.is_empty()
         }
         _ => false,

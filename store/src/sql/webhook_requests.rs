@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_as};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tidings_model::Key;
 use tidings_model::delivery_events::{
     LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest,
 };
 use tidings_model::records::{AuditEntry, Origin, WebhookLetterId};
-use tidings_model::Key;
 use uuid::Uuid;
 
 /// Time for which tokens are kept. No provider's token is accepted 12 hours before or after the time that it names.
@@ -82,7 +82,7 @@ impl<D: Dialect> Sql<D> {
             let about = Self::record_about(&mut *tx, &held[&message], &about, soft_bounces, now).await?;
             recorded.extend(places.into_iter().zip(about));
         }
-        let answer = |(at, message): (usize, Result<Uuid, Unrecorded>)| match message {
+        let answer = |(at, message)| match message {
             Ok(_) => recorded.remove(&at).map(Ok),
             Err(unrecorded) => Some(Err(unrecorded)),
         };

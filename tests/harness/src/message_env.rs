@@ -55,6 +55,9 @@ pub fn order() -> Order {
 }
 
 /// A message with a code for [`ANN`] and this idempotency key.
+///
+/// # Panics
+/// [`ANN`] is no address.
 #[must_use]
 pub fn submission(key: &str) -> Submission {
     Submission {

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_mark_before_a_line_and_around_an_id_is_no_part_of_it() {
         let json = format!("\u{feff}{}", RIGHT.replace('{', "{\"user\": \"\u{a0}bob\u{200b}\", "));
-        let (_, event) = event_of(2, json.as_bytes(), &key()).unwrap();
+        let Line { event, .. } = event_of(2, json.as_bytes(), &key()).unwrap();
         assert_eq!(event.user, "bob");
     }
 
