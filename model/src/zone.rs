@@ -10,15 +10,15 @@ use crate::nearest;
 /// The areas of zones that are places. A zone that is newer than the built-in list is in one of them.
 const AREAS: [&str; 10] =
     ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
-/// The zone of a machine that was never set up. It is in the list, and is the zone of nobody.
-const UNSET: &str = "Factory";
+/// Zones of nobody: that of a machine that was never set up, which is in the list, and jiff's own for an unknown one.
+const UNSET: [&str; 2] = ["Factory", "Etc/Unknown"];
 
 /// Finds a zone by its IANA name, in any case. The system's data comes before the built-in data, which has every name of the list.
 ///
 /// # Errors
 /// There is no such zone. The error suggests the nearest name.
 pub fn time_zone(name: &str) -> Result<TimeZone, String> {
-    let built_in = TimeZoneDatabase::bundled().get(name).ok().filter(|_| !name.eq_ignore_ascii_case(UNSET));
+    let built_in = TimeZoneDatabase::bundled().get(name).ok().filter(|_| !is_unset(name));
     let found = match built_in {
         Some(zone) => Some(TimeZone::get(name).unwrap_or(zone)),
         None => TimeZone::get(name).ok().filter(|zone| zone.iana_name().is_some_and(is_place)),
@@ -43,7 +43,11 @@ pub fn zone_names() -> BTreeSet<String> {
     let named = |name: TimeZoneName<'_>| name.as_str().to_owned();
     let built_in = TimeZoneDatabase::bundled();
     let system = tz::db().available().map(named).filter(|name| is_place(name));
-    built_in.available().map(named).filter(|name| name != UNSET).chain(system).collect()
+    built_in.available().map(named).filter(|name| !is_unset(name)).chain(system).collect()
+}
+
+fn is_unset(name: &str) -> bool {
+    UNSET.iter().any(|unset| unset.eq_ignore_ascii_case(name))
 }
 
 /// Tells if a zone is named after a place.

@@ -1,7 +1,7 @@
 //! The audit trail and the dead letters.
 
 use super::dialect::{Dialect, Variants};
-use super::listings::dead_letters::{LetterRow, ONE, letter_number};
+use super::listings::dead_letters::{ANY_WORKFLOW, LetterRow, ONE, letter_number};
 use super::{Sql, json, no_nul, within_timeout};
 use crate::{AuditTrail, Result};
 use async_trait::async_trait;
@@ -98,7 +98,8 @@ impl<D: Dialect> AuditTrail for Sql<D> {
             let mark = query(MARK_EMITTED).bind(&id.run_id).bind(seq).bind(entry.at.as_millisecond());
             let marked = mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?;
             if D::rows(&marked) == 0 {
-                let row: Option<LetterRow> = query_as(ONE).bind(&id.run_id).bind(seq).fetch_optional(&mut *tx).await?;
+                let letter = query_as(ONE).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW);
+                let row: Option<LetterRow> = letter.fetch_optional(&mut *tx).await?;
                 let earlier = row.and_then(|row| DeadLetterRecord::from(row).emitted);
                 if earlier.is_some() {
                     return Ok(earlier);

@@ -270,7 +270,7 @@ async fn a_token_counts_for_its_tenant_and_its_scopes_only() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(said.contains("/problems/nothing-accepted") && said.contains("is not the token's tenant"), "{said}");
     let foreign = env.get(&env.right(), "/v1/digests/activity/ann?tenant=zeta").await;
-    let nothing = env.get(&env.right(), "/v1/nothing").await;
+    let nothing = env.get(&env.right(), "/v1/ledger/digests/00000000-0000-0000-0000-000000000000").await;
     assert_eq!((foreign.0, &foreign), (StatusCode::NOT_FOUND, &nothing));
     for scope in [json!(null), json!("digests:read openid"), json!(["events:write"]), json!("events:write,x")] {
         let (status, said) = env.post(&env.token(&json!({}), &json!({"scope": scope})), "acme").await;

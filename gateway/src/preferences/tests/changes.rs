@@ -160,7 +160,7 @@ async fn a_wrong_value_is_named_and_nothing_is_stored() {
         assert!(page.contains(&format!("Nothing was saved: {named} is not possible.")), "{page}");
     }
     assert!(bench.audit().await.is_empty() && bench.facts("alerts").await.consent);
-    let (status, _, _) = bench.send(Method::POST, &token(), &[("x", &"x".repeat(70_000))]).await;
+    let (status, _, _) = bench.send(Method::POST, &token(), &[("x", &"x".repeat(1_100_000))]).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 

@@ -40,6 +40,9 @@ pub const OF_WORKFLOWS: Variants = Variants {
 };
 pub const OF_WORKFLOW: &str = letters!("workflow_id = $1");
 
+/// The beginning of every workflow id.
+pub const ANY_WORKFLOW: &str = "";
+
 /// `$1` run, `$2` number, `$3` the beginning of the workflow id.
 pub const ONE: &str =
     concat!(letter_columns!(), "WHERE run_id = $1 AND seq = $2 AND substr(workflow_id, 1, length($3)) = $3");

@@ -55,7 +55,6 @@ fn a_wrong_secret_is_reported_and_never_shown() {
             assert!(said.starts_with("environment: R_WEBHOOK = \"***\": ") && said.contains(says), "{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
-        assert_eq!(secret(provider, " ").unwrap_err(), "environment: R_WEBHOOK = \"***\": is empty");
     }
 }
 
