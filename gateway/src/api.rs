@@ -76,9 +76,9 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
     // `BodyLimit` has read the body before axum's own limit counts.
     let routes = routes.layer(DefaultBodyLimit::disable());
     let routes = routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::page));
-    let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).with_state(api);
+    let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).fallback(no_route).with_state(api);
     let concurrency = Concurrency::new([REQUESTS; 2], [body_bytes, body_bytes / 2], trusted);
-    let limited = limited(routes, concurrency, REQUEST_TIME).fallback(no_route);
+    let limited = limited(routes, concurrency, REQUEST_TIME);
     shared(limited.merge(health)).layer(from_fn(request_id::identify))
 }
 

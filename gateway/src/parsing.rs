@@ -8,15 +8,15 @@ use std::{
 
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use crate::{api::refusal::Refusal, problem::Problem};
+use crate::problem::Problem;
 
 /// The longest body whose work takes less time than the way to another thread and back.
 const SHORT: usize = 16 * 1024;
 /// Bodies that are worked on at a time, however many cores there are.
 const MOST: usize = 8;
 
-/// Values of a JSON text that is read into a tree. Each costs some 64 bytes, though it may have two in the text.
-const VALUES: usize = 100_000;
+/// Values of a JSON text that is read into a tree. Each costs hundreds of bytes at worst, though it may have two in the text.
+pub(crate) const VALUES: usize = 100_000;
 
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);
@@ -43,8 +43,8 @@ pub(crate) async fn run<T: Send + 'static>(
     })
 }
 
-/// Refuses a JSON text, or lines of JSON, with more values than its part of the memory holds.
-pub(crate) fn bound_values(json: &[u8]) -> Result<(), Refusal> {
+/// Refuses a JSON text, or lines of JSON, with more values than these, because each needs memory of its own.
+pub(crate) fn bound_values(json: &[u8], most: usize) -> Result<(), String> {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
         match byte {
@@ -55,10 +55,7 @@ pub(crate) fn bound_values(json: &[u8]) -> Result<(), Refusal> {
             _ => {}
         }
     }
-    if values <= VALUES {
-        return Ok(());
-    }
-    Err(Refusal::of(Problem::Unreadable, "", format!("has {values} values, the limit is {VALUES}")))
+    if values <= most { Ok(()) } else { Err(format!("has {values} values, the limit is {most}")) }
 }
 
 #[cfg(test)]
@@ -87,10 +84,10 @@ mod tests {
     #[test]
     fn a_tree_of_too_many_values_is_refused_and_text_is_not() {
         let list = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
-        assert_eq!(bound_values(list(VALUES).as_bytes()), Ok(()));
-        let refused = bound_values(list(VALUES + 1).as_bytes()).unwrap_err();
-        assert_eq!(refused, Refusal::of(Problem::Unreadable, "", "has 100001 values, the limit is 100000"));
+        assert_eq!(bound_values(list(VALUES).as_bytes(), VALUES), Ok(()));
+        let refused = bound_values(list(VALUES + 1).as_bytes(), VALUES).unwrap_err();
+        assert_eq!(refused, "has 100001 values, the limit is 100000");
         let text = format!("{{\"html\": \"\\\"{}\"}}", ",[{".repeat(VALUES));
-        assert_eq!(bound_values(text.as_bytes()), Ok(()));
+        assert_eq!(bound_values(text.as_bytes(), VALUES), Ok(()));
     }
 }

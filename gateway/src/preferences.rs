@@ -16,7 +16,8 @@ use tidings_activities::choices;
 use tidings_model::{Key, PreferencesLink, records::Wish};
 
 use crate::{
-    State, page,
+    State, page, parsing,
+    problem::Problem,
     request_body::{self, BodyLimit},
     tell,
 };
@@ -63,8 +64,12 @@ async fn change(
     body: Bytes,
 ) -> Response {
     let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
-    page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link, &Form::read(&body)))
-        .await
+    let form = match parsing::run(body.len(), move || Form::read(&body)).await {
+        Ok(Some(form)) => form,
+        Ok(None) => return Problem::TooLarge.into_response(),
+        Err(problem) => return problem.into_response(),
+    };
+    page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link, &form)).await
 }
 
 async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result<Response, tidings_store::Error> {

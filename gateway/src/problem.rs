@@ -103,7 +103,7 @@ problems! {
     /// The body is of a type or an encoding that the route does not read.
     UnsupportedMedia = UNSUPPORTED_MEDIA_TYPE "unsupported-media",
         "The type or the encoding of the body is not supported",
-        "Send Content-Type: application/json, or a type and an encoding that the errors name.";
+        "Send a type and an encoding that the errors name.";
     /// The body is not what its type says.
     Unreadable = BAD_REQUEST "unreadable",
         "The body is not what its type says",

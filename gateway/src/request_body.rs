@@ -62,6 +62,11 @@ pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) 
     }
 }
 
+/// Reports a body that is compressed.
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
 /// The answer about a body that cannot be had.
 fn refused(problem: Problem) -> Response {
     match problem {
@@ -96,7 +101,7 @@ impl Buffer {
         if declared > limit {
             return Err(Problem::TooLarge);
         }
-        let paid = if headers.contains_key(CONTENT_ENCODING) { limit } else { declared };
+        let paid = if is_encoded(headers) { limit } else { declared };
         let portion = share.map(|share| share.take(paid)).transpose()?;
         Ok(Self { bytes: Vec::with_capacity(declared), limit, paid, portion })
     }

@@ -47,8 +47,8 @@ pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes 
             None => routes.route(path, handler),
         }
     };
-    let routes = Route::ALL.into_iter().fold(Router::new(), with);
-    let routes = limited(routes, concurrency, REQUEST_TIME).fallback(no_route);
+    let routes = Route::ALL.into_iter().fold(Router::new(), with).fallback(no_route);
+    let routes = limited(routes, concurrency, REQUEST_TIME);
     let routes = routes.layer(from_fn_with_state(state.clone(), page::explain_not_found));
     shared(routes.merge(health(state)))
 }
@@ -92,10 +92,9 @@ pub(crate) fn health(state: State) -> Router {
         .with_state(Health::new(state))
 }
 
-/// Bounds the number and the time of the requests of these routes.
+/// Bounds the number and the time of the requests of these routes, and of those to none.
 pub(crate) fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
     routes
-        .fallback(async || StatusCode::NOT_FOUND)
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))
         .layer(from_fn_with_state(concurrency, concurrency::bound))
 }

@@ -31,7 +31,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// The answer to a connection over the limit of its client.
 const TOO_MANY: &[u8] =
-    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\r\n\
+    {\"type\":\"/problems/too-many\",\"title\":\"This client has too many connections\",\"status\":429,\
+    \"detail\":\"Send the request again after the seconds of Retry-After.\"}";
 
 /// The limits of connections.
 #[derive(Clone, Debug)]

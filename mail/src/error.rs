@@ -12,7 +12,7 @@ pub enum Error {
     /// A part that a message cannot carry. Does not show addresses.
     #[error("message: {part} {problem}")]
     Message {
-        /// For example `recipient address`.
+        /// For example `attachment`.
         part: &'static str,
         /// The fault and its remedy.
         problem: String,

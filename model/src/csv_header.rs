@@ -1,5 +1,7 @@
 //! The first line of a CSV file, which names its columns. Spreadsheets of many countries write another separator than a comma.
 
+use std::collections::BTreeSet;
+
 /// Separators that programs write in place of a comma: Excel where the comma is in decimals, and what is pasted from a spreadsheet.
 const SEPARATORS: [(char, &str); 3] = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
 
@@ -14,9 +16,9 @@ pub fn header_fault<'a>(columns: impl IntoIterator<Item = &'a str>) -> Option<St
             "the first line has {separator} between its columns; save the file with commas (CSV, RFC 4180)"
         ));
     }
-    let is_repeated = |at: usize| !columns[at].is_empty() && columns[..at].contains(&columns[at]);
-    let repeated = (0..columns.len()).find(|at| is_repeated(*at))?;
-    Some(format!("column {:?} is there twice; leave one of them out", columns[repeated]))
+    let mut seen = BTreeSet::new();
+    let repeated = columns.into_iter().find(|column| !column.is_empty() && !seen.insert(*column))?;
+    Some(format!("column {repeated:?} is there twice; leave one of them out"))
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ pub struct ClickLink {
     pub target: String,
 }
 
-/// Characters of a target. A longer link is not counted.
+/// Characters of a target that a token may have. What a message counts is shorter:
+/// [`COUNTED_LINK_CHARS`](crate::limits::COUNTED_LINK_CHARS).
 pub const TARGET_CHARS: usize = 2_000;
 
 impl OpenLink {

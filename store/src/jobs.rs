@@ -57,7 +57,7 @@ pub trait Jobs: Send + Sync + 'static {
     /// Gives a job back, if the holder still has it, so that another gateway goes on at once.
     async fn give_job_back(&self, id: Uuid, holder: Uuid) -> Result<()>;
 
-    /// Deletes idempotency keys that were last used before, and one job that ended before, with its results. `false`: there is no such
-    /// job.
+    /// Deletes some idempotency keys that were last used before, and one job that ended before, with its results. `false`: nothing that old
+    /// is left.
     async fn forget_job(&self, before: Timestamp) -> Result<bool>;
 }

@@ -82,13 +82,13 @@ pub(crate) struct Calls {
     pub last_error: Option<String>,
     /// Local attempts are tried again from this time on.
     local_retry_at: Timestamp,
-    /// Calls in a row that failed because of what a person must mend.
-    failed: u32,
+    /// The activity that waits for a person, and its failed calls in a row.
+    failed: Option<(String, u32)>,
 }
 
 impl Calls {
     pub const fn new() -> Self {
-        Self { last_error: None, local_retry_at: Timestamp::MIN, failed: 0 }
+        Self { last_error: None, local_retry_at: Timestamp::MIN, failed: None }
     }
 
     /// The error in the words of a status.
@@ -98,14 +98,14 @@ impl Calls {
 
     /// Reports that the next call waits for a person.
     pub const fn waits_for_operator(&self) -> bool {
-        self.failed > 0
+        self.failed.is_some()
     }
 
-    /// The wait after the next failed call: twice as long each time.
-    const fn operator_wait(&mut self) -> Duration {
-        let wait = Duration::from_secs(1 << if self.failed < 12 { self.failed } else { 12 });
-        self.failed += 1;
-        if wait.as_secs() < LONGEST_OPERATOR_WAIT.as_secs() { wait } else { LONGEST_OPERATOR_WAIT }
+    /// The wait after a failed call of the activity: twice as long each time.
+    fn operator_wait(&mut self, activity: &str) -> Duration {
+        let times = self.failed.as_ref().filter(|(name, _)| name == activity).map_or(0, |(_, times)| *times);
+        self.failed = Some((activity.to_owned(), times.saturating_add(1)));
+        Duration::from_secs(1 << times.min(12)).min(LONGEST_OPERATOR_WAIT)
     }
 }
 
@@ -191,7 +191,7 @@ where
         .build();
     match ctx.execute_local_activity(activity, input, options).await {
         Ok(answer) => {
-            forget_error(ctx);
+            forget_error(ctx, &name);
             LocalCall::Answered(answer)
         }
         Err(error) if is_lasting(&error) && ctx.patched(OPERATOR_WAIT) => {
@@ -237,7 +237,7 @@ where
     };
     match answer {
         Ok(answer) => {
-            forget_error(ctx);
+            forget_error(ctx, &name);
             Some(answer)
         }
         Err(ActivityExecutionError::Cancelled(_)) => None,
@@ -261,7 +261,7 @@ async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, 
             .await;
         return;
     }
-    let length = ctx.state_mut(|w| w.calls().operator_wait());
+    let length = ctx.state_mut(|w| w.calls().operator_wait(activity));
     record_error(ctx, activity, error, Some(after(now(ctx), length)));
     // What winds down already is not woken by that, nor by the cancel that it comes from.
     let winds_down = ctx.state(Driven::winds_down);
@@ -326,11 +326,11 @@ fn record_error<W: Driven>(
     ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
 }
 
-/// Ends the trouble after an answer.
-fn forget_error<W: Driven>(ctx: &WorkflowContext<W>) {
+/// Ends the trouble after an answer. Another activity's waits stay as long as they were: what failed has not been asked.
+fn forget_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str) {
     let recovered = ctx.state_mut(|w| {
         let calls = w.calls();
-        calls.failed = 0;
+        calls.failed.take_if(|(name, _)| name == activity);
         calls.last_error.take().is_some()
     });
     if recovered {
@@ -360,8 +360,9 @@ mod tests {
     fn what_a_person_must_mend_is_tried_at_most_hourly() {
         let mut calls = Calls::new();
         assert!(!calls.waits_for_operator());
-        let waits: Vec<_> = (0..15).map(|_| calls.operator_wait().as_secs()).collect();
+        let waits: Vec<_> = (0..15).map(|_| calls.operator_wait("load").as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600]);
         assert!(calls.waits_for_operator());
+        assert_eq!(calls.operator_wait("claim").as_secs(), 1, "another activity has waits of its own");
     }
 }

@@ -32,12 +32,7 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     }
     let window = &input.window;
     let now = now(input.asked_at);
-    let Some(settings) = deps.settings.digest(&window.key) else {
-        return match wait_for_table(window, now) {
-            Admission::Refused(closed) => end(deps, window, closed, now).await,
-            _ => Err(Error::UnknownType(window.key.digest_type.clone())),
-        };
-    };
+    let Some(settings) = deps.settings.digest(&window.key) else { return without_table(deps, window, now).await };
     let shown = settings.shown();
     let facts = deps.kept_facts(&window.key).await?;
     let why = match &facts.recipient {
@@ -66,12 +61,40 @@ async fn render_shorter(
     TooLarge { attempt, why }: &TooLarge,
 ) -> Result<Rendered, Error> {
     let RenderInput { window, asked_at, .. } = input;
-    if let Some(large) = deps.store.message(window.digest_id).await?
-        && shorten(deps, window, *attempt, &large.envelope_to, large.created_at).await?
-    {
-        return Ok(Rendered::Stored);
+    let now = now(*asked_at);
+    if deps.settings.digest(&window.key).is_none() {
+        return without_table(deps, window, now).await;
     }
-    end(deps, window, failed(why.clone()), now(*asked_at)).await
+    if let Some(large) = deps.store.message(window.digest_id).await? {
+        let short = match compose_shorter(deps, window, large.created_at).await {
+            Err(error @ Error::Store(_)) => return Err(error),
+            Err(error) => {
+                cannot_shorten(&error);
+                None
+            }
+            Ok(short) => short.filter(|short| short.envelope_to == large.envelope_to),
+        };
+        if let Some(short) = short
+            && deps.store.shrink_message(&short, *attempt).await?
+        {
+            return Ok(Rendered::Stored);
+        }
+    }
+    end(deps, window, failed(why.clone()), now).await
+}
+
+/// The answer while no table has the digest type. There was one when the window was claimed: the seven days begin there.
+async fn without_table(deps: &Deps, window: &Window, now: Timestamp) -> Result<Rendered, Error> {
+    let claimed_at = deps.store.digest(window.digest_id).await?.and_then(|digest| digest.claimed_at);
+    let since = Window { due_at: window.due_at.max(claimed_at.unwrap_or(window.due_at)), ..window.clone() };
+    match wait_for_table(&since, now) {
+        Admission::Refused(closed) => end(deps, window, closed, now).await,
+        _ => Err(Error::UnknownType(window.key.digest_type.clone())),
+    }
+}
+
+fn cannot_shorten(error: &Error) {
+    tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
 }
 
 /// Replaces an email that attempt `number` found too large for the relay by a shorter one to the same address. `false`: no
@@ -91,7 +114,7 @@ pub(super) async fn shorten(
         Ok(_) => Ok(false),
         Err(error) if is_unavailable(&error) => Err(error),
         Err(error) => {
-            tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
+            cannot_shorten(&error);
             Ok(false)
         }
     }

@@ -4,15 +4,14 @@ use futures::TryStreamExt;
 use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_model::{
-    Event,
+    Alert, Event,
     records::{Actor, Closing},
     step::{Closed, DeadLetter, DeadLettersInput, Outcome, Returned, StashInput, Stashed, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
 
-use super::dead_letter;
-use crate::{deps::Deps, error::Error, history};
+use crate::{deps::Deps, error::Error, history, metrics};
 
 /// The number of the dead letter about a whole run.
 const LOST: u64 = 0xffff_ffff;
@@ -75,7 +74,10 @@ async fn give_up(deps: &Deps, input: &StashInput, run: &str, error: &Error) -> R
     };
     let workflow_id = input.window.key.workflow_id();
     let lost = DeadLettersInput { workflow_id, run_id: run.to_owned(), letters: vec![letter] };
-    dead_letter::run(deps, &lost).await
+    tracing::warn!(alert = %Alert::DeadLetters, run, "the history of an earlier run is gone, and its events are lost");
+    deps.store.put_dead_letters(&lost, Timestamp::now()).await?;
+    metrics::dead_letters(1);
+    Ok(())
 }
 
 /// Stashes the page. Events that come too late for the window's digest are returned, and join the key's next claim.

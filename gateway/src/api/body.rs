@@ -7,6 +7,7 @@ use tidings_model::{foreign_text::skip_bom, nearest, wire};
 use utoipa::ToSchema;
 
 use super::refusal::{Fault, Refusal};
+use crate::{problem::Problem, request_body::is_encoded};
 
 pub(super) const JSON: &str = "application/json";
 
@@ -34,6 +35,10 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
     if media_type(headers) != JSON {
         return Err(Refusal::media_type(headers, &[JSON]));
+    }
+    if is_encoded(headers) {
+        let problem = "is not read by this route; send the body as it is";
+        return Err(Refusal::of(Problem::UnsupportedMedia, "Content-Encoding", problem));
     }
     let bytes = skip_bom(bytes);
     let text = text(bytes)?;

@@ -59,7 +59,7 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let length = bytes.len();
     let reading = move || {
-        parsing::bound_values(&bytes)?;
+        parsing::bound_values(&bytes, parsing::VALUES).map_err(Refusal::unreadable)?;
         posted::read(&headers, &bytes, tenant)
     };
     let submission = parsing::run(length, reading).await??;

@@ -11,14 +11,17 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
 use tidings_model::{Key, limits::Invalid, records::Preferences, when};
 use utoipa::ToSchema;
 
 use super::{
     Api, body,
+    caller::Caller,
     if_match::{self, Seen, etag},
     path::Named,
+    pauses::hide_operators,
     refusal::Refusal,
     tenant::{Change, Question},
 };
@@ -63,16 +66,16 @@ struct ConsentView<'a> {
 /// Shows the choices, what is in force, and when a window would be due.
 pub(super) async fn show(
     State(api): State<Api>,
-    Question { tenant, .. }: Question,
+    Question { caller, tenant, .. }: Question,
     Named((user, digest_type)): Named<(String, String)>,
 ) -> Result<Response, Refusal> {
-    shown(&api, &key(&api, tenant, digest_type, user)?).await
+    shown(&api, &caller, &key(&api, tenant, digest_type, user)?).await
 }
 
 /// Replaces all choices. Only the version that `If-Match` names is replaced.
 pub(super) async fn put(
     State(api): State<Api>,
-    Change { tenant, order, .. }: Change,
+    Change { caller, tenant, order, .. }: Change,
     Named((user, digest_type)): Named<(String, String)>,
     headers: HeaderMap,
     bytes: Bytes,
@@ -94,7 +97,7 @@ pub(super) async fn put(
         Err(Error::Conflict(_)) if store.facts(&key).await?.preferences == wanted => {}
         Err(error) => return Err(refused(error)),
     }
-    shown(&api, &key).await
+    shown(&api, &caller, &key).await
 }
 
 /// Shows if the recipient wants the digest type at all.
@@ -139,12 +142,13 @@ fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<K
     Ok(key)
 }
 
-async fn shown(api: &Api, key: &Key) -> Result<Response, Refusal> {
+async fn shown(api: &Api, caller: &Caller, key: &Key) -> Result<Response, Refusal> {
     let settings = api.state.settings.digest(key).ok_or(Problem::NotFound)?;
     let (facts, now) = (api.state.store.facts(key).await?, Timestamp::now());
     let limits = api.state.settings.frequency_limits(settings);
     let capped_until = choices::capped_until(&*api.state.store, limits.cap, key, now).await?;
-    let view = PreferencesView::new(settings, &limits, capped_until, &facts, key, now);
+    let mut view = json!(PreferencesView::new(settings, &limits, capped_until, &facts, key, now));
+    hide_operators(api, caller, &mut view).await?;
     Ok(([(ETAG, etag(&facts.revision.to_string()))], Json(view)).into_response())
 }
 

@@ -77,10 +77,13 @@ fn without_ended_pause(preferences: Preferences, now: Timestamp) -> Preferences 
 }
 
 impl Form {
-    /// Reads a body of `application/x-www-form-urlencoded`.
-    pub fn read(body: &[u8]) -> Self {
+    /// Reads a body of `application/x-www-form-urlencoded`. `None`: it has more fields than a page.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        if url::form_urlencoded::parse(body).nth(FIELDS).is_some() {
+            return None;
+        }
         let mut fields = BTreeMap::<String, Vec<String>>::new();
-        for (name, value) in url::form_urlencoded::parse(body).take(FIELDS) {
+        for (name, value) in url::form_urlencoded::parse(body) {
             fields.entry(name.into_owned()).or_default().push(value.into_owned());
         }
         let action = match fields.get("action").and_then(|values| values.first()).map(String::as_str) {
@@ -88,7 +91,7 @@ impl Form {
             Some("none") => Action::None,
             _ => Action::Save,
         };
-        Self { action, fields }
+        Some(Self { action, fields })
     }
 
     /// The wishes of the recipient of `key`. A digest type that the form does not have is left alone.

@@ -16,6 +16,9 @@ use super::{
     ses::{self, Address, Certificates, Notice, Topic},
 };
 
+/// Bytes of a request of SNS: a message has 256 KiB at most, and escapes may double it.
+const SNS_BYTES: usize = 512 * 1024;
+
 /// A webhook. Several secrets count at once, so that one can be replaced.
 #[derive(Clone)]
 pub enum Hook {
@@ -132,8 +135,10 @@ impl Hook {
         certificates: &Certificates,
         now: Timestamp,
     ) -> Result<Authentic, Denied> {
-        // SNS sends 256 KiB at most, and one event.
         if let Self::Ses { topics, sha1 } = self {
+            if body.len() > SNS_BYTES {
+                return Err(Refused::Malformed("the length").into());
+            }
             return read_ses(topics, *sha1, headers, body, certificates, now).await;
         }
         let (hook, headers, body) = (self.clone(), headers.clone(), body.clone());

@@ -53,11 +53,11 @@ pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
     post(receive)
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(BodyLimit::of(BODY_BYTES), request_body::read))
-        .layer(from_fn_with_state(webhooks.clone(), known))
+        .route_layer(from_fn_with_state(webhooks.clone(), known))
         .with_state(webhooks)
 }
 
-/// The middleware: answers before the body is read if there is no such relay. The answer does not tell that from a wrong secret.
+/// The middleware: answers before the body is read if there is no such relay, as a wrong secret is answered.
 async fn known(
     State(webhooks): State<Arc<Webhooks>>,
     Path(relay): Path<String>,

@@ -26,7 +26,7 @@ pub fn doubts(event: &Event, now: Timestamp) -> Vec<Invalid> {
     }
     let mut links = Vec::new();
     hidden_links("payload", &payload, &mut links);
-    let is_hidden = "is not a link that a message shows: an http, https or mailto address of limited length";
+    let is_hidden = "is not a link that a message shows: write an http, https or mailto address";
     doubts.extend(links.into_iter().take(LINKS).map(|path| doubt(&path, is_hidden)));
     doubts
 }

@@ -89,7 +89,7 @@ pub(super) fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
 /// Finds the values of link attributes, quoted or not. Each byte is looked at once, apart from names: what stands inside of a value, such
 /// as the `src=` of `https://a.example/?src=x`, is no attribute.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
-    let (mut from, mut in_tag) = (0, false);
+    let (mut from, mut name, mut in_tag) = (0, 0, false);
     std::iter::from_fn(move || {
         loop {
             let at = from + memchr3(b'<', b'>', b'=', html.as_bytes().get(from..)?)?;
@@ -97,9 +97,13 @@ fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
             if html.as_bytes()[at] != b'=' {
                 // Values are escaped, so an angle bracket outside of a value is the template's.
                 in_tag = html.as_bytes()[at] == b'<';
-            } else if in_tag {
+                let is_end = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '<' | '>' | '=');
+                name = from + html[from..].find(is_end).unwrap_or(html.len() - from);
+            } else if in_tag && html.as_bytes().get(name..at).is_some_and(|text| !text.trim_ascii().is_empty()) {
+                // A `=` without a name before it begins a name.
                 let value = value(html, from);
                 from = value.end;
+                name = from + usize::from(html[from..].starts_with(['"', '\'']));
                 if is_link(html.as_bytes()[..at].trim_ascii_end()) {
                     return Some(value);
                 }
@@ -145,6 +149,7 @@ mod tests {
             (r#"<a href="javascript:x">"#, r##"<a href="#">"##),
             (r"<A HREF = 'JavaScript:x' id=a>", r"<A HREF = '#' id=a>"),
             (r"<a href=data:text/html,x>", r"<a href=#>"),
+            (r#"<a = href="javascript:x">"#, r##"<a = href="#">"##),
             (
                 r#"<img src=" javascript:x"><a href="https://a.example">"#,
                 r##"<img src="#"><a href="https://a.example">"##,

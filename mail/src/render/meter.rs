@@ -19,7 +19,7 @@ const WORK_BYTES: u64 = 64 * 1024 * 1024;
 /// What each run of such a source counts besides.
 const ROUND_BYTES: u64 = 256;
 /// Limit of a variable in bytes, beyond the bytes of the data.
-const VARIABLE_BYTES: u64 = 256 * 1024;
+const VARIABLE_BYTES: u64 = 1024 * 1024;
 /// Limit of lists and maps inside of each other. Those of a payload have 32 levels.
 const VARIABLE_DEPTH: u32 = 64;
 /// What an element of a list or a map counts besides its text.

@@ -41,7 +41,11 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
         }
         let inside = source[place.start + 2..place.end - 2].trim_matches('-').trim();
         let (word, rest) = inside.split_at(inside.find(|c: char| !is_name(c)).unwrap_or(inside.len()));
-        if words(if word == "for" { rest } else { inside }).any(|(before, word)| word == "for" && before != Some('.')) {
+        // After these, `for` is the name of a field or of an argument.
+        let is_name_of_something = |before| matches!(before, Some('.' | '(' | ','));
+        if words(if word == "for" { rest } else { inside })
+            .any(|(before, word)| word == "for" && !is_name_of_something(before))
+        {
             return Err((place.start, COMPREHENSION));
         }
         let Some(part) = open.last_mut() else { continue };

@@ -35,6 +35,8 @@ impl Reply {
     /// Replaces the local part of the recipient's address, which some relays quote without its domain: "User <ann> unknown" (Courier
     /// 1.0.16), also in another encoding. A local part that is one of the words by which the reply is understood, such as `unknown`, stays.
     pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
+        // The text has single spaces.
+        let local_part = &local_part.split_whitespace().collect::<Vec<_>>().join(" ");
         let garbled = local_part.replace(|c: char| !c.is_ascii(), "\u{fffd}");
         let text = without_word(&without_word(&self.text, local_part), &garbled);
         let hidden = Self { text, ..self.clone() };

@@ -16,7 +16,6 @@ use std::{
 };
 
 use lettre::transport::smtp::client::AsyncTokioStream;
-use tidings_model::foreign_text::cut_bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::shared_stream::{SharedStream, hand_over};
@@ -54,7 +53,7 @@ impl ReplyLines {
 /// Returns the line with its code, with its words as far as they are UTF-8, and without blanks at its end.
 fn tidied(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
-    let text = cut_bytes(&text, LINE_BYTES).trim_end();
+    let text = text[..text.floor_char_boundary(LINE_BYTES)].trim_end();
     let (code, words) = text.split_at_checked(3).unwrap_or((text, ""));
     let is_code = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
     // After a fourth digit or a letter, the line is no reply.

@@ -262,7 +262,8 @@ impl<'a> Mail<'a> {
         let to: EmailAddress =
             to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address {e}")))?;
         let wide = |address: &EmailAddress| !address.as_str().is_ascii();
-        let utf8 = wide(&to) || from.as_ref().is_some_and(wide);
+        // The parts are 7-bit, so that other bytes are an address in a header.
+        let utf8 = !bytes.is_ascii() || wide(&to) || from.as_ref().is_some_and(wide);
         if let Some(problem) = unfit(bytes, utf8) {
             return Err(not_representable(Phase::Data, format!("the message {problem}")));
         }
@@ -286,7 +287,7 @@ impl<'a> Mail<'a> {
         }
         if self.utf8 {
             if !connection.speaks_utf8() {
-                let detail = "the address is not ASCII, and the relay has no SMTPUTF8";
+                let detail = "an address is not ASCII, and the relay has no SMTPUTF8";
                 return Err(Failure::new(Phase::Rcpt, SmtpEvent::NotRepresentable, detail));
             }
             parameters.push(MailParameter::SmtpUtfEight);

@@ -98,7 +98,7 @@ impl<D: Dialect> AuditTrail for Sql<D> {
             let mark = query(MARK_EMITTED).bind(&id.run_id).bind(seq).bind(entry.at.as_millisecond());
             let marked = mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?;
             if D::rows(&marked) == 0 {
-                let letter = query_as(ONE).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW);
+                let letter = query_as(ONE).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW.to_owned());
                 let row: Option<LetterRow> = letter.fetch_optional(&mut *tx).await?;
                 let earlier = row.and_then(|row| DeadLetterRecord::from(row).emitted);
                 if earlier.is_some() {

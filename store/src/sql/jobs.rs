@@ -122,9 +122,14 @@ WHERE job_id = $1 AND holder = $2 AND ended_at IS NULL";
 pub const GIVE_BACK: &str = "UPDATE jobs SET free_at = 0 WHERE job_id = $1 AND holder = $2";
 
 pub const OLD: &str = "SELECT job_id FROM jobs WHERE ended_at < $1 ORDER BY posted_at LIMIT 1";
-pub const FORGET_IDEMPOTENCY_KEYS: &str = "DELETE FROM idempotency_keys WHERE used_at < $1";
+/// `$1` time, `$2` limit.
+pub const FORGET_IDEMPOTENCY_KEYS: &str = "
+DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
 pub const FORGET_KEYS: &str = "DELETE FROM job_keys WHERE job_id = $1";
 pub const FORGET: &str = "DELETE FROM jobs WHERE job_id = $1";
+
+/// Idempotency keys that are deleted at once.
+const FORGOTTEN_KEYS: i64 = 500;
 
 const NO_ANSWER: &str =
     "the gateway ended before the answer came; the order may have been carried out, and is not given again";
@@ -322,7 +327,9 @@ impl<D: Dialect> Jobs for Sql<D> {
     async fn forget_job(&self, before: Timestamp) -> Result<bool> {
         within_timeout(async {
             let mut tx = self.write().await?;
-            query(FORGET_IDEMPOTENCY_KEYS).bind(before.as_millisecond()).execute(&mut *tx).await?;
+            let forget = query(FORGET_IDEMPOTENCY_KEYS).bind(before.as_millisecond()).bind(FORGOTTEN_KEYS);
+            let forgotten = forget.execute(&mut *tx).await?;
+            let has_more = i64::try_from(D::rows(&forgotten)) == Ok(FORGOTTEN_KEYS);
             let old = query_as(OLD).bind(before.as_millisecond());
             let old: Option<(String,)> = old.fetch_optional(&mut *tx).await?;
             if let Some((id,)) = &old {
@@ -331,7 +338,7 @@ impl<D: Dialect> Jobs for Sql<D> {
                 }
             }
             tx.commit().await?;
-            Ok(old.is_some())
+            Ok(old.is_some() || has_more)
         })
         .await
     }

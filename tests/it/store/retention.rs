@@ -14,9 +14,10 @@ use jiff::{
     tz::TimeZone,
 };
 use temporalio_client::{
-    Client, RpcOptions, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
+    Client, RpcOptions, UntypedQuery, WorkflowCancelOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
     WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions, schedules::PauseScheduleOptions,
 };
+use temporalio_common::data_converters::RawValue;
 use tidings::retention_schedule::{self, RetentionSchedule};
 use tidings_activities::retention::Retention;
 use tidings_harness::{
@@ -172,10 +173,13 @@ async fn the_next_run_completes_an_interrupted_purge() -> Result<()> {
     eventually("the first batch is archived", MINUTE, begun).await?;
     // The disk goes away, and with it the next batch's attempts.
     fs::rename(&folder, &elsewhere)?;
+    // As the Temporal UI shows it.
     let stuck = async || {
-        let described = env.retention_run().describe(WorkflowDescribeOptions::default()).await?;
-        let failures = described.raw().pending_activities.iter().filter_map(|activity| activity.last_failure.clone());
-        Ok(failures.map(|failure| failure.message).next())
+        let details = UntypedQuery::new("__temporal_workflow_metadata");
+        let run = env.retention_run();
+        let asked = run.query(details, RawValue::new(Vec::new()), WorkflowQueryOptions::default());
+        let said: String = asked.await?.payloads.iter().map(|payload| String::from_utf8_lossy(&payload.data)).collect();
+        Ok(said.contains("Trouble: ").then_some(said))
     };
     let said = eventually("it says what is wrong", MINUTE, stuck).await?;
     ensure!(said.contains("archive") && said.contains("nothing is deleted"), "{said}");

@@ -28,6 +28,7 @@ use super::{
     temporal::Temporal,
     tenant::{self, General, RawDigests, RawTenant},
 };
+use crate::registration;
 
 /// The environment variable with the key of `[mail.dkim]`.
 const DKIM_KEY: &str = "TIDINGS_DKIM_KEY";
@@ -89,7 +90,8 @@ impl RawConfig {
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
         let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
-        let cached_workflows = checks.count("cached_workflows", self.cached_workflows.as_ref());
+        let most_cached = u32::try_from(registration::CACHED).unwrap_or(u32::MAX);
+        let cached_workflows = checks.count_to(most_cached, "cached_workflows", self.cached_workflows.as_ref());
         let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
         let sender = Layers::new([mail.clone()]).sender(checks);
         let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));

@@ -104,7 +104,11 @@ impl Deliveries {
             Some(DeliverInput { subscription: state.name.clone(), asked_at: at, probe })
         });
         let Some(input) = input else { return };
-        let Some(answer) = call_remotely(ctx, Delivery, Activities::deliver, input).await else { return };
+        let Some(answer) = call_remotely(ctx, Delivery, Activities::deliver, input).await else {
+            // Without an answer the notice still waits.
+            ctx.state_mut(|w| w.state.iter_mut().for_each(|state| state.woken = true));
+            return;
+        };
         let answered_at = now(ctx);
         ctx.state_mut(|w| {
             if let Some(state) = &mut w.state {

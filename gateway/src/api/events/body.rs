@@ -15,6 +15,7 @@ use crate::{
         refusal::Refusal,
     },
     problem::Problem,
+    request_body::is_encoded,
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -78,7 +79,7 @@ impl From<Undecodable> for Refusal {
 
 /// The length that a body has at most after decompression.
 pub(crate) fn longest(headers: &HeaderMap, bytes: &[u8]) -> usize {
-    if headers.contains_key(CONTENT_ENCODING) { BODY_BYTES } else { bytes.len() }
+    if is_encoded(headers) { BODY_BYTES } else { bytes.len() }
 }
 
 /// Returns the bytes after decompression.

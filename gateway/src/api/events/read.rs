@@ -18,11 +18,14 @@ use crate::{
         caller::Caller,
         refusal::{Fault, Refusal},
     },
+    parsing,
     problem::Problem,
 };
 
 /// Items of a request.
 const ITEMS: usize = 10_000;
+/// JSON values of an item. A payload of 16 KiB cannot have as many.
+const VALUES: usize = 20_000;
 
 /// What the items of a request are checked against.
 #[derive(Clone, Copy)]
@@ -97,9 +100,14 @@ fn unreadable(Invalid { field, problem }: Invalid) -> Refusal {
     Refusal::of(Problem::Unreadable, &field, format!("{problem}{hint}"))
 }
 
+/// Refuses an item that needs much more memory than its bytes, before it is read.
+fn bounded(json: &[u8]) -> Result<(), Invalid> {
+    parsing::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
+}
+
 impl Checks<'_> {
     fn event(self, json: &[u8]) -> Read {
-        let mut wire = match wire::event(json) {
+        let mut wire = match bounded(json).and_then(|()| wire::event(json)) {
             Ok(wire) => wire,
             Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
         };
@@ -126,7 +134,7 @@ impl Checks<'_> {
 
     /// A retract of a removed digest type is accepted, because events of the type may still wait.
     fn retract(self, json: &[u8]) -> Read {
-        let mut wire = match wire::retract(json) {
+        let mut wire = match bounded(json).and_then(|()| wire::retract(json)) {
             Ok(wire) => wire,
             Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
         };

@@ -120,7 +120,7 @@ fn read(
     settings: &Settings,
 ) -> Result<(Vec<Recipient>, Vec<Outcome>), Refusal> {
     let plain = events::body::decoded(headers, bytes)?;
-    parsing::bound_values(&plain)?;
+    parsing::bound_values(&plain, parsing::VALUES).map_err(Refusal::unreadable)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
     for (line, row) in rows::read(headers, &plain)? {
         match row.and_then(|row| recipient(&row, tenant, caller, settings)) {

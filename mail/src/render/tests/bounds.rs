@@ -33,7 +33,10 @@ fn a_text_or_a_list_that_doubles_is_over_the_limit_of_a_variable() {
         ),
     ] {
         let why = fallback(html).unwrap_or_else(|| panic!("{html} is bounded by nothing"));
-        assert!(why.contains("custom/body.html:1") && why.contains("a variable of more than 256 KiB"), "{html}: {why}");
+        assert!(
+            why.contains("custom/body.html:1") && why.contains("a variable of more than 1024 KiB"),
+            "{html}: {why}"
+        );
     }
 }
 
