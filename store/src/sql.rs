@@ -63,11 +63,12 @@ pub(crate) mod statistics;
 mod suppressions;
 mod team_query;
 mod tokens;
+mod transport;
 pub(crate) mod troubled_runs;
 mod webhook_requests;
 
-pub use self::postgres::PostgresTransport;
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};
+pub use self::transport::PostgresTransport;
 
 /// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;

@@ -327,6 +327,44 @@ impl Config {
         self.doors().iter().filter_map(Door::warning).collect()
     }
 
+    /// The doors by their keys, in words.
+    #[must_use]
+    pub fn doors_in_words(&self) -> BTreeMap<String, String> {
+        self.doors().iter().map(Door::row).collect()
+    }
+
+    /// Each connection and each listener. Asks name servers about those of which nothing says how they travel.
+    fn doors(&self) -> Vec<Door> {
+        let mut doors = self.listeners.clone();
+        let relays = self.named_relays();
+        doors.extend(relays.filter_map(|(name, relay)| Some(Door::relay(name, &relay.settings().ok()?.relay))));
+        doors.extend(Door::temporal(self.temporal.address(), &self.temporal.connection));
+        let postgres = |place: &str, key: &str, url: &SecretUrl| match url.file() {
+            Some(_) => None,
+            None => Door::postgres(place, key, url.reveal(), url.to_string()),
+        };
+        doors.extend(postgres("here", "database_url", &self.database_url));
+        match &self.directory {
+            Some(Directory::Service { url, .. }) => doors.push(Door::service("directory.url", url.service())),
+            Some(Directory::Query { database_url: Some(url), place, .. }) => {
+                doors.extend(postgres(place, "directory.database_url", url));
+            }
+            _ => {}
+        }
+        let own = self.digests.iter().map(|(name, digest)| (format!("digest.{name}"), digest));
+        let of_tenants = self.tenants.iter().flat_map(|(tenant, settings)| {
+            settings.digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}"), digest))
+        });
+        let seen = |(table, digest): (String, &DigestSettings)| {
+            Some(Door::service(&format!("{table}.seen_url"), &digest.seen.as_ref()?.url))
+        };
+        doors.extend(own.chain(of_tenants).filter_map(seen));
+        let subscriptions = self.subscriptions.iter();
+        doors.extend(subscriptions.map(|one| Door::service(&format!("subscribe.{}.url", one.name), &one.url)));
+        doors.extend(self.gateway.oidc.iter().map(|trust| Door::issuer(&trust.issuer)));
+        doors
+    }
+
     /// Writes all warnings to the log. Asks name servers.
     pub fn log_warnings(&self) {
         for warning in self.warnings().into_iter().chain(self.door_warnings()) {

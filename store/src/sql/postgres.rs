@@ -1,13 +1,8 @@
 //! PostgreSQL.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use sqlx::{
-    AssertSqlSafe, PgConnection,
-    postgres::{PgConnectOptions, PgQueryResult, PgSslMode},
-    query, query_as, raw_sql,
-};
-use tidings_model::host_name::is_this_machine;
+use sqlx::{AssertSqlSafe, PgConnection, postgres::PgQueryResult, query, query_as, raw_sql};
 use tokio::sync::OnceCell;
 
 use super::{
@@ -17,6 +12,7 @@ use super::{
     pool::Pool,
     schema::{self, migrator},
     sessions::SILENT,
+    transport::connect_options,
 };
 use crate::{Error, Result};
 
@@ -45,47 +41,6 @@ WHERE CASE WHEN has_sequence_privilege(sequence, 'SELECT') AND has_sequence_priv
 
 /// The oldest version of PostgreSQL that has all that the tables need, as `server_version_num` has it.
 const OLDEST: i32 = 130_000;
-
-/// How what goes to a PostgreSQL travels (rule 53).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostgresTransport {
-    /// A socket of this machine, or a host whose addresses are all loopback.
-    ThisMachine,
-    /// With TLS, as `sslmode` says.
-    Tls,
-    /// With TLS, because nothing allows to go without. Any certificate will do.
-    TlsByDefault,
-    /// In clear: `sslmode=disable`.
-    InClear,
-}
-
-impl PostgresTransport {
-    /// The transport to the database of `postgres://...`, or `None` if that cannot be read. Asks name servers if no `sslmode` decides.
-    #[must_use]
-    pub fn of(url: &str) -> Option<Self> {
-        Some(Self::of_options(&PgConnectOptions::from_str(url).ok()?))
-    }
-
-    fn of_options(options: &PgConnectOptions) -> Self {
-        let host = options.get_host();
-        let is_here = || options.get_socket().is_some() || host.starts_with('/') || is_this_machine(host);
-        match options.get_ssl_mode() {
-            PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => Self::Tls,
-            _ if is_here() => Self::ThisMachine,
-            PgSslMode::Disable => Self::InClear,
-            PgSslMode::Allow | PgSslMode::Prefer => Self::TlsByDefault,
-        }
-    }
-}
-
-/// The options of the address. Beyond this machine, `prefer` and `allow` are `require`: an attacker could take TLS away from them.
-pub(super) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
-    let options = PgConnectOptions::from_str(url)?;
-    Ok(match PostgresTransport::of_options(&options) {
-        PostgresTransport::TlsByDefault => options.ssl_mode(PgSslMode::Require),
-        _ => options,
-    })
-}
 
 impl Sql<sqlx::Postgres> {
     /// Connects to the database of `postgres://...`.
@@ -240,24 +195,6 @@ mod tests {
         let end = format!("DROP OWNED BY {role}; DROP ROLE {role}; DROP SCHEMA {schema} CASCADE");
         raw_sql(sqlx::AssertSqlSafe(end)).execute(&direct).await.unwrap();
         migrated.unwrap();
-    }
-
-    #[test]
-    fn beyond_this_machine_only_words_allow_to_go_without_tls() {
-        use PostgresTransport::{InClear, ThisMachine, Tls, TlsByDefault};
-        for (url, transport, is_required) in [
-            ("postgres://u@127.0.0.1/t", ThisMachine, false),
-            ("postgres:///t?host=/run/postgresql", ThisMachine, false),
-            ("postgres://u@192.0.2.7/t", TlsByDefault, true),
-            ("postgres://u@192.0.2.7/t?sslmode=allow", TlsByDefault, true),
-            ("postgres://u@192.0.2.7/t?sslmode=require", Tls, true),
-            ("postgres://u@192.0.2.7/t?sslmode=verify-full", Tls, false),
-            ("postgres://u@192.0.2.7/t?sslmode=disable", InClear, false),
-        ] {
-            assert_eq!(PostgresTransport::of(url), Some(transport), "{url}");
-            let mode = connect_options(url).unwrap().get_ssl_mode();
-            assert_eq!(matches!(mode, PgSslMode::Require), is_required, "{url}");
-        }
     }
 
     /// As after a logical copy.

@@ -12,7 +12,7 @@ use sqlx::{
 use tidings_model::{nearest, records::PersonId};
 use tokio::time::timeout;
 
-use super::{pool::Pool, postgres::connect_options};
+use super::{pool::Pool, transport::connect_options};
 
 /// Connections of a process.
 const CONNECTIONS: usize = 4;

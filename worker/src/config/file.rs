@@ -89,7 +89,9 @@ impl RawConfig {
         let relays = self.relays(checks);
         let templates = checks.value("templates", self.templates.as_ref(), folder);
         let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
-        let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
+        let mut listeners = Vec::new();
+        let metrics_listen =
+            METRICS.check(checks, &mut listeners, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
         let most_cached = u32::try_from(registration::CACHED).unwrap_or(u32::MAX);
         let cached_workflows = checks.count_to(most_cached, "cached_workflows", self.cached_workflows.as_ref());
         let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
@@ -113,7 +115,7 @@ impl RawConfig {
         let tenants_digests = self.tenant.values().flat_map(|tenant| tenant.as_ref().digests().values());
         let adapts = self.digest.values().chain(tenants_digests).any(|digest| digest.as_ref().adapts());
         let retention = self.retention.check(inbox.keep, adapts, checks);
-        let gateway = self.gateway.check(checks);
+        let gateway = self.gateway.check(checks, &mut listeners);
         if gateway.as_ref().is_some_and(|gateway| gateway.pages.public_url.is_none()) {
             digest::report_uncounted("digest.", &self.digest, checks);
             for (name, tenant) in &self.tenant {
@@ -149,7 +151,7 @@ impl RawConfig {
             subscriptions: subscriptions?,
             link_keys: link_keys?,
             temporal: temporal?,
-            listeners: std::mem::take(&mut checks.listeners),
+            listeners,
             exposed_password: checks.exposed_password(),
         })
     }

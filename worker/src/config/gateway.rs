@@ -19,7 +19,7 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
-    door::ListenerKeys,
+    door::{Door, ListenerKeys},
     list::{SpannedList, parse_each},
     oidc::{self, RawOidc},
     problem::{Checks, Problem},
@@ -78,13 +78,13 @@ pub struct Gateway {
 }
 
 impl RawGateway {
-    pub fn check(&self, checks: &mut Checks<'_>) -> Option<Gateway> {
-        let listen_on = checks.listener(&PUBLIC, self.listen.as_ref(), self.tls.as_ref());
+    pub fn check(&self, checks: &mut Checks<'_>, listeners: &mut Vec<Door>) -> Option<Gateway> {
+        let listen_on = PUBLIC.check(checks, listeners, self.listen.as_ref(), self.tls.as_ref());
         let public_url = checks.value("gateway.public_url", self.public_url.as_ref(), public_url);
         let proxies = self.trusted_proxies.as_ref();
         let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
-        let metrics_listen = checks.listener(&METRICS, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
-        let api_listen = checks.listener(&API, self.api_listen.as_ref(), self.api_tls.as_ref());
+        let metrics_listen = METRICS.check(checks, listeners, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
+        let api_listen = API.check(checks, listeners, self.api_listen.as_ref(), self.api_tls.as_ref());
         let mebibytes = self.body_mebibytes.as_ref().map(|raw| Spanned::new(raw.span(), raw.as_ref().to_string()));
         let body_bytes = checks.value("gateway.body_mebibytes", mebibytes.as_ref(), body_bytes);
         let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);

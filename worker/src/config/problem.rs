@@ -5,10 +5,7 @@ use std::{fmt, ops::Range, path::Path};
 use tidings_model::foreign_text::clean_edges;
 use toml::Spanned;
 
-use super::{
-    door::Door,
-    secret::{EXPOSED, is_exposed, masked},
-};
+use super::secret::{EXPOSED, is_exposed, masked};
 
 /// Reads an environment variable. Tests pass a function of their own, because they must not change the process.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -79,15 +76,13 @@ pub(super) struct Checks<'a> {
     text: &'a str,
     environment: Environment<'a>,
     pub problems: Vec<Problem>,
-    /// The addresses to listen on so far.
-    pub listeners: Vec<Door>,
     /// The first password of the file.
     password: Option<Problem>,
 }
 
 impl<'a> Checks<'a> {
     pub fn new(place: &'a Path, text: &'a str, environment: Environment<'a>) -> Self {
-        Self { place, text, environment, problems: Vec::new(), listeners: Vec::new(), password: None }
+        Self { place, text, environment, problems: Vec::new(), password: None }
     }
 
     /// Returns the warning of a file with a password that every user of the machine can read.
