@@ -3,6 +3,7 @@
 //! Each refusal has the path of its field, e.g. `payload.rows[0].id`, and never quotes a value, because it may be personal data.
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use tidings_proto::v1;
 
 use crate::limits::Invalid;
@@ -46,6 +47,12 @@ pub fn retract(json: &[u8]) -> Result<v1::Retract, Invalid> {
 pub fn fault(json: &[u8]) -> Option<Invalid> {
     let error = serde_json::from_slice::<IgnoredAny>(json).err()?;
     Some(Invalid::new("", broken::not_json(json, &error)))
+}
+
+/// Names the part of a JSON text that no value can have: half of a surrogate pair, `1e400`, or too many levels.
+#[must_use]
+pub fn unusable(json: &[u8]) -> Option<Invalid> {
+    serde_json::from_slice::<Value>(json).is_err().then(|| broken::fault("", json))
 }
 
 #[cfg(test)]

@@ -61,10 +61,6 @@ async fn render_shorter(
     TooLarge { attempt, why }: &TooLarge,
 ) -> Result<Rendered, Error> {
     let RenderInput { window, asked_at, .. } = input;
-    let now = now(*asked_at);
-    if deps.settings.digest(&window.key).is_none() {
-        return without_table(deps, window, now).await;
-    }
     if let Some(large) = deps.store.message(window.digest_id).await? {
         let short = match compose_shorter(deps, window, large.created_at).await {
             Err(error @ Error::Store(_)) => return Err(error),
@@ -80,7 +76,7 @@ async fn render_shorter(
             return Ok(Rendered::Stored);
         }
     }
-    end(deps, window, failed(why.clone()), now).await
+    end(deps, window, failed(why.clone()), now(*asked_at)).await
 }
 
 /// The answer while no table has the digest type. There was one when the window was claimed: the seven days begin there.

@@ -48,7 +48,10 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     if let Some(broken) = wire::fault(bytes) {
         return Err(Refusal::unreadable(broken.problem));
     }
-    parsed(text).map_err(Refusal::wrong_fields)
+    parsed(text).map_err(|faults| match wire::unusable(bytes) {
+        Some(part) => Refusal::of(Problem::Unreadable, &part.field, part.problem),
+        None => Refusal::wrong_fields(faults),
+    })
 }
 
 /// The text of a body.
@@ -255,6 +258,16 @@ mod tests {
             ("{} {}", "is not JSON at byte 4: trailing characters"),
         ] {
             assert_eq!(pair(text).unwrap_err(), Refusal::unreadable(says), "{text}");
+        }
+        for (text, field, says) in [
+            ("{\"first\": 1e400}", "first", "is a number beyond the doubles"),
+            (
+                "{\"second\": \"\\ud83d\"}",
+                "second",
+                "has half of a surrogate pair such as \\ud83d; the text was cut within a character",
+            ),
+        ] {
+            assert_eq!(pair(text).unwrap_err(), Refusal::of(Problem::Unreadable, field, says), "{text}");
         }
     }
 }
