@@ -68,7 +68,8 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
     let health = health(api.state.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {
-        let body = from_fn_with_state(BodyLimit::of(endpoint.body_bytes()), request_body::read);
+        let limit = BodyLimit { decodes: endpoint.decodes(), ..BodyLimit::of(endpoint.body_bytes()) };
+        let body = from_fn_with_state(limit, request_body::read);
         let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
         let handler = handler(endpoint).layer(body).layer(from_fn_with_state(endpoint, show_example));
         routes = routes.route(endpoint.path(), handler.layer(gate));

@@ -32,13 +32,15 @@ const DISCARD_BYTES: usize = 16 << 20;
 pub struct BodyLimit {
     pub bytes: usize,
     pub time: Duration,
+    /// A compressed body is taken, and counts as long as it may become.
+    pub decodes: bool,
 }
 
 impl BodyLimit {
     /// Takes at most this many bytes, within ten seconds.
     #[must_use]
     pub const fn of(bytes: usize) -> Self {
-        Self { bytes, time: Duration::from_secs(10) }
+        Self { bytes, time: Duration::from_secs(10), decodes: false }
     }
 }
 
@@ -62,9 +64,10 @@ pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) 
     }
 }
 
-/// Reports a body that is compressed.
-pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+/// The name of a body's encoding in lower case; `None`: the body is plain.
+pub(crate) fn encoding(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let named = headers.get(CONTENT_ENCODING)?.as_bytes().to_ascii_lowercase();
+    Some(named).filter(|named| named != b"identity")
 }
 
 /// The answer about a body that cannot be had.
@@ -90,9 +93,9 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Takes memory for the length that the headers name. A compressed body counts as long as it may become.
+    /// Takes memory for the length that the headers name, or for that which a compressed body may have.
     fn new(
-        BodyLimit { bytes: limit, .. }: BodyLimit,
+        BodyLimit { bytes: limit, decodes, .. }: BodyLimit,
         headers: &HeaderMap,
         share: Option<&BodyShare>,
     ) -> Result<Self, Problem> {
@@ -101,7 +104,7 @@ impl Buffer {
         if declared > limit {
             return Err(Problem::TooLarge);
         }
-        let paid = if is_encoded(headers) { limit } else { declared };
+        let paid = if decodes && encoding(headers).is_some() { limit } else { declared };
         let portion = share.map(|share| share.take(paid)).transpose()?;
         Ok(Self { bytes: Vec::with_capacity(declared), limit, paid, portion })
     }

@@ -7,7 +7,7 @@ use tidings_model::{foreign_text::skip_bom, nearest, wire};
 use utoipa::ToSchema;
 
 use super::refusal::{Fault, Refusal};
-use crate::{problem::Problem, request_body::is_encoded};
+use crate::{problem::Problem, request_body::encoding};
 
 pub(super) const JSON: &str = "application/json";
 
@@ -36,7 +36,7 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     if media_type(headers) != JSON {
         return Err(Refusal::media_type(headers, &[JSON]));
     }
-    if is_encoded(headers) {
+    if encoding(headers).is_some() {
         let problem = "is not read by this route; send the body as it is";
         return Err(Refusal::of(Problem::UnsupportedMedia, "Content-Encoding", problem));
     }

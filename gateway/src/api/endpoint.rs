@@ -97,6 +97,12 @@ impl Endpoint {
             _ => self.path(),
         }
     }
+
+    /// Reports that the body may be compressed.
+    #[must_use]
+    pub const fn decodes(self) -> bool {
+        matches!(self, Self::PostEvents | Self::PostRecipients)
+    }
 }
 
 endpoints! {

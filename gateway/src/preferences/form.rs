@@ -79,11 +79,11 @@ fn without_ended_pause(preferences: Preferences, now: Timestamp) -> Preferences 
 impl Form {
     /// Reads a body of `application/x-www-form-urlencoded`. `None`: it has more fields than a page.
     pub fn read(body: &[u8]) -> Option<Self> {
-        if url::form_urlencoded::parse(body).nth(FIELDS).is_some() {
-            return None;
-        }
         let mut fields = BTreeMap::<String, Vec<String>>::new();
-        for (name, value) in url::form_urlencoded::parse(body) {
+        for (number, (name, value)) in url::form_urlencoded::parse(body).enumerate() {
+            if number == FIELDS {
+                return None;
+            }
             fields.entry(name.into_owned()).or_default().push(value.into_owned());
         }
         let action = match fields.get("action").and_then(|values| values.first()).map(String::as_str) {

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read as _},
 };
 
-use axum::http::{HeaderMap, header::CONTENT_ENCODING};
+use axum::http::HeaderMap;
 use flate2::bufread::GzDecoder;
 
 use super::zstd;
@@ -15,7 +15,7 @@ use crate::{
         refusal::Refusal,
     },
     problem::Problem,
-    request_body::is_encoded,
+    request_body::encoding,
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -79,13 +79,13 @@ impl From<Undecodable> for Refusal {
 
 /// The length that a body has at most after decompression.
 pub(crate) fn longest(headers: &HeaderMap, bytes: &[u8]) -> usize {
-    if is_encoded(headers) { BODY_BYTES } else { bytes.len() }
+    if encoding(headers).is_some() { BODY_BYTES } else { bytes.len() }
 }
 
 /// Returns the bytes after decompression.
 pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
-    match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase()).as_deref() {
-        None | Some(b"identity") => Ok(Cow::Borrowed(bytes)),
+    match encoding(headers).as_deref() {
+        None => Ok(Cow::Borrowed(bytes)),
         Some(b"gzip") => Ok(Cow::Owned(gunzipped(bytes)?)),
         Some(b"zstd") => Ok(Cow::Owned(zstd::decoded(bytes)?)),
         Some(_) => Err(Refusal::encoding()),
@@ -114,7 +114,10 @@ fn gunzipped(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
 mod tests {
     use std::io::Write as _;
 
-    use axum::http::{HeaderValue, header::CONTENT_TYPE};
+    use axum::http::{
+        HeaderValue,
+        header::{CONTENT_ENCODING, CONTENT_TYPE},
+    };
     use flate2::{Compression, write::GzEncoder};
 
     use super::*;

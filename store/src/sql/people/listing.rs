@@ -26,7 +26,7 @@ ORDER BY tenant, user_id LIMIT $8";
 
 /// After the tenant `$1` and the user `$2`; `$3` limit.
 pub const DIRECTORY: &str = "
-SELECT tenant, user_id, address, name, zone, locale FROM recipients WHERE (tenant, user_id) > ($1, $2)
+SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE (tenant, user_id) > ($1, $2)
 ORDER BY tenant, user_id LIMIT $3";
 
 /// After the tenant `$1`, the digest type `$2` and the user `$3`; `$4` limit.
@@ -42,8 +42,8 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Listed<Recipient, RecipientPlace>> {
         let (tenant, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
         let rows = query_as(DIRECTORY).bind(tenant).bind(user).bind(page.rows_to_read());
-        let rows: Vec<DirectoryRow> = rows.fetch_all(connection).await?;
-        let rows = rows.into_iter().map(Recipient::from).collect();
+        let rows: Vec<RecipientRow> = rows.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(|row| ListedRecipient::from(row).recipient).collect();
         Ok(page.listed(rows, |last: &Recipient| (last.tenant.clone(), last.user.clone())))
     }
 
@@ -87,25 +87,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`DIRECTORY`].
-pub struct DirectoryRow {
-    tenant: String,
-    user_id: String,
-    address: String,
-    name: String,
-    zone: String,
-    locale: String,
-}
-}
-
-impl From<DirectoryRow> for Recipient {
-    fn from(row: DirectoryRow) -> Self {
-        let DirectoryRow { tenant, user_id: user, address, name, zone, locale } = row;
-        Self { tenant, user, address, name, zone, locale }
-    }
-}
-
-row! {
 /// Columns of [`CHOSEN_ZONES`].
 pub struct ZoneRow {
     tenant: String,
@@ -116,7 +97,7 @@ pub struct ZoneRow {
 }
 
 row! {
-/// Columns of [`RECIPIENTS`].
+/// Columns of [`RECIPIENTS`] and of [`DIRECTORY`].
 pub struct RecipientRow {
     tenant: String,
     user_id: String,
