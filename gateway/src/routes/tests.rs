@@ -78,7 +78,7 @@ async fn panics() -> StatusCode {
 
 /// Routes of these tests behind the layers of all routes.
 fn routes(concurrency: Concurrency, time: Duration) -> Router {
-    let limit = BodyLimit { time: Duration::from_millis(100), ..BodyLimit::of(10) };
+    let limit = BodyLimit { time: Duration::from_millis(100), decodes: true, ..BodyLimit::of(10) };
     let routes = Router::new()
         .route("/echo", post(async |body: String| body))
         .layer(from_fn_with_state(limit, request_body::read))
