@@ -10,7 +10,7 @@ use tidings_mail::smtp::{AttemptOutcome, Lane, Reply, Slot, Withdrawal};
 use tidings_model::{
     Alert,
     attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, Message, Origin, Unattempted},
+    records::{AttemptEnd, AttemptRecord, AttemptStart, FirstAttempt, Message, Origin},
     settings::{Guarantee, Stream},
     step::{ReplyCode, Sent, UnrecordedEnd},
 };
@@ -127,10 +127,10 @@ impl<'a> Outgoing<'a> {
     /// The store cannot answer.
     pub async fn begin_first(
         mut self,
-        unattempted: Unattempted,
+        message: Message,
+        epoch: u64,
         cancelled: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Beginning<'a>, Error> {
-        let Unattempted { message, epoch } = unattempted;
         let (route, slot) = match self.route(&message.envelope_to, cancelled).await? {
             Ok(found) => found,
             Err(not_begun) => return Ok(not_begun),
@@ -193,22 +193,30 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
+    /// The relay for an attempt, or the answer while none may be used.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
         let Self { store, relays, stream, tenant, id, now, .. } = *self;
         Ok(match relays.choose(store, &stream.relays, tenant, id, now).await? {
             Choice::By(route) => Ok(route),
-            Choice::Wait { until, why } => Err(Sent::Waiting { until, why, pause: None, too_large: None }),
+            Choice::Wait { until, why } => {
+                Err(Sent::Waiting { until, why, pause: None, too_large: None, moment: false })
+            }
         })
     }
 
     /// Chooses a relay and records that an attempt begins. While the reply to an earlier attempt may still come, none begins: that attempt
-    /// may be alive, in a worker that lost its task or behind a run that was reset (rule 26).
+    /// may be alive, in a worker that lost its task or behind a run that was reset (rule 26). With an `epoch` the attempt is for the
+    /// message as it was then.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// The store cannot answer, or the message has another epoch.
     pub async fn begin(
         mut self,
         to: &str,
+        epoch: Option<u64>,
         cancelled: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Beginning<'a>, Error> {
         let (route, slot) = match self.route(to, cancelled).await? {
@@ -216,20 +224,25 @@ impl<'a> Outgoing<'a> {
             Err(not_begun) => return Ok(not_begun),
         };
         let Self { store, id, now, .. } = self;
-        let (number, ambiguous, had_ambiguous_attempt, message) =
+        let (number, ambiguous, had_ambiguous_attempt, begun, message) =
             match store.begin_attempt(id, route.name(), self.relays.reply_time(), now).await? {
-                AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message } => {
-                    (number, ambiguous, had_ambiguous_attempt, message)
+                AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message } => {
+                    (number, ambiguous, had_ambiguous_attempt, epoch, message)
                 }
                 AttemptStart::Closed(closed) => return Ok(self.give_up(&route, Sent::closed(closed)).await),
                 AttemptStart::AwaitsReply { number, until } => {
                     let why =
                         format!("attempt {number} is past the dot, and the reply to it may come until {until:.0}");
                     let until = until.min(now.saturating_add(LOOK_AGAIN).unwrap_or(until));
-                    let waiting = Sent::Waiting { until, why, pause: None, too_large: None };
+                    let waiting = Sent::Waiting { until, why, pause: None, too_large: None, moment: false };
                     return Ok(self.give_up(&route, waiting).await);
                 }
             };
+        if epoch.is_some_and(|epoch| epoch != begun) {
+            // An event was retracted during the wait for a connection. The next attempt fences this one, and makes the message again.
+            self.relays.give_up(store, &route, now).await;
+            return Err(Error::Fenced);
+        }
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
             let (end, closed) = withheld();
             store.end_attempt(id, number, &end, now).await?;
@@ -464,7 +477,7 @@ impl EndedAttempt<'_> {
             // Another relay of the stream may take it at once, if the message waits for nothing else.
             Sent::Waiting { until, why, too_large, .. } => {
                 let until = relays.again_at(store, &stream.relays, tenant, id, now.max(self.at)).await?.max(until);
-                Ok(Sent::Waiting { until, why, pause: None, too_large })
+                Ok(Sent::Waiting { until, why, pause: None, too_large, moment: false })
             }
             sent => Ok(sent),
         }

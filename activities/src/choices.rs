@@ -7,13 +7,13 @@ use temporalio_client::{
 };
 use temporalio_common::data_converters::RawValue;
 use tidings_model::{
-    Key, MessageKey,
+    Key, MessageKey, canonical_zone,
     command::Order,
     delivery_events::{GRANT, WITHDRAW},
     limits::Invalid,
     names::PREFERENCES_SIGNAL,
-    records::{AuditEntry, Preferences, PreferencesPut, Wish},
-    rules::preference_check,
+    records::{AuditEntry, CapSpan, Preferences, PreferencesPut, Wish},
+    rules::{limit::limit_since_anywhere, preference_check},
     settings::{Cap, DigestSettings, Settings},
 };
 use tidings_store::Store;
@@ -62,8 +62,9 @@ pub async fn choose(
 ) -> Result<Chosen, Error> {
     let settings = digest(settings, key)?;
     let before = store.facts(key).await?.preferences;
-    preference_check::preferences(settings, &before, preferences, now)?;
-    put(store, key, preferences, None, order, now).await
+    let preferences = with_canonical_zone(&before, preferences.clone());
+    preference_check::preferences(settings, &before, &preferences, now)?;
+    put(store, key, &preferences, None, order, now).await
 }
 
 /// Changes what the recipient chose, as one atomic step: a concurrent change is neither lost nor undone. With `expected` only that
@@ -86,7 +87,7 @@ pub async fn change(
         if expected.is_some_and(|expected| expected != facts.revision) {
             return Err(Error::Conflict(facts.revision));
         }
-        let after = change(facts.preferences.clone());
+        let after = with_canonical_zone(&facts.preferences, change(facts.preferences.clone()));
         if after == facts.preferences {
             return Ok(Chosen { revision: facts.revision, changed: false });
         }
@@ -97,6 +98,14 @@ pub async fn change(
             answer => return answer,
         }
     }
+}
+
+/// The preferences with the name that a zone has today, for one that is chosen now. An earlier choice stays as it was written.
+fn with_canonical_zone(before: &Preferences, chosen: Preferences) -> Preferences {
+    if chosen.zone == before.zone {
+        return chosen;
+    }
+    Preferences { zone: chosen.zone.map(|zone| canonical_zone(&zone).to_owned()), ..chosen }
 }
 
 async fn put(
@@ -125,13 +134,15 @@ pub async fn wish(
     why: &str,
     now: Timestamp,
 ) -> Result<Option<Vec<Key>>, Error> {
-    for Wish { key, preferences, .. } in wishes {
+    let mut wishes = wishes.to_vec();
+    for Wish { key, preferences, .. } in &mut wishes {
         let (settings, before) = (digest(settings, key)?, store.facts(key).await?.preferences);
+        *preferences = with_canonical_zone(&before, preferences.clone());
         if before != *preferences {
             preference_check::preferences(settings, &before, preferences, now)?;
         }
     }
-    Ok(store.put_wishes(wishes, now, why).await?)
+    Ok(store.put_wishes(&wishes, now, why).await?)
 }
 
 /// Records whether the recipient wants this digest at all. [`tell`] comes next.
@@ -151,18 +162,21 @@ pub async fn consent(
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
 
-/// Returns the time from which the cap allows the recipient another digest, if that is later than `now`.
+/// Returns the time from which the oldest of as many digests as the cap allows counts.
+/// [`FrequencyLimits::capped`](tidings_model::settings::FrequencyLimits::capped) says until when.
 ///
 /// # Errors
 /// The store cannot answer.
-pub async fn capped_until(
+pub async fn capped_from(
     store: &dyn Store,
     cap: Option<Cap>,
     key: &Key,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, tidings_store::Error> {
     match cap {
-        Some(cap) => store.capped_until(key, cap, now).await,
+        Some(Cap { most, within }) => {
+            store.capped_from(key, CapSpan { most, since: limit_since_anywhere(now, within) }).await
+        }
         None => Ok(None),
     }
 }
@@ -208,4 +222,24 @@ fn digest<'a>(settings: &'a Settings, key: &Key) -> Result<&'a DigestSettings, E
 fn entry(order: &Order, action: &str, now: Timestamp) -> Result<AuditEntry, Invalid> {
     order.check()?;
     Ok(order.entry(action, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_that_is_chosen_now_gets_the_name_that_it_has_today() {
+        let in_zone = |zone: Option<&str>| Preferences { zone: zone.map(str::to_owned), ..Preferences::default() };
+        for (before, chosen, stored) in [
+            (None, Some("US/Pacific"), Some("America/Los_Angeles")),
+            (Some("Asia/Kolkata"), Some("Asia/Calcutta"), Some("Asia/Kolkata")),
+            (Some("Asia/Calcutta"), Some("Asia/Calcutta"), Some("Asia/Calcutta")),
+            (Some("Asia/Calcutta"), Some("Asia/Kolkata"), Some("Asia/Kolkata")),
+            (None, Some("Mars/Olympus"), Some("Mars/Olympus")),
+            (Some("Asia/Tokyo"), None, None),
+        ] {
+            assert_eq!(with_canonical_zone(&in_zone(before), in_zone(chosen)), in_zone(stored), "{before:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     Key,
-    records::{Facts, PersonId, Recipient},
+    records::{Facts, PersonId, Recipient, WaitingMessage},
     settings::{DigestSettings, Settings, UnknownRecipients},
     step::Window,
 };
@@ -76,6 +76,25 @@ impl Deps {
             Looked::Missing(why) => (facts.without_recipient(why), fresh),
         };
         Ok((deliverable(self.invented(&window.key, facts)), fresh))
+    }
+
+    /// The facts for an attempt, as the store has them, and the message while it can be made again.
+    pub(crate) async fn facts_for_attempt(&self, window: &Window) -> Result<(Facts, Option<WaitingMessage>), Error> {
+        let (facts, waiting) = self.store.facts_for_attempt(&window.key, window.digest_id).await?;
+        Ok((deliverable(self.invented(&window.key, facts)), waiting))
+    }
+
+    /// The facts of now, if the team's own directory has others than these. While it is away, its last answer stands: a message was
+    /// made for that.
+    pub(crate) async fn changed_facts(&self, key: &Key, facts: &Facts) -> Result<Option<Facts>, Error> {
+        let Some(directory) = &self.directory else { return Ok(None) };
+        let changed = match directory.look_up(&*self.store, &PersonId::of(key), facts).await {
+            Ok(Looked::Same) | Err(Error::Directory(_)) => return Ok(None),
+            Ok(Looked::Changed) => self.store.facts(key).await?,
+            Ok(Looked::Missing(why)) => facts.clone().without_recipient(why),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(deliverable(self.invented(key, changed))))
     }
 
     /// The facts, on a laptop with an invented recipient for an unknown one.

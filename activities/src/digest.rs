@@ -22,6 +22,7 @@ mod email;
 mod measure;
 mod plan;
 pub mod preview;
+mod remake;
 pub mod render;
 mod reopen;
 mod retract;
@@ -87,7 +88,8 @@ impl DigestActivities {
     /// Attempts to deliver the email once.
     ///
     /// # Errors
-    /// The store cannot answer, or a later attempt has begun: Temporal calls again. Or the attempt was cancelled before the dot.
+    /// The store cannot answer, a later attempt has begun, or a message that is made again cannot be made: Temporal calls again. Or the
+    /// attempt was cancelled before the dot.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));

@@ -69,8 +69,8 @@ kinds! {
         "as its row above says";
     Archive = "retention", "the archive cannot be written", WaitsForOperator, "make room, or correct `retention.archive`";
     Directory = "plan, claim", "your own directory is away, and its last answer is missing or too old", Repeats, "start it";
-    UnknownType = "plan, claim, render", "no table has the digest type", GivesUp, "add the table, and restart the workers";
-    Render = "render", "no template works, or a sender or a DKIM key is wrong", WaitsForOperator,
+    UnknownType = "plan, claim, render, send", "no table has the digest type", GivesUp, "add the table, and restart the workers";
+    Render = "render, send", "no template works, or a sender or a DKIM key is wrong", WaitsForOperator,
         "correct what the error names, and restart the workers";
     Fenced = "send", "another attempt was faster", Superseded, "nothing";
     History = "stash", "Temporal does not answer with the history of an earlier run", Repeats, "nothing";

@@ -16,7 +16,7 @@ use temporalio_common::protos::temporal::api::{
     update::v1::{Request, outcome::Value as Outcome},
 };
 use tidings_model::{
-    Key,
+    Key, Retract,
     command::{Dropped, Held, Hold},
     names::SIGNAL,
 };
@@ -25,7 +25,8 @@ use tracing::debug_span;
 
 use crate::error::Error;
 
-/// The inputs of the key's `run`, in the order of its history.
+/// The inputs of the key's `run`, in the order of its history. A retract by id covers what the run had got of the id, or else what occurred
+/// until the run got the retract, so that nothing changes if it is carried out again after the next firing of an alert.
 ///
 /// # Errors
 /// The history cannot be read, or was deleted.
@@ -33,9 +34,44 @@ pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Re
     let key = key.clone();
     let events = history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent);
     let run = run.to_owned();
-    events.map(move |attributes| {
-        input_of(attributes?, &key).map_err(|error| Error::History { run: run.clone(), why: error.to_string() })
+    let mut retracts = Retracts::default();
+    events.map(move |event| {
+        let Entry { at, attributes } = event?;
+        let input = input_of(attributes, &key);
+        let input = input.map_err(|error| Error::History { run: run.clone(), why: error.to_string() })?;
+        Ok(retracts.dated(input, at))
     })
+}
+
+/// An entry of a history.
+struct Entry {
+    at: Timestamp,
+    attributes: Option<Attributes>,
+}
+
+/// The times of the retracts by id.
+#[derive(Default)]
+struct Retracts {
+    /// What the run got of each id, by the latest `occurred_at`.
+    got: BTreeMap<String, Timestamp>,
+}
+
+impl Retracts {
+    /// The input of a run at this time, whose retracts say until when they cover.
+    fn dated(&mut self, input: RunInput, at: Timestamp) -> RunInput {
+        for event in &input.events {
+            let got = self.got.entry(event.event_id.clone()).or_insert(event.occurred_at);
+            *got = event.occurred_at.max(*got);
+        }
+        let dated = |retract: Retract| match &retract {
+            Retract::Event(id) => {
+                let until = self.got.get(id).copied().unwrap_or(at);
+                retract.until(until)
+            }
+            _ => retract,
+        };
+        RunInput { retracts: input.retracts.into_iter().map(dated).collect(), ..input }
+    }
 }
 
 /// The hold that the key's `run` had at its end, unless the hold is over at `now`.
@@ -45,8 +81,8 @@ pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Re
 pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Result<Option<Hold>, Error> {
     let mut events = Box::pin(history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent));
     let mut commands = Commands::default();
-    while let Some(attributes) = events.next().await {
-        if let Some(attributes) = attributes? {
+    while let Some(event) = events.next().await {
+        if let Some(attributes) = event?.attributes {
             commands.read(attributes);
         }
     }
@@ -59,8 +95,8 @@ pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Re
 /// As for [`run_inputs`].
 pub async fn termination(client: Client, workflow_id: &str, run: &str) -> Result<Option<Terminated>, Error> {
     let mut last = Box::pin(history(client, workflow_id.to_owned(), run, HistoryEventFilterType::CloseEvent));
-    while let Some(attributes) = last.next().await {
-        if let Some(Attributes::WorkflowExecutionTerminatedEventAttributes(terminated)) = attributes? {
+    while let Some(event) = last.next().await {
+        if let Some(Attributes::WorkflowExecutionTerminatedEventAttributes(terminated)) = event?.attributes {
             return Ok(Some(terminated));
         }
     }
@@ -72,7 +108,7 @@ fn history(
     workflow_id: String,
     run: &str,
     filter: HistoryEventFilterType,
-) -> impl Stream<Item = Result<Option<Attributes>, Error>> + Send + use<> {
+) -> impl Stream<Item = Result<Entry, Error>> + Send + use<> {
     let span = debug_span!("temporal", call = "fetch_history", workflow = workflow_id, run);
     let execution =
         WorkflowExecutionInfo::builder().namespace(client.namespace()).workflow_id(workflow_id).run_id(run).build();
@@ -81,7 +117,10 @@ fn history(
     let mut history = execution.bind_untyped(client).fetch_history(options);
     let history = stream::poll_fn(move |context| span.in_scope(|| history.poll_next_unpin(context)));
     history.map(move |event| match event {
-        Ok(event) => Ok(event.attributes),
+        Ok(event) => {
+            let at = event.event_time.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+            Ok(Entry { at: at.unwrap_or_else(Timestamp::now), attributes: event.attributes })
+        }
         Err(WorkflowInteractionError::NotFound(_)) => Err(Error::HistoryGone { run: run.clone() }),
         Err(error) => Err(Error::History { run: run.clone(), why: error.to_string() }),
     })
@@ -181,7 +220,7 @@ mod tests {
         },
         update::v1::{Input, Meta, Outcome as UpdateOutcome},
     };
-    use tidings_model::command::Order;
+    use tidings_model::{Event, command::Order};
 
     use super::*;
 
@@ -225,6 +264,26 @@ mod tests {
         let mut commands = Commands::default();
         history.into_iter().for_each(|attributes| commands.read(attributes));
         commands.hold.map(|Hold { order: Order { by, .. }, .. }| by)
+    }
+
+    #[test]
+    fn a_retract_by_id_covers_what_its_run_had_got_and_not_the_next_firing() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let firing = |second| -> Event {
+            serde_json::from_value(json!({"event_id": "fp", "category": "outage", "occurred_at": at(second)})).unwrap()
+        };
+        let retract = |id: &str| Retract::Event(id.to_owned());
+        let mut retracts = Retracts::default();
+        let mut dated = |events: &[i64], retract: Retract| {
+            let events = events.iter().map(|second| firing(*second)).collect();
+            retracts.dated(RunInput { events, retracts: vec![retract], runs: Vec::new() }, at(100)).retracts
+        };
+        let until = |id: &str, second| [retract(id).until(at(second))];
+        assert_eq!(dated(&[], retract("fp")), until("fp", 100), "it came before its event");
+        assert_eq!(dated(&[10], retract("fp")), until("fp", 10));
+        assert_eq!(dated(&[20, 15], retract("other")), until("other", 100));
+        assert_eq!(dated(&[5], retract("fp")), until("fp", 20));
+        assert_eq!(dated(&[30], retract("fp").until(at(20))), until("fp", 20), "as the run handed it over");
     }
 
     #[test]

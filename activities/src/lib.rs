@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod operations;
 pub mod relays;
 pub mod retention;
+mod sha256;
 pub mod subscriptions;
 pub mod sweep;
 pub mod team_directory;

@@ -9,19 +9,19 @@ use std::sync::LazyLock;
 use jiff::SignedDuration;
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
 use tidings_model::{
-    attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome, subscription::DeliveryResult,
-    troubled_run::Trouble,
+    ZoneData, attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome,
+    subscription::DeliveryResult, troubled_run::Trouble, zone_data,
 };
 
 pub mod fleet;
 pub mod labels;
 
 use fleet::Fleet;
-use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, digest_type};
+use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, ZoneDataOf, digest_type};
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
 
@@ -42,6 +42,8 @@ struct Metrics {
     digests_failed: Counter,
     messages_failed: Counter,
     start_options: Counter,
+    unknown_zones: Counter,
+    zone_data: Family<ZoneDataOf, Gauge>,
     runs_recovered: Family<OfTrouble, Counter>,
     claim_lateness: Lateness,
     acceptance_lateness: Lateness,
@@ -57,7 +59,8 @@ impl Metrics {
         let (seen_questions, directory_answers, notices) = (Family::default(), Family::default(), Family::default());
         let (dead_letters, digests_failed, messages_failed) =
             (Counter::default(), Counter::default(), Counter::default());
-        let start_options = Counter::default();
+        let (start_options, unknown_zones) = (Counter::default(), Counter::default());
+        let zone_data = Family::default();
         let runs_recovered = Family::default();
         let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
         registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
@@ -75,6 +78,10 @@ impl Metrics {
         registry.register("messages_failed", help, messages_failed.clone());
         let help = "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
         registry.register("start_options", help, start_options.clone());
+        let help = "Plans for recipients whose zone no zone data has: alert=unknown_zone";
+        registry.register("unknown_zones", help, unknown_zones.clone());
+        let help = "1 for the release of the zone data that this process uses, and its source";
+        registry.register("zone_data", help, zone_data.clone());
         let help = "Runs that ended without their code and were recovered: alert=run_recovered";
         registry.register("runs_recovered", help, runs_recovered.clone());
         let help = "Time from a window's due time to its claim";
@@ -93,6 +100,8 @@ impl Metrics {
             digests_failed,
             messages_failed,
             start_options,
+            unknown_zones,
+            zone_data,
             runs_recovered,
             claim_lateness,
             acceptance_lateness,
@@ -127,6 +136,8 @@ pub fn prepare(settings: &Settings) {
             drop(METRICS.attempts.get_or_create(&Attempt { relay: relay.clone(), class: class.name() }));
         }
     }
+    let ZoneData { release, source, .. } = zone_data();
+    METRICS.zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
     METRICS.fleet.prepare(settings);
 }
 
@@ -191,6 +202,11 @@ pub(crate) fn dead_letters(count: u64) {
 /// A producer started a digest with options that it must not have.
 pub fn start_options() {
     METRICS.start_options.inc();
+}
+
+/// The zone of a recipient is unknown.
+pub(crate) fn unknown_zone() {
+    METRICS.unknown_zones.inc();
 }
 
 /// A digest could not be delivered.

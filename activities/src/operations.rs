@@ -15,3 +15,4 @@ pub mod recover;
 pub mod reopen;
 pub mod stats;
 pub mod submit;
+pub mod take_back;

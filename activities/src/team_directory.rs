@@ -107,10 +107,10 @@ impl TeamDirectory {
     /// The directory is away, and no answer is young enough. The store cannot answer.
     pub(crate) async fn look_up(&self, store: &dyn Store, person: &PersonId, facts: &Facts) -> Result<Looked, Error> {
         let now = Timestamp::now();
-        let age = facts.answered_at.map(|at| now.duration_since(at));
-        if age.is_some_and(|age| age < FRESH) {
+        if has_fresh_answer(facts, now) {
             return Ok(Looked::Same);
         }
+        let age = facts.answered_at.map(|at| now.duration_since(at));
         let answer = self.answer(person).await;
         metrics::directory_answered(answer.name());
         match answer {
@@ -173,6 +173,11 @@ impl TeamDirectory {
             Source::Query(query, _) => query.check().await,
         }
     }
+}
+
+/// Reports if the last answer about the person counts, so that the directory is not asked.
+pub(crate) fn has_fresh_answer(facts: &Facts, now: Timestamp) -> bool {
+    facts.answered_at.is_some_and(|at| now.duration_since(at) < FRESH)
 }
 
 /// The answer, and `false` if the service could not be reached.

@@ -12,6 +12,7 @@ use axum::{
 use serde::Serialize;
 use temporalio_client::{Client, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
+use tidings_model::{ZoneData, zone_data};
 use tokio::{
     sync::Mutex,
     task::JoinHandle,
@@ -42,6 +43,8 @@ pub enum Answer {
 pub struct Readiness {
     pub store: Answer,
     pub temporal: Answer,
+    /// The zone data that this process uses.
+    pub zone_data: &'static ZoneData,
     #[serde(skip)]
     is_ready: bool,
 }
@@ -92,7 +95,7 @@ impl Health {
         let store = if writes { reads } else { Answer::NoAnswer };
         *had_temporal |= temporal == Answer::Ok;
         let is_ready = store == Answer::Ok && (*had_temporal || self.begun.elapsed() > BEGINNING);
-        let readiness = Readiness { store, temporal, is_ready };
+        let readiness = Readiness { store, temporal, zone_data: zone_data(), is_ready };
         *answered = Some((Instant::now(), readiness));
         readiness
     }

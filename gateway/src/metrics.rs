@@ -15,7 +15,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use tidings_model::inbox::Depth;
+use tidings_model::{ZoneData, inbox::Depth};
 use tokio::time::Instant;
 
 /// The label of requests to no route, and of unusual methods.
@@ -53,6 +53,12 @@ struct Tracked {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ZoneDataOf {
+    release: String,
+    source: &'static str,
+}
+
 struct Metrics {
     requests: Family<Answered, Counter>,
     durations: Family<OfRoute, Histogram, fn() -> Histogram>,
@@ -81,6 +87,11 @@ impl Metrics {
         registry.register("webhooks_refused", "Webhooks that were not authentic", webhooks_refused.clone());
         let tracked = Family::default();
         registry.register("tracked", "Openings and clicks: new, again, unknown or dropped", tracked.clone());
+        let zone_data = Family::<ZoneDataOf, Gauge>::default();
+        let help = "1 for the release of the zone data that this process uses, and its source";
+        registry.register("zone_data", help, zone_data.clone());
+        let ZoneData { release, source, .. } = tidings_model::zone_data();
+        zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
         let (inbox_events, inbox_bytes, inbox_oldest) = (Gauge::default(), Gauge::default(), Gauge::default());
         registry.register("inbox_events", "Accepted events that Temporal does not have yet", inbox_events.clone());
         registry.register("inbox_bytes", "Bytes of these events", inbox_bytes.clone());

@@ -19,8 +19,19 @@ use crate::Error;
 
 /// Headers that are signed if present, in addition to all of `List-*` (RFC 8058 requires those). `Content-Type` is missing
 /// because some relays rewrite it.
-const SIGNED: [&str; 9] =
-    ["from", "to", "subject", "date", "message-id", "mime-version", "reply-to", "feedback-id", "auto-submitted"];
+const SIGNED: [&str; 11] = [
+    "from",
+    "to",
+    "subject",
+    "date",
+    "message-id",
+    "mime-version",
+    "reply-to",
+    "in-reply-to",
+    "references",
+    "feedback-id",
+    "auto-submitted",
+];
 /// Headers that `h=` names once more than the message has them, so that an added one breaks the signature (RFC 6376 8.15).
 /// RFC 5322 3.6 allows one of each. `List-*` and `Feedback-ID` are missing because a relay may add them for us.
 const ONCE: [&str; 6] = ["from", "to", "subject", "date", "message-id", "reply-to"];

@@ -50,6 +50,17 @@ impl Party<'_> {
     }
 }
 
+/// The place of a digest among the recipient's other messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threading<'a> {
+    /// In no thread, also beside digests with the same subject.
+    Alone,
+    /// The first message of a thread.
+    First,
+    /// Answers the first message of a thread, whose Message-ID this is, without angle brackets.
+    Reply(&'a str),
+}
+
 /// The kind of a message. It decides the headers by which programs sort the message.
 #[derive(Clone, Copy)]
 pub enum MessageKind<'a> {
@@ -61,6 +72,7 @@ pub enum MessageKind<'a> {
         events: u64,
         /// The right side of the List-Id: a host name of the sender.
         list_host: &'a str,
+        threading: Threading<'a>,
     },
     /// A single message.
     Single { tenant: &'a str, stream: StreamName },
@@ -147,8 +159,19 @@ impl Draft<'_> {
         if let Some(token) = self.token {
             headers.insert_raw(raw(TOKEN_HEADER, token.to_owned()));
         }
-        if let MessageKind::Digest { events, .. } = self.of {
+        if let MessageKind::Digest { events, threading, .. } = self.of {
             headers.insert_raw(raw("X-Tidings-Events", events.to_string()));
+            match threading {
+                // Gmail threads by subject and sender, and keeps apart what has different values of this header.
+                Threading::Alone => headers.insert_raw(raw("X-Entity-Ref-ID", self.id.to_string())),
+                Threading::First => {}
+                // The first message has no References, so that it is all that those of an answer have (RFC 5322 3.6.4).
+                Threading::Reply(first) => {
+                    let first = bracketed("Message-ID of the thread", first)?;
+                    headers.set(fields::InReplyTo::from(first.clone()));
+                    headers.set(fields::References::from(first));
+                }
+            }
         }
         headers.set(MIME_VERSION_1_0);
         let mut bytes = headers.to_string().into_bytes();
@@ -212,17 +235,18 @@ impl<'a> Unsubscribe<'a> {
 
     /// Returns both URIs in angle brackets, the preferred one first. A line is folded between the URIs only.
     fn header(self) -> Result<String, Error> {
-        let uris: Vec<_> = [Some(self.url), self.mailto].into_iter().flatten().map(uri).collect::<Result<_, _>>()?;
+        let uris = [Some(self.url), self.mailto].into_iter().flatten();
+        let uris: Vec<_> = uris.map(|uri| bracketed("unsubscribe address", uri)).collect::<Result<_, _>>()?;
         Ok(uris.join(", "))
     }
 }
 
-/// Checks a URI for use in a header.
-fn uri(text: &str) -> Result<String, Error> {
+/// Checks a URI or a Message-ID, and returns it in the angle brackets in which a header has it.
+fn bracketed(part: &'static str, text: &str) -> Result<String, Error> {
     if text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>,".contains(&byte)) {
         return Ok(format!("<{text}>"));
     }
-    Err(Error::Message { part: "unsubscribe address", problem: "has a character that no URI has".to_owned() })
+    Err(Error::Message { part, problem: "has a space, or a character that ends it".to_owned() })
 }
 
 /// Encodes a part in the shorter of quoted-printable and base64. Both are 7-bit, so no relay needs 8BITMIME.

@@ -24,7 +24,7 @@ mod languages;
 mod phrases;
 mod tag;
 
-pub use cadence::cadence;
+pub use cadence::{cadence, days};
 pub(crate) use catalogue::{Catalogue, Catalogues, Files};
 use formats::Unreadable;
 pub(crate) use language::ENGLISH;

@@ -13,6 +13,8 @@ closed_set! {
         ActivityFailed = "activity_failed",
         /// A digest type that no table of a worker has.
         UnknownDigestType = "unknown_digest_type",
+        /// A recipient has a zone that no zone data knows.
+        UnknownZone = "unknown_zone",
         /// A relay's breaker opened.
         RelayOpen = "relay_open",
         /// A relay's breaker closed again.

@@ -11,7 +11,7 @@ use crate::{
     pause::Paused,
     records::{Actor, AuditEntry},
     settings::FrequencyLimits,
-    step::window::Window,
+    step::{DeadlineBasis, window::Window},
     when,
 };
 
@@ -201,4 +201,10 @@ pub struct Due {
     /// The limits that the window keeps; see [`Plan::limits`](crate::step::Plan::limits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
+    /// The schedule that its deadline follows; see [`Plan::basis`](crate::step::Plan::basis).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<DeadlineBasis>,
+    /// See [`Plan::promised_at`](crate::step::Plan::promised_at).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised_at: Option<Timestamp>,
 }

@@ -86,7 +86,7 @@ impl Decoded {
             Retract::Entity { category, entity_type, entity_id, until } => {
                 Retract::Entity { category, entity_type, entity_id, until: in_milliseconds(until) }
             }
-            of_event @ Retract::Event(_) => of_event,
+            of_event @ (Retract::Event(_) | Retract::EventUntil { .. }) => of_event,
         };
         self.dead_letters.len() == other.dead_letters.len()
             && self.events.iter().map(event).eq(other.events.iter().map(event))

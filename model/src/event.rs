@@ -1,6 +1,6 @@
 //! An event that passed the edge. Code behind the edge relies on the limits and never checks them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,10 @@ use crate::{
     wire::{Edition, words::shown},
 };
 
+mod content;
 mod payload;
 
+pub use content::{Content, Fate, RecordedContent, Repetition};
 pub use payload::Payload;
 
 /// The first instant of year 1.
@@ -27,6 +29,9 @@ pub struct Event {
     pub event_id: String,
     /// The kind of event.
     pub category: String,
+    /// Further kinds under which the same id came. No wire has this field: [`Event::merge`] fills it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub other_categories: BTreeSet<String>,
     /// The type of the entity that the event is about; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entity_type: String,
@@ -75,6 +80,7 @@ impl Event {
         let event = Self {
             event_id: wire.event_id,
             category: wire.category,
+            other_categories: BTreeSet::new(),
             entity_type: wire.entity_type,
             entity_id: wire.entity_id,
             actor: wire.actor,

@@ -3,10 +3,10 @@
 //! A forwarder leases a key, hands its oldest events over as one signal, and gives the lease back. A lease is one time: the key is
 //! free from then on. All decisions here are pure functions of rows, leases and the time.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidings_proto::v1;
 
 use crate::{
@@ -92,6 +92,27 @@ pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
         bytes <= limits::BATCH_BYTES
     };
     sizes.into_iter().take(limits::BATCH_EVENTS).take_while(fits).count()
+}
+
+/// Returns the number of items, from the first on, that one signal may carry. A signal has its events before its retracts, so that an
+/// event whose id an earlier item takes back, as of an alert that fires again, goes with the next one.
+#[must_use]
+pub fn ordered_len(items: &[Waiting]) -> usize {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(default, alias = "eventId")]
+        event_id: String,
+    }
+    let id = |item: &Waiting| serde_json::from_str(&item.json).map(|Named { event_id }| event_id).unwrap_or_default();
+    let mut taken_back = BTreeSet::new();
+    let follows = |item: &Waiting| match item.kind {
+        Kind::Event => !taken_back.is_empty() && taken_back.contains(&id(item)),
+        Kind::Retract => {
+            taken_back.extend(Some(id(item)).filter(|id| !id.is_empty()));
+            false
+        }
+    };
+    items.iter().position(follows).unwrap_or(items.len())
 }
 
 /// The right to send to a key, and the time from which the key is free for the next forwarder.
@@ -255,6 +276,27 @@ mod tests {
         assert_eq!(batch_len(vec![2; 1_000]), 500);
         assert_eq!(batch_len(vec![20_000; 30]), 13);
         assert_eq!(batch_len([]), 0);
+    }
+
+    #[test]
+    fn an_event_that_follows_the_retract_of_its_id_goes_with_the_next_signal() {
+        use Kind::{Event, Retract};
+        for (items, len) in [
+            (vec![], 0),
+            (vec![(Event, "a"), (Retract, "a"), (Event, "b")], 3),
+            (vec![(Event, "a"), (Retract, "a"), (Event, "b"), (Event, "a")], 3),
+            (vec![(Retract, "a"), (Retract, "b"), (Event, "b")], 2),
+            (vec![(Retract, ""), (Event, "a")], 2),
+        ] {
+            let waiting = |(kind, id): &(Kind, &str)| {
+                let json = match (*kind, *id) {
+                    (Retract, "") => r#"{"category":"comment"}"#.to_owned(),
+                    (_, id) => format!(r#"{{"event_id":"{id}"}}"#),
+                };
+                Waiting { id: 0, kind: *kind, json }
+            };
+            assert_eq!(ordered_len(&items.iter().map(waiting).collect::<Vec<_>>()), len, "{items:?}");
+        }
     }
 
     proptest! {

@@ -14,6 +14,9 @@ pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.'
 /// Namespace of every `digest_id` (UUIDv5, RFC 9562): drawn once, fixed for ever.
 const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_11f0_7a63);
 
+/// Namespace of every thread's id. It never changes.
+const THREAD_NAMESPACE: Uuid = Uuid::from_u128(0x9e0d_52c7_1a38_5b64_a7f1_3c90_d46e_88b5);
+
 /// (tenant, digest type, user): what has at most one open window, and never shares a mail with another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -82,6 +85,14 @@ impl Key {
         let name = format!("{}\n{first_run_id}\n{window}", self.workflow_id());
         Uuid::new_v5(&DIGEST_NAMESPACE, name.as_bytes())
     }
+
+    /// The id of the thread that has the key's messages about an entity.
+    #[must_use]
+    pub fn thread_id(&self, entity_type: &str, entity_id: &str) -> Uuid {
+        let part = |text| utf8_percent_encode(text, ESCAPED);
+        let name = format!("{}\n{}\n{}", self.workflow_id(), part(entity_type), part(entity_id));
+        Uuid::new_v5(&THREAD_NAMESPACE, name.as_bytes())
+    }
 }
 
 /// `{tenant}/{type}/{user}`, each part percent-encoded: how commands and logs write a key.
@@ -123,6 +134,21 @@ mod tests {
     fn only_the_canonical_spelling_of_a_workflow_id_is_a_key() {
         assert!(Key::from_workflow_id("digest/acme/activity/%61nn").is_err());
         assert!(Key::from_workflow_id("digest/acme/activity/ann").is_ok());
+    }
+
+    #[test]
+    fn each_entity_of_a_key_has_a_thread_of_its_own() {
+        let key = |user: &str| Key::new("acme".into(), "alerts".into(), user.into()).unwrap();
+        let thread = key("ann").thread_id("check", "db1");
+        assert_eq!(thread, key("ann").thread_id("check", "db1"));
+        for other in [
+            key("bob").thread_id("check", "db1"),
+            key("ann").thread_id("check", "db2"),
+            key("ann").thread_id("check\ndb1", ""),
+            key("ann").thread_id("", "check\ndb1"),
+        ] {
+            assert_ne!(thread, other);
+        }
     }
 
     #[test]

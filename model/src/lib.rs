@@ -51,7 +51,7 @@ mod zone;
 pub use alert::Alert;
 pub use csv_header::header_fault;
 pub use email_address::{AddressError, EmailAddress, UnsendableAddress};
-pub use event::{Event, Payload};
+pub use event::{Content, Event, Fate, Payload, RecordedContent, Repetition};
 pub use host_name::is_host_name;
 pub use key::Key;
 pub use link::Link;
@@ -67,4 +67,7 @@ pub use rules::{
     quiet::{Quiet, QuietTime, WholeWeek},
 };
 pub use tracked_link::{ClickLink, OpenLink};
-pub use zone::{is_place, time_zone, zone, zone_names};
+pub use zone::{
+    ZoneData, ZoneSource, canonical_zone, is_place, known_zone, time_zone, zone, zone_aliases, zone_data, zone_names,
+    zone_rules,
+};

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    EmailAddress, Event, Key, UnsendableAddress,
+    Content, EmailAddress, Event, Key, UnsendableAddress,
     pause::Paused,
-    settings::{CategorySettings, Section, cap::Cap},
+    settings::{Categories, Section},
     step::{outcome::Closed, planned::Planned, window::Window},
 };
 
@@ -22,6 +22,7 @@ mod exclusion;
 mod message;
 mod page;
 mod person;
+mod reach;
 mod suppression;
 mod webhook_letter;
 
@@ -37,6 +38,7 @@ pub use person::{
     KeyPlace, ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter,
     RecipientPlace, RowPlace,
 };
+pub use reach::{Reach, Reached};
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
 pub use webhook_letter::{
     KeptWebhookLetter, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
@@ -137,6 +139,10 @@ pub struct Facts {
     pub suppressed: Option<Reason>,
     /// Time when the relay accepted the key's last digest.
     pub last_sent_at: Option<Timestamp>,
+    /// Time from which that digest counts for a throttle: its slot, or the time when the relay accepted it.
+    pub last_slot_at: Option<Timestamp>,
+    /// The schedule of that digest. `None`: there was none, or a former version planned it.
+    pub last_schedule: Option<SentSchedule>,
     /// The openings and clicks of the key's digests.
     pub reading: Reading,
     /// The operator's pause that covers the key and lasts longest. Its time may be over.
@@ -153,6 +159,17 @@ impl Facts {
     pub fn without_recipient(self, why: String) -> Self {
         Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
     }
+}
+
+/// The schedule by which a digest that was sent had its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentSchedule {
+    /// When the digest was due, or sent if that was earlier, as after a flush.
+    pub at: Timestamp,
+    /// In the syntax of `tidings.toml`.
+    pub cadence: String,
+    /// IANA name.
+    pub zone: String,
 }
 
 /// The openings of a key's digests, as far as messages are counted.
@@ -179,15 +196,26 @@ pub enum PreferencesPut {
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimLimits<'a> {
     /// The recipient's cap; `None`: no limit, as for an operator's flush.
-    pub cap: Option<Cap>,
+    pub cap: Option<CapSpan>,
+    /// The time from which the digest [counts](crate::rules::limit::counts_from); `None`: from its claim.
+    pub slot_at: Option<Timestamp>,
     /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
     /// Events that the recipient has seen elsewhere.
     pub seen: &'a BTreeSet<String>,
     /// Categories whose old or few events do not count.
-    pub categories: &'a BTreeMap<String, CategorySettings>,
+    pub categories: &'a Categories,
     /// The window's plan in words, for the ledger.
     pub planned: Option<&'a Planned>,
+}
+
+/// A cap, and the end of the span that it does not look into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapSpan {
+    /// Number of digests, at least one.
+    pub most: u32,
+    /// Digests count that count from later times.
+    pub since: Timestamp,
 }
 
 /// The answer to a claim.
@@ -197,9 +225,18 @@ pub enum Claimed {
     Claim(Claim),
     /// The recipient has had as many digests as they get, and nothing was written.
     Capped {
-        /// Time when the oldest of those digests leaves the cap's span.
-        until: Timestamp,
+        /// Time from which the oldest of those digests counts.
+        oldest: Timestamp,
     },
+}
+
+/// The events of a question that a key's ledger knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownEvents {
+    /// In the order of the question.
+    pub event_ids: Vec<String>,
+    /// Those among them that came with other content after they were over.
+    pub refused: Vec<(String, Content)>,
 }
 
 /// The contents of a claimed digest.
@@ -230,6 +267,16 @@ pub struct Contents {
     pub lines: Vec<Group>,
 }
 
+impl Contents {
+    /// The type and the id of the entity of all events. `None`: there are several or none, or some lines are not shown.
+    #[must_use]
+    pub fn entity(&self) -> Option<(&str, &str)> {
+        let mut entities = self.lines.iter().map(|line| (&*line.entity_type, &*line.entity_id));
+        let entity = entities.next().filter(|(_, id)| !id.is_empty())?;
+        (self.groups == self.lines.len() as u64 && entities.all(|other| other == entity)).then_some(entity)
+    }
+}
+
 /// Events of one digest with equal (category, `entity_type`, `entity_id)`: one line of the mail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
@@ -252,7 +299,7 @@ pub struct Group {
     pub latest: Vec<Item>,
 }
 
-/// One event of a group, or several of its latest events with equal title and actor.
+/// One event of a group, or several of its latest events of which a reader reads the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// Events that the item stands for.
@@ -279,20 +326,20 @@ pub struct Shown<'a> {
     /// The most items of a group.
     pub items: u32,
     /// The sections and priorities of categories.
-    pub categories: &'a BTreeMap<String, CategorySettings>,
+    pub categories: &'a Categories,
 }
 
 impl Shown<'_> {
     /// The heading of the section that has the category's lines.
     #[must_use]
     pub fn section(&self, category: &str) -> Option<Section> {
-        self.categories.get(category)?.section.clone()
+        self.categories.get(category).section.clone()
     }
 
     /// The priority of the category's lines.
     #[must_use]
     pub fn priority(&self, category: &str) -> u32 {
-        self.categories.get(category).map_or(0, |settings| settings.priority)
+        self.categories.get(category).priority
     }
 }
 
@@ -304,6 +351,8 @@ pub struct RenderedClaim<'a> {
     pub planned: Option<&'a Planned>,
     /// Made of `events`.
     pub message: &'a Message,
+    /// See [`ClaimLimits::slot_at`].
+    pub slot_at: Option<Timestamp>,
     pub now: Timestamp,
 }
 
@@ -327,4 +376,43 @@ pub struct AuditEntry {
     pub actor: Actor,
     pub action: String,
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(groups: u64, entities: &[(&str, &str)]) -> Contents {
+        let line = |(entity_type, entity_id): &(&str, &str)| Group {
+            category: "outage".into(),
+            section: None,
+            entity_type: (*entity_type).into(),
+            entity_id: (*entity_id).into(),
+            count: 1,
+            counts: BTreeMap::new(),
+            first_at: Timestamp::UNIX_EPOCH,
+            last_at: Timestamp::UNIX_EPOCH,
+            actor_count: 0,
+            actors: Vec::new(),
+            latest: Vec::new(),
+        };
+        let lines = entities.iter().map(line).collect();
+        Contents { claimed_at: None, items: groups, groups, counts: BTreeMap::new(), lines }
+    }
+
+    #[test]
+    fn contents_have_an_entity_if_all_of_them_are_about_it() {
+        let (db1, db2) = (("check", "db1"), ("check", "db2"));
+        assert_eq!(contents(1, &[db1]).entity(), Some(db1));
+        assert_eq!(contents(2, &[db1, db1]).entity(), Some(db1), "two categories");
+        for (groups, entities) in [
+            (0, vec![]),
+            (2, vec![db1, db2]),
+            (2, vec![db1, ("host", "db1")]),
+            (2, vec![db1]),
+            (1, vec![("check", "")]),
+        ] {
+            assert_eq!(contents(groups, &entities).entity(), None, "{groups} {entities:?}");
+        }
+    }
 }

@@ -16,6 +16,14 @@ use crate::{
 pub enum Retract {
     /// The event with this id.
     Event(String),
+    /// The event with this id, if it occurred until then: a retract that the store may get once more after the next firing of an alert.
+    /// No workflow has one in its state, because an earlier version could not read it.
+    EventUntil {
+        /// As in [`Event::event_id`].
+        event_id: String,
+        /// The latest time that is covered.
+        until: Timestamp,
+    },
     /// All of one category about one entity.
     Entity {
         /// As in [`Event::category`].
@@ -68,11 +76,20 @@ impl Retract {
         Ok((key, Self::Event(event_id)))
     }
 
+    /// The same retract, in which one by id covers what occurred until then.
+    #[must_use]
+    pub fn until(self, until: Timestamp) -> Self {
+        match self {
+            Self::Event(event_id) => Self::EventUntil { event_id, until },
+            dated => dated,
+        }
+    }
+
     /// Bytes of its texts.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         match self {
-            Self::Event(id) => id.len(),
+            Self::Event(id) | Self::EventUntil { event_id: id, .. } => id.len(),
             Self::Entity { category, entity_type, entity_id, .. } => {
                 category.len() + entity_type.len() + entity_id.len()
             }
@@ -84,6 +101,7 @@ impl Retract {
     pub fn covers(&self, event: &Event) -> bool {
         match self {
             Self::Event(id) => *id == event.event_id,
+            Self::EventUntil { event_id, until } => *event_id == event.event_id && !event.occurred_after(*until),
             Self::Entity { category, entity_type, entity_id, until } => {
                 *category == event.category
                     && *entity_type == event.entity_type

@@ -13,7 +13,7 @@ use crate::{
     link_keys::{LinkKeys, Purpose},
     nearest,
     records::Shown,
-    rules::offered_cadences::Choices,
+    rules::{DayRange, offered_cadences::Choices},
     wire::words::shown,
 };
 
@@ -30,7 +30,7 @@ mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
-pub use category::{CategorySettings, Section, leaves_out};
+pub use category::{Categories, CategorySettings, Section};
 pub use directory::DirectoryUrl;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
@@ -243,6 +243,8 @@ pub struct DigestSettings {
     pub choices: Choices,
     /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
+    /// The working days of recipients whose locale names no region.
+    pub weekdays: Option<DayRange>,
     /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).
     pub spread: Option<Duration>,
     /// Times in which no message goes out (rule 12).
@@ -263,8 +265,8 @@ pub struct DigestSettings {
     pub description: Option<String>,
     /// Categories that recipients may turn off, each with the name that they read.
     pub categories: BTreeMap<String, String>,
-    /// Categories with a place of their own in a message.
-    pub category: BTreeMap<String, CategorySettings>,
+    /// The places of categories in a message, and which of their events are left out.
+    pub category: Categories,
     /// The counted actions of readers.
     pub track: Track,
     /// The service that knows which events a recipient has seen.
@@ -293,6 +295,7 @@ impl DigestSettings {
             adapt: false,
             choices: Choices::default(),
             zone: None,
+            weekdays: None,
             spread: None,
             quiet: Quiet::default(),
             template: template.to_owned(),
@@ -303,7 +306,7 @@ impl DigestSettings {
             title: None,
             description: None,
             categories: BTreeMap::new(),
-            category: BTreeMap::new(),
+            category: Categories::NONE,
             track: Track::default(),
             seen: None,
         }

@@ -28,6 +28,8 @@ pub struct LedgerStatistics {
     pub ended: Vec<Ended>,
     /// Signals and events of the span that could not be decoded.
     pub dead_letters: u64,
+    /// Events that came in the span with other content than under the same id before, after that was over. They are in no message.
+    pub refused_contents: u64,
     /// Parts of the span's webhooks that could not be used. They belong to no tenant.
     pub webhook_dead_letters: u64,
     /// Bounces and complaints that providers reported in the span, by relay.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    records::{AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, Unattempted},
+    records::{AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, WaitingMessage},
 };
 use uuid::Uuid;
 
@@ -16,12 +16,12 @@ use crate::Result;
 /// send the final dot nor end the message.
 #[async_trait]
 pub trait Attempts: Send + Sync + 'static {
-    /// Reads the facts about a key and, if no attempt of its digest's message is recorded and the message has no end, the message.
-    /// Its first attempt needs no [`begin_attempt`](Self::begin_attempt).
-    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)>;
+    /// Reads the facts about a key and, if its digest's message has no end and no attempt has passed the dot, the message.
+    /// A first attempt needs no [`begin_attempt`](Self::begin_attempt).
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)>;
 
     /// Records a first attempt that is about to send the final dot. Returns `false` if another attempt was recorded before, or if
-    /// the message has an end or was reopened: the dot must not be sent. The same attempt may ask again.
+    /// the message has an end or another epoch: the dot must not be sent. The same attempt may ask again.
     async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
 
     /// Records a first attempt that ended before the final dot, with its end. Changes nothing where

@@ -4,8 +4,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key,
-    records::{ClaimLimits, Claimed, Contents, Facts, RenderedClaim, Shown},
-    settings::Cap,
+    records::{CapSpan, ClaimLimits, Claimed, Contents, Facts, RenderedClaim, Shown},
     step::Window,
 };
 
@@ -32,8 +31,8 @@ pub trait Claims: Send + Sync + 'static {
     /// also if the digest has no others. Excludes events that are retracted, of a category that is off, seen, too old or too few. Excluded events
     /// go to a digest of their own for each kind, which ends as skipped.
     ///
-    /// Over the recipient's cap the call writes nothing. A digest counts from its claim on, unless it ends without an email. Two
-    /// simultaneous claims never pass the cap together.
+    /// Over the recipient's cap the call writes nothing. A digest of the key counts from its [slot](ClaimLimits::slot_at) or else its claim on,
+    /// and one of another digest type from its claim, unless it ends without an email. Two simultaneous claims never pass the cap together.
     ///
     /// A digest with a message or an end stays unchanged.
     async fn claim(
@@ -44,9 +43,9 @@ pub trait Claims: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Claimed>;
 
-    /// The time from which the cap allows the recipient another digest, by what is claimed now. `None`: the cap allows one at once.
-    /// Locks nothing: a claim checks again.
-    async fn capped_until(&self, key: &Key, cap: Cap, now: Timestamp) -> Result<Option<Timestamp>>;
+    /// The time from which the oldest of as many digests as the cap allows counts, by what is claimed now. `None`: the recipient had fewer
+    /// in the span. Locks nothing: a claim checks again.
+    async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
 
     /// The contents that a claim would give. Changes nothing.
     async fn preview(

@@ -21,6 +21,7 @@ mod directory;
 mod erasure;
 mod first_attempts;
 mod fresh;
+mod identity;
 mod inbox;
 mod installation;
 mod jobs;
@@ -43,8 +44,10 @@ mod same;
 mod samples;
 mod size;
 mod statistics;
+mod threads;
 mod tokens;
 mod troubled_runs;
+mod waiting;
 mod webhook_letters;
 mod webhook_requests;
 mod zombies;
@@ -81,6 +84,7 @@ macro_rules! conformance {
 conformance! {
     fresh {
         a_fresh_window_becomes_a_digest_with_its_message_at_once,
+        the_schedule_of_the_last_digest_that_was_sent_is_known,
         a_window_with_a_known_event_is_not_claimed_with_its_message,
         a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh,
         contents_of_events_are_those_that_the_store_reads,
@@ -105,6 +109,17 @@ conformance! {
         a_first_attempt_that_ends_early_is_recorded_once,
         a_first_attempt_withdrawn_after_its_record_ends,
         an_unknown_message_has_no_first_attempt,
+    }
+    waiting {
+        a_message_that_waits_loses_what_was_withdrawn_and_is_made_again,
+        after_a_dot_the_bytes_stand,
+        no_attempt_passes_the_dot_with_a_retracted_event,
+        a_retract_while_a_message_is_made_again_is_not_overtaken,
+        a_message_that_waits_shows_an_event_under_a_category_that_is_on,
+        other_content_is_taken_into_a_message_that_waits,
+        a_message_that_is_made_again_keeps_its_place_and_its_former_address,
+        a_message_that_waits_for_its_recipient_says_since_when,
+        a_retract_hears_what_it_reaches,
     }
     directory {
         an_unknown_user_wants_mail_and_chose_nothing,
@@ -136,6 +151,7 @@ conformance! {
         people_without_a_row_are_strangers,
         pages_of_recipients_neither_repeat_nor_leave_out_a_row,
         the_directory_and_chosen_zones_are_read_in_pages,
+        zones_of_the_directory_and_of_choices_are_counted,
         what_is_held_about_a_person_is_complete_in_pages_of_any_size,
         a_message_without_a_user_belongs_to_the_person_with_the_address,
     }
@@ -149,7 +165,7 @@ conformance! {
         the_archive_loses_the_lines_of_a_person,
     }
     ledger {
-        an_event_is_written_once_and_the_first_wins,
+        an_event_is_written_once_and_its_contents_merge,
         a_claim_is_the_same_when_repeated,
         a_page_of_many_events_is_written_whole,
         what_comes_too_late_for_a_mail_stays_with_the_caller,
@@ -165,6 +181,19 @@ conformance! {
         a_late_event_of_a_digest_that_returned_its_events_goes_on_to_the_next,
         digests_are_listed_latest_first_with_their_state,
         writers_wait_for_each_other,
+    }
+    identity {
+        other_content_of_an_event_in_no_message_replaces_it,
+        other_content_of_a_returned_event_replaces_it,
+        other_content_of_an_event_that_is_over_is_refused_and_counted_once,
+        each_content_of_an_event_that_went_out_is_a_repetition,
+        what_occurred_after_its_retract_is_new,
+        a_retract_by_id_covers_what_the_ledger_has_and_what_occurred_until_then,
+        a_retract_by_id_that_is_repeated_after_the_next_firing_does_not_cover_it,
+        a_retract_by_id_of_an_earlier_version_covers_what_occurred_until_it_came,
+        a_category_that_is_off_does_not_silence_another_one_of_the_event,
+        a_row_without_a_hash_has_any_content,
+        repetitions_of_many_keys_are_named,
     }
     left_behind {
         a_claim_takes_over_all_of_a_digest_that_has_one_of_its_events,
@@ -186,11 +215,18 @@ conformance! {
         the_end_of_a_window_takes_returned_events_and_that_of_a_digest_takes_none,
         a_returned_event_that_was_retracted_is_in_no_mail,
     }
+    threads {
+        a_thread_begins_with_its_first_message_that_was_not_given_up,
+        a_message_that_waits_begins_a_thread_and_answers_no_later_one,
+        a_thread_has_messages_of_both_ways_to_claim,
+        an_erased_message_begins_no_thread,
+    }
     contents {
         lines_rank_by_count_then_latest_then_bytes,
         lines_of_a_higher_priority_come_first_with_their_section,
         a_line_shows_its_latest_event_and_three_actors,
         a_line_shows_its_latest_events_and_folds_those_that_say_the_same,
+        events_of_which_a_reader_reads_the_same_fold_and_no_others,
         an_item_folds_no_more_than_the_recent_events,
         totals_cover_what_the_lines_leave_out,
         sums_stop_at_what_an_i64_holds,
@@ -272,13 +308,16 @@ conformance! {
         a_retract_reaches_what_a_failed_digest_returned_but_no_mail,
         a_category_that_is_off_is_in_no_mail_and_in_the_ledger_with_the_reason,
         old_and_few_events_are_in_no_mail_and_in_the_ledger_with_the_reason,
+        the_limits_of_a_digest_type_are_those_of_every_category_without_its_own,
         seen_events_are_in_no_mail_and_in_the_ledger,
         a_window_of_which_nothing_is_left_claims_nothing,
         a_preview_shows_what_a_claim_would_make_and_leaves_no_trace,
     }
     cap {
         a_recipient_gets_no_more_digests_than_the_cap_says,
-        a_plan_hears_when_the_cap_allows_another_digest,
+        a_plan_hears_which_digests_the_cap_counts,
+        a_digest_counts_from_its_slot_for_its_own_type_and_from_its_claim_for_others,
+        a_reopened_digest_counts_from_its_sending,
         what_came_to_nothing_does_not_count_toward_the_cap,
         a_claim_that_is_repeated_is_not_counted_against_itself,
         an_operators_flush_counts_and_is_not_refused,
@@ -332,6 +371,7 @@ conformance! {
         an_identity_is_made_once_and_replaced_on_demand,
         a_beat_follows_the_one_before_and_not_too_soon,
         of_many_workers_at_once_one_changes_the_beat,
+        the_newest_zone_data_of_all_workers_is_kept,
     }
     troubled_runs {
         one_worker_looks_at_a_time_and_the_next_look_comes_later,

@@ -16,4 +16,10 @@ pub trait Installations: Send + Sync + 'static {
 
     /// Changes the beat from this one to the next, unless a worker did just now. `false`: one did, or the beat is another.
     async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
+
+    /// Keeps the release of a worker's zone data, if it is newer than that of every worker before.
+    async fn keep_zone_release(&self, release: &str) -> Result<()>;
+
+    /// The newest release that any worker had. Empty: none said so.
+    async fn zone_release(&self) -> Result<String>;
 }

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
-    Event, Key, Retract,
-    records::{Closing, DigestRecord},
+    Content, Event, Key, Repetition, Retract,
+    records::{Closing, DigestRecord, KnownEvents, Reached},
     step::{Ending, Returned, Window},
 };
 use uuid::Uuid;
@@ -17,9 +17,25 @@ use crate::Result;
 pub trait Ledger: Send + Sync + 'static {
     /// Returns the known ones of `event_ids`, in the order given. A key knows an event if its digest has an end or is `open`.
     /// A digest without an end may stem from a lost workflow task. That workflow asks again, and its events must be new then.
-    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>>;
+    ///
+    /// `contents` has the content of each, or nothing, if a former workflow asks. Other content of an event that is in no message yet is
+    /// not known: a later write takes it in. Nor is what occurred after the event was retracted. Changes nothing.
+    async fn known_events(
+        &self,
+        key: &Key,
+        event_ids: &[String],
+        contents: &[Content],
+        open: Option<Uuid>,
+    ) -> Result<KnownEvents>;
 
-    /// Writes a page of events under the window's digest, which stays open. Known event ids are left alone.
+    /// Records that other content came under ids of events that are over. Of several contents of an id the latest stays.
+    async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()>;
+
+    /// What each of the events is, as far as the ledger knows its id from a digest that has a message or an end. Changes nothing.
+    async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>>;
+
+    /// Writes a page of events under the window's digest, which stays open. Known event ids are left alone, unless the event is in no
+    /// message yet: then other content is [merged](Event::merge) into it. An event that occurred after its retract is written anew.
     ///
     /// Adopts the events of orphaned digests that have one of these events, except for the digest `delivering`, which is in
     /// delivery.
@@ -28,9 +44,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// an end takes none: later events belong to a later window.
     async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
 
-    /// Retracts events. A retract removes an event from its digest at the next claim, and also covers events that come later.
-    /// Of several retracts of one entity the latest `until` stays.
+    /// Retracts events. A retract removes an event from its digest at the next claim, and also covers events that come later and
+    /// occurred before. A retract by id covers the event that the ledger has; without one, what occurred until `now`. One with a time of
+    /// its own covers nothing that occurred later, however often it is put. Of several retracts of one entity or id the latest time stays.
+    /// From then on no attempt passes the dot with a retracted event: an attempt that is under way is fenced, and
+    /// the next one finds the message to be made again.
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()>;
+
+    /// Reads what each of the retracts reaches as the ledger is now. For a retract by entity, digests that ended more than a day ago
+    /// do not count.
+    async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>>;
 
     /// Ends a digest in one transaction with its `events`, which are written as [`Ledger::stash`] does, and an audit entry.
     ///

@@ -1,9 +1,11 @@
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
-    MessageKey,
-    records::{Actor, Listed, Message, MessageFilter, MessagePlace, MessageRecord},
-    step::Closed,
+    Event, Key, MessageKey,
+    records::{Actor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, Withdrawn},
+    step::{Closed, Window},
 };
 use uuid::Uuid;
 
@@ -22,6 +24,34 @@ pub trait Outbox: Send + Sync + 'static {
     /// attempt changes nothing. Returns `false` if the message was replaced before for another attempt, is not smaller, or may
     /// have arrived, or if the attempt is not the latest or has another end.
     async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
+
+    /// Takes events out of a digest whose message waits: those that a retract covers, those of categories that are `off`, and `seen`
+    /// ones. They go where a claim puts them. The message must be made again: until then no attempt passes the dot. `None`: the digest
+    /// has an end, or an attempt has passed the dot, and nothing changes.
+    async fn withdraw(
+        &self,
+        window: &Window,
+        off: &BTreeSet<String>,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Option<Withdrawn>>;
+
+    /// Takes other content of an event into a digest whose message waits, as [`Ledger::stash`](crate::Ledger::stash) does. The message must
+    /// be made again: until then no attempt passes the dot. `false`: no message that waits has other content under the event's id, and
+    /// nothing changes.
+    async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool>;
+
+    /// Replaces the message of a digest that waits, under its `Message-ID`, and fences attempts that are under way. Another address or
+    /// other bytes are audited with this reason. `epoch` is that of [`Withdrawn`], before the events were read. Returns the epoch of the
+    /// new message. `None`: the message has another epoch, its digest has an end, or an attempt has passed the dot, and nothing changes.
+    async fn remake_message(&self, message: &Message, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
+
+    /// Notes since when a message that waits cannot be made again, because its recipient or its digest type is unknown. `None`: it can.
+    async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()>;
+
+    /// Reads the Message-ID of the first message of a thread whose digest was opened before this time. Messages that were not sent,
+    /// and will not be, do not count.
+    async fn first_of_thread(&self, thread: Uuid, before: Timestamp) -> Result<Option<String>>;
 
     /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past
     /// the dot. The first recorded end stays. Returns that end, or `None` for an unknown message.

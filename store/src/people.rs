@@ -27,6 +27,9 @@ pub trait People: Send + Sync + 'static {
     /// Lists the zones that recipients chose for a digest type, by key.
     async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
 
+    /// Counts the rows of the directory and the choices that have each zone, by its name as it was written. Reads all of them.
+    async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
+
     /// Reads what the store knows of a person apart from the ledger.
     async fn person(&self, person: &PersonId) -> Result<Person>;
 

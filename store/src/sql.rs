@@ -65,6 +65,7 @@ mod team_query;
 mod tokens;
 mod transport;
 pub(crate) mod troubled_runs;
+mod waiting;
 mod webhook_requests;
 
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};

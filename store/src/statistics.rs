@@ -18,6 +18,9 @@ pub trait Statistics: Send + Sync + 'static {
     /// what has no end.
     async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
 
+    /// Counts the ids that came since then with other content after their events were over. Reads an index of those.
+    async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
+
     /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
     async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
 

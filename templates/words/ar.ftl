@@ -356,10 +356,12 @@ wrong = لم يُحفظ شيء: قيمة «{ $field }» غير ممكنة. ير�
 
 # ما سيأتي
 next = الملخص التالي: { $when }.
+next_then = الملخص التالي: { $when }. وبعد ذلك: { $cadence }.
 next_if_new = الملخص التالي: { $when }، إذا كان هناك جديد.
 next_at_once = الملخص التالي: حالما يكون هناك جديد.
 next_off = هذا الملخص لا يصلك.
 next_paused = متوقف مؤقتًا. يُستأنف: { $when }.
+next_paused_due = متوقف مؤقتًا. يُستأنف: { $until }. الملخص التالي: { $when }.
 next_stopped = أوقف المرسل هذا الملخص في الوقت الحالي. سيصل الجديد لاحقًا.
 next_suppressed = لا يُرسل شيء إلى عنوانك لأن رسائل ارتدت أو أُبلغ عنها كرسائل غير مرغوب فيها.
 next_never = هذا الملخص لا يُرسل أبدًا.
@@ -382,6 +384,8 @@ cadence_every_hour = كل ساعة
 cadence_hourly = كل ساعة، عند الدقيقة { $minute }
 cadence_daily = كل يوم الساعة { $time }
 cadence_weekdays = من الاثنين إلى الجمعة الساعة { $time }
+cadence_days = { $days } الساعة { $time }
+days_range = من { $first } إلى { $last }
 cadence_weekly = { $day ->
     [mon] كل يوم اثنين
     [tue] كل يوم ثلاثاء

@@ -217,10 +217,12 @@ wrong = Es wurde nichts gespeichert: „{ $field }“ ist so nicht möglich. Bit
 
 # Was als Nächstes kommt
 next = Nächste Zusammenfassung: { $when }.
+next_then = Nächste Zusammenfassung: { $when }. Danach: { $cadence }.
 next_if_new = Nächste Zusammenfassung: { $when }, falls es etwas Neues gibt.
 next_at_once = Nächste Zusammenfassung: sobald es etwas Neues gibt.
 next_off = Sie bekommen diese Zusammenfassung nicht.
 next_paused = Pause. Wieder ab: { $when }.
+next_paused_due = Pause. Wieder ab: { $until }. Nächste Zusammenfassung: { $when }.
 next_stopped = Der Absender hat diese Zusammenfassung vorerst angehalten. Was neu ist, kommt später.
 next_suppressed = An Ihre Adresse wird nichts gesendet, weil Nachrichten zurückkamen oder als Spam gemeldet wurden.
 next_never = Diese Zusammenfassung wird nie gesendet.
@@ -243,6 +245,8 @@ cadence_every_hour = jede Stunde
 cadence_hourly = jede Stunde, zur Minute { $minute }
 cadence_daily = jeden Tag um { $time }
 cadence_weekdays = Montag bis Freitag um { $time }
+cadence_days = { $days } um { $time }
+days_range = { $first } bis { $last }
 cadence_weekly = { $day ->
     [mon] jeden Montag
     [tue] jeden Dienstag

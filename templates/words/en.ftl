@@ -234,10 +234,12 @@ wrong = Nothing was saved: { $field } is not possible. Choose again.
 
 # What comes next
 next = Next digest: { $when }.
+next_then = Next digest: { $when }. After that: { $cadence }.
 next_if_new = Next digest: { $when }, if there is something new.
 next_at_once = Next digest: as soon as there is something new.
 next_off = You do not get this digest.
 next_paused = Paused: nothing is sent before { $when }.
+next_paused_due = Paused: nothing is sent before { $until }. Next digest: { $when }.
 next_stopped = The sender has stopped this digest for now. What is new will come later.
 next_suppressed = Nothing is sent to your address, because messages came back or were reported as spam.
 next_never = This digest is never sent.
@@ -253,6 +255,7 @@ often_weekly = Every week
 often_monthly = Every month
 
 # How often, after a colon. $day is mon, tue, wed, thu, fri, sat or sun; in cadence_monthly it is a number, and 31 is the last day.
+# $days is days_range, or a list of days; $first and $last are names of days; $time may be a list of times.
 cadence_instant = at once, one email for each event
 cadence_after = { $wait } after something happens
 cadence_sliding = after { $wait } of silence, and after { $most } at the latest
@@ -260,6 +263,8 @@ cadence_every_hour = every hour
 cadence_hourly = every hour, at minute { $minute }
 cadence_daily = every day at { $time }
 cadence_weekdays = Monday to Friday at { $time }
+cadence_days = { $days } at { $time }
+days_range = { $first } to { $last }
 cadence_weekly = { $day ->
     [mon] every Monday
     [tue] every Tuesday

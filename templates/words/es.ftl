@@ -253,10 +253,12 @@ wrong = No se ha guardado nada: el valor de «{ $field }» no es posible. Elija 
 
 # Lo siguiente
 next = Próximo resumen: { $when }.
+next_then = Próximo resumen: { $when }. Después: { $cadence }.
 next_if_new = Próximo resumen: { $when }, si hay novedades.
 next_at_once = Próximo resumen: en cuanto haya novedades.
 next_off = No recibe este resumen.
 next_paused = En pausa. Se reanuda: { $when }.
+next_paused_due = En pausa. Se reanuda: { $until }. Próximo resumen: { $when }.
 next_stopped = El remitente ha detenido este resumen por ahora. Las novedades llegarán más tarde.
 next_suppressed = No se envía nada a su dirección porque hubo mensajes devueltos o marcados como spam.
 next_never = Este resumen no se envía nunca.
@@ -279,6 +281,8 @@ cadence_every_hour = cada hora
 cadence_hourly = cada hora, en el minuto { $minute }
 cadence_daily = cada día, { $time }
 cadence_weekdays = de lunes a viernes, { $time }
+cadence_days = { $days }, { $time }
+days_range = de { $first } a { $last }
 cadence_weekly = { $day ->
     [mon] cada lunes
     [tue] cada martes

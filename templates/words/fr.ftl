@@ -253,10 +253,12 @@ wrong = Rien n’a été enregistré : la valeur du champ « { $field } » n�
 
 # La suite
 next = Prochain récapitulatif : { $when }.
+next_then = Prochain récapitulatif : { $when }. Ensuite : { $cadence }.
 next_if_new = Prochain récapitulatif : { $when }, s’il y a du nouveau.
 next_at_once = Prochain récapitulatif : dès qu’il y a du nouveau.
 next_off = Vous ne recevez pas ce récapitulatif.
 next_paused = En pause. Reprise : { $when }.
+next_paused_due = En pause. Reprise : { $until }. Prochain récapitulatif : { $when }.
 next_stopped = L’expéditeur a suspendu ce récapitulatif pour le moment. Les nouveautés arriveront plus tard.
 next_suppressed = Rien n’est envoyé à votre adresse, car des messages sont revenus ou ont été signalés comme indésirables.
 next_never = Ce récapitulatif n’est jamais envoyé.
@@ -279,6 +281,8 @@ cadence_every_hour = toutes les heures
 cadence_hourly = toutes les heures, à la minute { $minute }
 cadence_daily = tous les jours à { $time }
 cadence_weekdays = du lundi au vendredi à { $time }
+cadence_days = { $days } à { $time }
+days_range = du { $first } au { $last }
 cadence_weekly = { $day ->
     [mon] tous les lundis
     [tue] tous les mardis

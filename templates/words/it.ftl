@@ -238,10 +238,12 @@ wrong = Non è stato salvato nulla: il valore di “{ $field }” non è possibi
 
 # Che cosa arriva dopo
 next = Prossimo riepilogo: { $when }.
+next_then = Prossimo riepilogo: { $when }. In seguito: { $cadence }.
 next_if_new = Prossimo riepilogo: { $when }, se ci sono novità.
 next_at_once = Prossimo riepilogo: non appena ci sono novità.
 next_off = Non ricevi questo riepilogo.
 next_paused = In pausa. Riprende: { $when }.
+next_paused_due = In pausa. Riprende: { $until }. Prossimo riepilogo: { $when }.
 next_stopped = Il mittente ha sospeso per ora questo riepilogo. Le novità arriveranno più tardi.
 next_suppressed = Non viene inviato nulla al tuo indirizzo, perché alcuni messaggi sono tornati indietro o sono stati segnalati come spam.
 next_never = Questo riepilogo non viene mai inviato.
@@ -264,6 +266,8 @@ cadence_every_hour = ogni ora
 cadence_hourly = ogni ora, al minuto { $minute }
 cadence_daily = ogni giorno alle { $time }
 cadence_weekdays = dal lunedì al venerdì alle { $time }
+cadence_days = { $days } alle { $time }
+days_range = da { $first } a { $last }
 cadence_weekly = { $day ->
     [mon] ogni lunedì
     [tue] ogni martedì

@@ -124,10 +124,12 @@ wrong = 保存できませんでした。「{ $field }」の値は使えませ�
 
 # 次の予定
 next = 次のダイジェスト：{ $when }
+next_then = 次のダイジェスト：{ $when }。その後：{ $cadence }
 next_if_new = 次のダイジェスト：{ $when }（新しい内容がある場合）
 next_at_once = 次のダイジェスト：新しい内容があり次第
 next_off = このダイジェストは受け取っていません。
 next_paused = 一時停止中。再開：{ $when }
+next_paused_due = 一時停止中。再開：{ $until }。次のダイジェスト：{ $when }
 next_stopped = 送信者がこのダイジェストを一時的に停止しています。新しい内容は後で届きます。
 next_suppressed = メールが戻ってきたか、迷惑メールとして報告されたため、あなたのアドレスには送信されません。
 next_never = このダイジェストは送信されません。
@@ -150,6 +152,8 @@ cadence_every_hour = 毎時
 cadence_hourly = 毎時 { $minute } 分
 cadence_daily = 毎日 { $time }
 cadence_weekdays = 月曜日から金曜日の { $time }
+cadence_days = { $days }の { $time }
+days_range = { $first }から{ $last }
 cadence_weekly = { $day ->
     [mon] 毎週月曜日
     [tue] 毎週火曜日

@@ -220,10 +220,12 @@ wrong = Er is niets opgeslagen: de waarde van ‘{ $field }’ is niet mogelijk.
 
 # Wat er volgt
 next = Volgend overzicht: { $when }.
+next_then = Volgend overzicht: { $when }. Daarna: { $cadence }.
 next_if_new = Volgend overzicht: { $when }, als er iets nieuws is.
 next_at_once = Volgend overzicht: zodra er iets nieuws is.
 next_off = Je krijgt dit overzicht niet.
 next_paused = Gepauzeerd. Weer vanaf: { $when }.
+next_paused_due = Gepauzeerd. Weer vanaf: { $until }. Volgend overzicht: { $when }.
 next_stopped = De afzender heeft dit overzicht voorlopig stopgezet. Wat nieuw is, komt later.
 next_suppressed = Er wordt niets naar je adres verstuurd, omdat berichten terugkwamen of als spam zijn gemeld.
 next_never = Dit overzicht wordt nooit verstuurd.
@@ -246,6 +248,8 @@ cadence_every_hour = elk uur
 cadence_hourly = elk uur, in minuut { $minute }
 cadence_daily = elke dag om { $time }
 cadence_weekdays = maandag tot en met vrijdag om { $time }
+cadence_days = { $days } om { $time }
+days_range = { $first } tot en met { $last }
 cadence_weekly = { $day ->
     [mon] elke maandag
     [tue] elke dinsdag

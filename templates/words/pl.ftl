@@ -349,10 +349,12 @@ wrong = Nic nie zapisano: wartość pola „{ $field }” jest niemożliwa. Wybi
 
 # Co będzie dalej
 next = Następne podsumowanie: { $when }.
+next_then = Następne podsumowanie: { $when }. Potem: { $cadence }.
 next_if_new = Następne podsumowanie: { $when }, jeśli będzie coś nowego.
 next_at_once = Następne podsumowanie: gdy tylko pojawi się coś nowego.
 next_off = Nie otrzymujesz tego podsumowania.
 next_paused = Wstrzymano. Wznowienie: { $when }.
+next_paused_due = Wstrzymano. Wznowienie: { $until }. Następne podsumowanie: { $when }.
 next_stopped = Nadawca na razie wstrzymał to podsumowanie. Nowości przyjdą później.
 next_suppressed = Na Twój adres nic nie jest wysyłane, ponieważ wiadomości wracały lub zgłoszono je jako spam.
 next_never = To podsumowanie nigdy nie jest wysyłane.
@@ -375,6 +377,8 @@ cadence_every_hour = co godzinę
 cadence_hourly = co godzinę, w minucie { $minute }
 cadence_daily = codziennie o { $time }
 cadence_weekdays = od poniedziałku do piątku o { $time }
+cadence_days = { $days } o { $time }
+days_range = { $first }–{ $last }
 cadence_weekly = { $day ->
     [mon] w każdy poniedziałek
     [tue] w każdy wtorek

@@ -253,10 +253,12 @@ wrong = Nada foi salvo: o valor de “{ $field }” não é possível. Escolha n
 
 # O que vem a seguir
 next = Próximo resumo: { $when }.
+next_then = Próximo resumo: { $when }. Depois: { $cadence }.
 next_if_new = Próximo resumo: { $when }, se houver novidades.
 next_at_once = Próximo resumo: assim que houver novidades.
 next_off = Você não recebe este resumo.
 next_paused = Em pausa. Retorna: { $when }.
+next_paused_due = Em pausa. Retorna: { $until }. Próximo resumo: { $when }.
 next_stopped = O remetente suspendeu este resumo por enquanto. As novidades chegarão mais tarde.
 next_suppressed = Nada é enviado ao seu endereço, porque mensagens voltaram ou foram marcadas como spam.
 next_never = Este resumo nunca é enviado.
@@ -279,6 +281,8 @@ cadence_every_hour = a cada hora
 cadence_hourly = a cada hora, no minuto { $minute }
 cadence_daily = todos os dias às { $time }
 cadence_weekdays = de segunda a sexta às { $time }
+cadence_days = { $days } às { $time }
+days_range = de { $first } a { $last }
 cadence_weekly = { $day ->
     [mon] toda segunda-feira
     [tue] toda terça-feira

@@ -238,10 +238,12 @@ wrong = Inget sparades: värdet för ”{ $field }” är inte möjligt. Välj i
 
 # Vad som kommer härnäst
 next = Nästa sammanfattning: { $when }.
+next_then = Nästa sammanfattning: { $when }. Därefter: { $cadence }.
 next_if_new = Nästa sammanfattning: { $when }, om det finns något nytt.
 next_at_once = Nästa sammanfattning: så snart det finns något nytt.
 next_off = Du får inte den här sammanfattningen.
 next_paused = Pausad. Börjar igen: { $when }.
+next_paused_due = Pausad. Börjar igen: { $until }. Nästa sammanfattning: { $when }.
 next_stopped = Avsändaren har stoppat den här sammanfattningen tills vidare. Det som är nytt kommer senare.
 next_suppressed = Inget skickas till din adress, eftersom meddelanden kom tillbaka eller anmäldes som skräppost.
 next_never = Den här sammanfattningen skickas aldrig.
@@ -264,6 +266,8 @@ cadence_every_hour = varje timme
 cadence_hourly = varje timme, minut { $minute }
 cadence_daily = varje dag kl. { $time }
 cadence_weekdays = måndag till fredag kl. { $time }
+cadence_days = { $days } kl. { $time }
+days_range = { $first } till { $last }
 cadence_weekly = { $day ->
     [mon] varje måndag
     [tue] varje tisdag

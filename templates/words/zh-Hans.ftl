@@ -124,10 +124,12 @@ wrong = 没有保存任何内容：“{ $field }”的值无效。请重新选�
 
 # 接下来
 next = 下一份摘要：{ $when }。
+next_then = 下一份摘要：{ $when }。此后：{ $cadence }。
 next_if_new = 下一份摘要：{ $when }（如果有新内容）。
 next_at_once = 下一份摘要：一有新内容即发送。
 next_off = 您不会收到此摘要。
 next_paused = 已暂停。恢复时间：{ $when }。
+next_paused_due = 已暂停。恢复时间：{ $until }。下一份摘要：{ $when }。
 next_stopped = 发件人暂时停止了此摘要。新内容将稍后发送。
 next_suppressed = 由于邮件被退回或被举报为垃圾邮件，不会向您的地址发送任何内容。
 next_never = 此摘要从不发送。
@@ -150,6 +152,8 @@ cadence_every_hour = 每小时
 cadence_hourly = 每小时的第 { $minute } 分钟
 cadence_daily = 每天 { $time }
 cadence_weekdays = 周一至周五 { $time }
+cadence_days = { $days } { $time }
+days_range = { $first }至{ $last }
 cadence_weekly = { $day ->
     [mon] 每周一
     [tue] 每周二

@@ -60,8 +60,8 @@ READING = (
     "recipients export acme/ann", "preferences get acme/soon/ann", "suppressions list", "audit", "pauses list --all", "tokens list",
     "dead-letters list", "messages list", "relays list", "subscriptions list", "runs list",
 )
-# The relay of both streams, and questions before the gateway is ready.
-EXPECTED = ("is not safe", 'route="/readyz"')
+# The relay of both streams, questions before the gateway is ready, and a machine whose zone data is old.
+EXPECTED = ("is not safe", 'route="/readyz"', "zone data needs care")
 TROUBLE = ("WARNING", "ERROR", "FATAL", "PANIC")
 PATHS = ("digests", "recipients", "suppressions", "audit", "messages", "stats", "report")
 

@@ -6,4 +6,3 @@ mod edited_configuration;
 mod preferences;
 mod undo;
 mod waits;
-mod zoneinfo;

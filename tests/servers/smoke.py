@@ -8,6 +8,7 @@ check fails.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -35,14 +36,14 @@ template = "default"
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """Accepts every message and keeps its recipients."""
+    """Accepts every message and keeps it with its recipients."""
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Session)
-        self.recipients = []
+        self.recipients, self.messages = [], []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -63,8 +64,8 @@ class Session(socketserver.StreamRequestHandler):
                 recipients.append(line.split(b"<")[1].split(b">")[0].decode())
             if verb == b"DATA":
                 self.reply("354 go on")
-                while self.rfile.readline() not in (b".\r\n", b""):
-                    pass
+                lines = iter(self.rfile.readline, b".\r\n")
+                self.server.messages.append(b"".join(line.removeprefix(b".") for line in itertools.takewhile(bool, lines)))
                 self.server.recipients += recipients
                 recipients = []
             self.reply("221 bye" if verb == b"QUIT" else "250 ok")
@@ -89,12 +90,12 @@ def eventually(holds, seconds=SECONDS):
 class Server:
     """A Temporal server of one version, and a Tidings on it."""
 
-    def __init__(self, tidings, cli, folder, relay):
+    def __init__(self, tidings, cli, folder, relay, config=CONFIG):
         self.tidings, self.cli, self.folder, self.relay = tidings, cli, pathlib.Path(folder), relay
         self.port, self.ids, self.failed = free_port(), 0, []
         others = {name: value for name, value in os.environ.items() if not name.startswith(("TIDINGS_", "TEMPORAL_"))}
         self.environment = {**others, "TEMPORAL_ADDRESS": f"127.0.0.1:{self.port}", "USER": "smoke"}
-        (self.folder / "tidings.toml").write_text(CONFIG.format(relay=relay.port))
+        (self.folder / "tidings.toml").write_text(config.format(relay=relay.port))
 
     @contextlib.contextmanager
     def running(self, name, *command):

@@ -18,6 +18,7 @@ use tidings_model::{
     inbox::Limits,
     settings::{self, Cap, DigestSettings, OverLimit, Pages, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
+    zone_data,
 };
 use tidings_store::WrongQuery;
 
@@ -369,6 +370,9 @@ impl Config {
     pub fn log_warnings(&self) {
         for warning in self.warnings().into_iter().chain(self.door_warnings()) {
             tracing::warn!(%warning, "the configuration works, but is not safe");
+        }
+        for warning in zone_data().warnings() {
+            tracing::warn!(warning, "the zone data needs care");
         }
     }
 

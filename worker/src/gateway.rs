@@ -21,7 +21,10 @@ use tidings_gateway::{
     webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::{render::Renderer, words::Words};
-use tidings_model::settings::{Settings, UnknownRecipients};
+use tidings_model::{
+    settings::{Settings, UnknownRecipients},
+    zone_data,
+};
 use tidings_store::Store;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +33,7 @@ use crate::{
     Config, installation,
     limits::{self, OWN_DESCRIPTORS},
     storage,
-    worker::{Background, METRICS_CONNECTIONS, connected, listen_for_metrics},
+    worker::{Background, METRICS_CONNECTIONS, compare_zone_data, connected, listen_for_metrics},
 };
 
 /// Time for openings and clicks that wait to be recorded when the gateway ends.
@@ -84,6 +87,9 @@ pub(crate) async fn run(
         None => None,
     };
     let store = storage::open(&config.database_url).await?;
+    if let Err(error) = compare_zone_data(&*store).await {
+        tracing::warn!(%error, "the zone data is not compared with that of the workers");
+    }
     let refused = Arc::new(OnceLock::new());
     let (temporal, _connecting) = connecting(&config, store.clone(), refused.clone(), shutdown.clone());
     let inbox = Inbox::new(store.clone(), config.inbox);
@@ -103,6 +109,7 @@ pub(crate) async fn run(
         listen = %public.local_addr()?,
         public_url = config.gateway.pages.public_url.as_deref().unwrap_or_default(),
         api_listen = ?api.as_ref().and_then(|api| api.local_addr().ok()),
+        zone_data = %zone_data(),
         "the gateway runs"
     );
     let webhooks = Webhooks { state: state.clone(), hooks, certificates };

@@ -10,7 +10,8 @@ use tidings_activities::{
     sweep::Sweep,
 };
 use tidings_mail::{render::Renderer, smtp::Timeouts};
-use tidings_model::settings::UnknownRecipients;
+use tidings_model::{settings::UnknownRecipients, zone_data};
+use tidings_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -73,6 +74,8 @@ pub async fn run(
     if let Err(error) = beats.beat().await {
         tracing::warn!(%error, "this worker cannot show that it is at work, and tries again");
     }
+    store.keep_zone_release(&zone_data().release).await?;
+    compare_zone_data(&*store).await?;
     let mut beating = beats.run();
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
@@ -117,6 +120,7 @@ pub async fn run(
         task_queue = config.task_queue,
         bulk = config.streams.bulk.settings.relays.join(", "),
         transactional = config.streams.transactional.settings.relays.join(", "),
+        zone_data = %zone_data(),
         "the worker runs"
     );
     let schedule = RetentionSchedule { task_queue: &config.task_queue, at: config.retention.at };
@@ -143,6 +147,20 @@ pub async fn run(
     }
     relays.close().await;
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Warns of zone data that is older than that of a worker: their times differ.
+pub(crate) async fn compare_zone_data(store: &dyn Store) -> tidings_store::Result<()> {
+    let release = &zone_data().release;
+    let newest = store.zone_release().await?;
+    if newest > *release {
+        tracing::warn!(
+            release,
+            newest,
+            "the zone data is older than that of a worker: update the package tzdata, or the program"
+        );
+    }
+    Ok(())
 }
 
 /// Connects to Temporal, and tries again while Temporal is away. `None`: the process was signalled to stop meanwhile.

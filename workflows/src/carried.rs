@@ -80,8 +80,9 @@ impl RunInput {
         let is_own = |state: &State| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
         let state = carried.read::<State>(continued)?.filter(is_own);
         let Some(state) = state else { return Ok(Self::default()) };
+        let retracts = state.dated_retracts();
         let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
-        Ok(Self { events: state.pending.into_events(), retracts: state.retracts.into_iter().collect(), runs })
+        Ok(Self { events: state.pending.into_events(), retracts, runs })
     }
 }
 

@@ -97,6 +97,10 @@ const PAST_HOLD: &str = "past-hold";
 /// `2.0` in counts, cut fractions of seconds, and refused a whole signal for one broken event.
 const JSON: &str = "json";
 
+/// The patch that tells events of one id apart by their content, and by the time of a retract. Earlier versions knew the id only: the
+/// first content stayed, and a retract by id covered all that came. With it, an urgent event that is known hurries nothing.
+const CONTENT: &str = "content";
+
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
 /// The patch that leaves a run with a timeout at once. In earlier versions the window was lost with the run.
@@ -194,6 +198,10 @@ impl Digest {
                 ctx.state_mut(|w| w.state.delivering.as_mut().map(delivering::Delivering::end_undo));
                 continue;
             }
+            if decision == Decision::CompareUrgent && !ctx.patched(CONTENT) {
+                ctx.state_mut(|w| w.state.hurry());
+                continue;
+            }
             ctx.state_mut(|w| w.steps += 1);
             act(ctx, decision).await;
         }
@@ -213,7 +221,11 @@ impl Digest {
         };
         let state = self.state_mut_counted();
         for event in decoded.events {
-            state.add(event, now, started_at);
+            if state.is_other_content(&event) && !ctx.patched(CONTENT) {
+                state.add_by_id(event, now, started_at);
+            } else {
+                state.add(event, now, started_at);
+            }
         }
         for retract in decoded.retracts {
             state.retract(retract);
@@ -340,6 +352,9 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Wait(until) => wait_for_decision(ctx, until).await,
         Decision::Plan | Decision::Compare => {
             call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await;
+        }
+        Decision::CompareUrgent => {
+            call(ctx, LocalFirst, || Activities::plan, plan::begin_urgent, plan::apply_urgent).await;
         }
         Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,

@@ -109,7 +109,7 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
     let closed = |outcome, why| Sent::closed(Closed { outcome, why });
     let later = || {
         let until = now.saturating_add(context.retry_delay).unwrap_or(Timestamp::MAX);
-        Sent::Waiting { until, why: why.clone(), pause: None, too_large: None }
+        Sent::Waiting { until, why: why.clone(), pause: None, too_large: None, moment: false }
     };
     let exhausted = |outcome| closed(outcome, format!("the last attempt failed, too: {why}"));
     match delivery.class {
@@ -123,7 +123,7 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
         // The relay refuses everybody, or opens no connection while another one would. Its breaker decides when it is tried again.
         AttemptClass::Refused | AttemptClass::RecipientPolicy | AttemptClass::Deferred if charge == Charge::Relay => {
-            Sent::Waiting { until: now, why, pause: None, too_large: None }
+            Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }
         // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
         AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
@@ -134,11 +134,11 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         }
         AttemptClass::TooLarge if shorter != Shorter::Never => {
             let too_large = if let Shorter::Asked(attempt) = shorter { Some(attempt) } else { None };
-            Sent::Waiting { until: now, why, pause: None, too_large }
+            Sent::Waiting { until: now, why, pause: None, too_large, moment: false }
         }
         // The relay is at fault. The breakers decide when a relay takes the message.
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
-            Sent::Waiting { until: now, why, pause: None, too_large: None }
+            Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }
         AttemptClass::HardBounce
         | AttemptClass::MailboxFull

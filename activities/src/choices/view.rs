@@ -5,12 +5,11 @@ use std::fmt;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_model::{
-    Key,
+    Key, known_zone,
     pause::Paused,
     records::{Facts, Preferences, Reading},
     rules::InForce,
     settings::{DigestSettings, FrequencyLimits},
-    time_zone,
 };
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
@@ -39,7 +38,7 @@ impl<'a> PreferencesView<'a> {
     pub fn new(
         settings: &DigestSettings,
         limits: &FrequencyLimits,
-        capped_until: Option<Timestamp>,
+        capped_from: Option<Timestamp>,
         facts: &'a Facts,
         key: &'a Key,
         now: Timestamp,
@@ -51,8 +50,8 @@ impl<'a> PreferencesView<'a> {
             revision: facts.revision,
             changed_at: facts.changed_at,
             chosen: &facts.preferences,
-            in_force: InForce::new(settings, limits, capped_until, facts, key, now),
-            default: InForce::new(settings, limits, capped_until, &unchosen, key, now),
+            in_force: InForce::new(settings, limits, capped_from, facts, key, now),
+            default: InForce::new(settings, limits, capped_from, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),
             paused_until: facts.preferences.paused_until.filter(|until| *until > now),
             pause: facts.pause.as_ref().filter(|pause| pause.in_force(now)),
@@ -91,12 +90,16 @@ impl fmt::Display for PreferencesView<'_> {
             ("quiet", &quiet(&in_force.quiet), chosen.quiet.is_some(), &quiet(&default.quiet)),
         ] {
             let adapted = in_force.adapted_since.filter(|_| name == "cadence");
-            let whose = match (is_chosen, adapted) {
-                (_, Some(since)) => {
+            let unknown = in_force.unknown_zone.as_ref().filter(|_| name == "zone");
+            let whose = match (is_chosen, adapted, unknown) {
+                (.., Some(unknown)) => {
+                    format!("in place of {unknown:?}, which is no IANA time zone: choose another one")
+                }
+                (_, Some(since), None) => {
                     format!("adapted, as nothing was opened since {}; the default is {default}", since.strftime("%F"))
                 }
-                (true, None) => format!("chosen; the default is {default}"),
-                (false, None) => "the default".to_owned(),
+                (true, None, None) => format!("chosen; the default is {default}"),
+                (false, None, None) => "the default".to_owned(),
             };
             write!(f, "\n  {name:<8} {value}  ({whose})")?;
         }
@@ -112,7 +115,8 @@ impl fmt::Display for PreferencesView<'_> {
     }
 }
 
+/// The time on the clocks of a zone in force, which the zone data has.
 fn in_zone(at: Timestamp, zone: &str) -> String {
-    let zone = time_zone(zone).unwrap_or(TimeZone::UTC);
+    let zone = known_zone(zone).unwrap_or(TimeZone::UTC);
     at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }

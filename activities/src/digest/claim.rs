@@ -9,13 +9,15 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tidings_model::{
     Alert, Event,
-    records::{Actor, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
+    records::{Actor, CapSpan, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
     rules::{
         admission::{Admission, admit, admit_without_table, capped},
         contents::contents,
+        effective::Effective,
+        limit::{counts_from, limit_since},
     },
-    settings::{Cap, DigestSettings, FrequencyLimits, OverLimit, leaves_out},
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Limited, Outcome},
+    settings::{Cap, DigestSettings, FrequencyLimits},
+    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome},
 };
 
 use super::{
@@ -45,16 +47,32 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
     } else {
         let digest_type = window.key.digest_type.as_str();
         tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a due window waits: no table has its digest type");
-        admit_without_table(&facts, window, now)
+        admit_without_table(&facts, input, now)
     };
     match admission {
-        Admission::Later { until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
-        Admission::Paused(pause) => {
-            Ok(ClaimAnswer::Later { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause) })
-        }
-        Admission::Changed => Ok(ClaimAnswer::Changed),
-        Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
         Admission::Admitted => admitted(deps, input, &facts, fresh, now).await,
+        not_yet => answer(deps, input, not_yet, now).await,
+    }
+}
+
+/// The answer to a window that is not claimed now.
+async fn answer(deps: &Deps, input: &ClaimInput, admission: Admission, now: Timestamp) -> Result<ClaimAnswer, Error> {
+    match admission {
+        Admission::Later { until, why, limit_ends_at } => {
+            Ok(ClaimAnswer::Later { until, why, pause: None, limit_ends_at, unknown_since: None })
+        }
+        Admission::Unknown { since, until, why } => {
+            Ok(ClaimAnswer::Later { until, why, pause: None, limit_ends_at: None, unknown_since: Some(since) })
+        }
+        Admission::Paused(pause) => Ok(ClaimAnswer::Later {
+            until: pause.look_at,
+            why: pause.paused.to_string(),
+            pause: Some(pause),
+            limit_ends_at: None,
+            unknown_since: None,
+        }),
+        Admission::Refused(closed) => refuse(deps, input, &closed, now).await,
+        Admission::Changed | Admission::Admitted => Ok(ClaimAnswer::Changed),
     }
 }
 
@@ -72,12 +90,12 @@ async fn admitted(
     now: Timestamp,
 ) -> Result<ClaimAnswer, Error> {
     let limits = limits(deps, deps.digest(&input.window.key)?, input);
-    let seen = seen_events(deps, input, fresh).await?;
+    let seen = seen_events(deps, &input.window, &input.events, fresh).await?;
     let cap = limits.cap.filter(|_| !input.flushed && !input.urgent);
     if fresh
         && seen.is_empty()
         && cap.is_none()
-        && let Some(answer) = claim_rendered(deps, input, facts, now).await?
+        && let Some(answer) = claim_rendered(deps, input, &limits, facts, now).await?
     {
         return Ok(answer);
     }
@@ -88,6 +106,7 @@ async fn admitted(
 async fn claim_rendered(
     deps: &Deps,
     input: &ClaimInput,
+    limits: &FrequencyLimits,
     facts: &Facts,
     now: Timestamp,
 ) -> Result<Option<ClaimAnswer>, Error> {
@@ -98,14 +117,15 @@ async fn claim_rendered(
     }
     let window = &input.due_window();
     let settings = deps.digest(&window.key)?;
-    if leaves_out(&settings.category, events, now) {
+    if settings.category.leave_out(events, now) {
         return Ok(None);
     }
     let contents = contents(events, now, settings.shown());
-    let email = Email { window, facts, recipient, date: now };
+    let email = Email { window, facts, recipient, date: now, message_id: None };
     // `render` reports why a message does not work.
-    let Ok(Composed::Message(message)) = email.compose(deps, &contents) else { return Ok(None) };
-    let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, now };
+    let Ok(Composed::Message(message)) = email.compose(deps, &contents).await else { return Ok(None) };
+    let slot_at = slot_at(input, limits, &Effective::new(settings, facts, now), now);
+    let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, slot_at, now };
     let claimed = deps.store.claim_rendered(claim).await?;
     let (items, groups) = (contents.items, contents.groups);
     Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
@@ -128,20 +148,20 @@ async fn claim(
     now: Timestamp,
 ) -> Result<ClaimAnswer, Error> {
     let settings = deps.digest(&input.window.key)?;
+    let effective = Effective::new(settings, facts, now);
+    let span = |Cap { most, within }| CapSpan { most, since: limit_since(now, within, &effective.zone) };
     let terms = ClaimLimits {
-        cap: *cap,
+        cap: cap.map(span),
+        slot_at: slot_at(input, limits, &effective, now),
         off: &facts.preferences.off,
         seen,
         categories: &settings.category,
         planned: input.planned.as_ref(),
     };
     match deps.store.claim(&input.due_window(), &input.events, &terms, now).await? {
-        Claimed::Capped { until } => match capped(settings, limits, facts, &input.window, until) {
-            Limited { over: OverLimit::Defer, until, why } => Ok(ClaimAnswer::Later { until, why, pause: None }),
-            Limited { over: OverLimit::Skip, why, .. } => {
-                refuse(deps, input, &Closed { outcome: Outcome::Throttled, why }, now).await
-            }
-        },
+        Claimed::Capped { oldest } => {
+            answer(deps, input, capped(settings, limits, facts, input, oldest, now), now).await
+        }
         Claimed::Claim(Claim { items, groups, taken, .. }) if items > 0 => {
             Ok(ClaimAnswer::Claimed { items, groups, taken, rendered: false })
         }
@@ -151,6 +171,12 @@ async fn claim(
             Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
         }
     }
+}
+
+/// The time from which limits count the digest, if that is not its claim.
+fn slot_at(input: &ClaimInput, limits: &FrequencyLimits, effective: &Effective, now: Timestamp) -> Option<Timestamp> {
+    let (Effective { cadence, zone, .. }, due_at) = (effective, input.window.due_at);
+    counts_from(cadence, due_at, limits.counted_end(cadence, due_at, input.limit_ended_at, zone), now)
 }
 
 /// Ends the window without a message. The ledger keeps its events.

@@ -1,28 +1,49 @@
 //! The email of a digest: contents of the ledger, through the templates, to a signed message.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
+use serde::Serialize;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Unsubscribe},
+    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
     render::{Input, Links, Rendered, Tracker, View},
 };
 use tidings_model::{
-    Alert, AsBeforeLink, Link,
+    Alert, AsBeforeLink, Cadence, EmailAddress, Link,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
-    settings::{InForce, RecipientLinks, StreamName},
+    settings::{DigestSettings, InForce, RecipientLinks, StreamName},
     step::Window,
 };
+use uuid::Uuid;
 
 use super::counting::Counting;
-use crate::{apart::apart, deps::Deps, error::Error};
+use crate::{apart::apart, deps::Deps, error::Error, sha256::hex_sha256};
 
 /// The email of a window, apart from the window's contents.
 pub(super) struct Email<'a> {
     pub window: &'a Window,
     pub facts: &'a Facts,
     pub recipient: &'a Recipient,
-    /// The `Date` of the message: the time at which it was rendered first.
+    /// The `Date` of the message: the time at which it is made.
     pub date: Timestamp,
+    /// The `Message-ID` of a message that is made again.
+    pub message_id: Option<&'a str>,
+}
+
+/// All that a message is made from besides the events of its digest. What templates can use is a view of no event.
+#[derive(Serialize)]
+struct MadeFrom<'a> {
+    view: View,
+    template: &'a str,
+    to: &'a str,
+    off: &'a BTreeSet<String>,
+    from: [&'a str; 2],
+    reply_to: Option<&'a str>,
+    envelope_from: String,
+    unsubscribe: Option<&'a str>,
+    signed_by: Vec<String>,
+    counts: [bool; 2],
 }
 
 /// The answer of [`Email::compose`].
@@ -37,14 +58,24 @@ impl Email<'_> {
     /// Makes the message of the window's contents.
     ///
     /// # Errors
-    /// The digest type is not configured, no template works, or the DKIM key cannot sign.
-    pub fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
+    /// The digest type is not configured, the store cannot answer, no template works, or the DKIM key cannot sign.
+    pub async fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
         let Self { window, recipient, date, .. } = *self;
         let to = match recipient.email_address() {
             Ok(address) => address,
             Err(error) => return Ok(Composed::Undeliverable { why: format!("the directory has an {error}") }),
         };
         let settings = deps.digest(&window.key)?;
+        let thread = self.thread(settings, contents);
+        let first = match thread {
+            Some(thread) => deps.store.first_of_thread(thread, window.opened_at).await?,
+            None => None,
+        };
+        let threading = match (thread, &first) {
+            (None, _) => Threading::Alone,
+            (Some(_), None) => Threading::First,
+            (Some(_), Some(first)) => Threading::Reply(first),
+        };
         let links = self.links(deps);
         let counting = Counting::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
         let rendered = self.render(deps, &links, contents, &counting.tracker())?;
@@ -68,9 +99,10 @@ impl Email<'_> {
                 digest_type: &window.key.digest_type,
                 events: contents.items,
                 list_host: &sender.domain,
+                threading,
             },
             date,
-            message_domain: &sender.domain,
+            message_domain: self.message_domain().unwrap_or(&sender.domain),
             unsubscribe: Unsubscribe::of(&links),
             token: token.as_deref(),
             attachments: &[],
@@ -88,9 +120,51 @@ impl Email<'_> {
             bytes: signed.map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
             counted: counting.counts_openings(),
-            created_at: date,
+            made_from: self.made_from(deps)?,
+            thread,
+            made_at: date,
         };
         Ok(Composed::Message(Box::new(message)))
+    }
+
+    /// The domain of the `Message-ID` that the message keeps.
+    fn message_domain(&self) -> Option<&str> {
+        Some(self.message_id?.split_once('@')?.1)
+    }
+
+    /// The hash of all that the message is made from besides its events ([`Message::made_from`]).
+    ///
+    /// # Errors
+    /// The digest type is not configured.
+    pub fn made_from(&self, deps: &Deps) -> Result<String, Error> {
+        let Self { window, facts, recipient, .. } = *self;
+        let (tenant, links, settings) = (&window.key.tenant, self.links(deps), deps.digest(&window.key)?);
+        let InForce { stream, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
+        let sender = &stream.sender;
+        // The workflow and the ledger may have another time at which the window was due.
+        let window = &Window { due_at: window.opened_at, ..window.clone() };
+        let nothing = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
+        let made_from = MadeFrom {
+            view: Email { window, ..*self }.view(deps, &links, &nothing)?,
+            template: &settings.template,
+            to: &recipient.address,
+            off: &facts.preferences.off,
+            from: [&sender.name, sender.address.as_str()],
+            reply_to: sender.reply_to.as_ref().map(EmailAddress::as_str),
+            envelope_from: stream.envelope_from(deps.settings.report_token(tenant, window.digest_id).as_deref()),
+            unsubscribe: links.unsubscribe_mailto.as_deref(),
+            signed_by: deps.signers.record_names(tenant, StreamName::Bulk),
+            counts: [settings.track.opens, settings.track.clicks],
+        };
+        let json = serde_json::to_vec(&made_from).map_err(|error| Error::Render(error.to_string()))?;
+        Ok(hex_sha256(&json))
+    }
+
+    /// The thread of the message: that of its entity if the recipient gets events at once, and the message is about one entity.
+    fn thread(&self, settings: &DigestSettings, contents: &Contents) -> Option<Uuid> {
+        let (entity_type, entity_id) = contents.entity()?;
+        let Effective { cadence, .. } = Effective::new(settings, self.facts, self.date);
+        (cadence == Cadence::Instant).then(|| self.window.key.thread_id(entity_type, entity_id))
     }
 
     /// The links of the recipient. They are the same each time.
@@ -122,7 +196,7 @@ impl Email<'_> {
     /// # Errors
     /// The digest type is not configured.
     pub fn view(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<View, Error> {
-        let Self { window, facts, recipient, date } = *self;
+        let Self { window, facts, recipient, date, .. } = *self;
         let settings = deps.digest(&window.key)?;
         let Effective { cadence, zone, adapted, .. } = Effective::new(settings, facts, date);
         let cadence = cadence.to_string();

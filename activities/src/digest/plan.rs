@@ -2,18 +2,23 @@
 
 use jiff::Timestamp;
 use tidings_model::{
+    Alert,
+    records::Facts,
     rules::{
+        effective::unknown_zone,
         frequency::foresee,
         plan::{plan, provisional_plan},
         returned,
     },
-    settings::StreamName,
-    step::{Plan, PlanInput},
+    settings::{DigestSettings, StreamName},
+    step::{Plan, PlanInput, THEN},
 };
 
 use crate::{
+    choices::capped_from,
     deps::{Deps, now},
     error::Error,
+    metrics,
 };
 
 /// Plans the window from the digest type's settings, the facts about the recipient, and the events so far. Without a table of the
@@ -27,7 +32,11 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
         Some(_) => deps.facts(&input.key).await?,
         None => deps.kept_facts(&input.key).await?,
     };
-    let known = deps.store.known_events(&input.key, &input.event_ids, input.open).await?;
+    let known = deps.store.known_events(&input.key, &input.event_ids, &input.contents, input.open).await?;
+    if !known.refused.is_empty() {
+        deps.store.refuse_contents(&input.key, &known.refused, Timestamp::now()).await?;
+    }
+    let known = known.event_ids;
     let now = now(input.asked_at.unwrap_or(Timestamp::MIN));
     // A recovery emits a returned event again, and the workflow does not know yet that events wait for a window.
     let returned = match known[..] {
@@ -42,9 +51,19 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let plan = plan(settings, deps.settings.frequency_limits(settings), &facts, input, known, now);
     let longest_wait = deps.settings.for_tenant(&input.key.tenant, StreamName::Bulk).stream.longest_wait();
     let plan = Plan { returned, ..returned::join(plan, settings, &facts, input, longest_wait, now) };
-    let capped_until = match plan.limits.and_then(|limits| limits.cap).filter(|_| !plan.urgent) {
-        Some(cap) => deps.store.capped_until(&input.key, cap, now).await?,
-        None => None,
-    };
-    Ok(foresee(plan, settings, &facts, &input.key, capped_until, now).in_place_of(before))
+    let cap = plan.limits.and_then(|limits| limits.cap).filter(|_| !plan.urgent);
+    let capped_from = capped_from(&*deps.store, cap, &input.key, now).await?;
+    let plan = foresee(plan, settings, &facts, &input.key, capped_from, now).in_place_of(before);
+    Ok(with_unknown_zone(plan, settings, &facts, input))
+}
+
+/// Says that the zone of the recipient is unknown, and alerts operators: the digest goes out by another zone.
+fn with_unknown_zone(plan: Plan, settings: &DigestSettings, facts: &Facts, input: &PlanInput) -> Plan {
+    let Some((zone, in_force)) = unknown_zone(settings, facts) else { return plan };
+    metrics::unknown_zone();
+    tracing::warn!(alert = %Alert::UnknownZone, key = %input.key, zone, "no zone data has the zone of the recipient: {in_force} counts");
+    let words = format!("the zone {zone:?} is unknown: {in_force} counts");
+    // A plan that keeps its deadline has the words already.
+    let why = if plan.why.contains(&words) { plan.why } else { [plan.why, words].join(THEN) };
+    Plan { why, ..plan }
 }

@@ -44,7 +44,7 @@ pub async fn run(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result
     let now = Timestamp::now();
     let limits = due.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings));
     let but = match admit(settings, &limits, &facts, due, now) {
-        Admission::Later { why, .. } => Some(why),
+        Admission::Later { why, .. } | Admission::Unknown { why, .. } => Some(why),
         Admission::Paused(pause) => Some(pause.paused.to_string()),
         Admission::Refused(closed) => Some(format!("{}: {}", closed.outcome.name(), closed.why)),
         Admission::Admitted | Admission::Changed => None,
@@ -53,7 +53,7 @@ pub async fn run(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result
     let contents = deps.store.preview(window, events, &facts.preferences.off, settings.shown()).await?;
     let contents = Contents { claimed_at: Some(now), ..contents };
     let (facts, recipient) = instead.reader(&window.key, facts);
-    let email = Email { window, facts: &facts, recipient: &recipient, date: now };
+    let email = Email { window, facts: &facts, recipient: &recipient, date: now, message_id: None };
     let template = instead.template.unwrap_or(&settings.template);
     let mail = if contents.items == 0 {
         None

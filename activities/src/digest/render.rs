@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    records::{Actor, Closing, Message, Origin, Shown},
-    rules::admission::{Admission, wait_for_table},
+    records::{Actor, Closing, Message, MessageRecord, Origin, Recipient, Shown},
+    rules::admission::{Missing, wait_for_table},
+    settings::DigestSettings,
     step::{Closed, Outcome, RenderInput, Rendered, TooLarge, Window},
 };
 
 use super::email::{Composed, Email};
 use crate::{
     alert,
-    attempt::is_unavailable,
     deps::{Deps, now},
     error::Error,
 };
@@ -38,10 +38,14 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     let why = match &facts.recipient {
         None => "the recipient left the directory".to_owned(),
         Some(recipient) => loop {
-            let email = Email { window, facts: &facts, recipient, date: now };
+            let email = Email { window, facts: &facts, recipient, date: now, message_id: None };
             let contents = deps.store.contents(window, shown).await?;
-            match email.compose(deps, &contents)? {
-                Composed::Message(message) => {
+            match email.compose(deps, &contents).await? {
+                Composed::Message(mut message) => {
+                    if facts.changed_at > contents.claimed_at {
+                        // The claim chose the events by what the recipient had chosen then: the first attempt looks again.
+                        message.made_from.clear();
+                    }
                     if deps.store.put_message(&message, Some(contents.items)).await? {
                         return Ok(Rendered::Stored);
                     }
@@ -61,18 +65,9 @@ async fn render_shorter(
     TooLarge { attempt, why }: &TooLarge,
 ) -> Result<Rendered, Error> {
     let RenderInput { window, asked_at, .. } = input;
-    if let Some(large) = deps.store.message(window.digest_id).await? {
-        let short = match compose_shorter(deps, window, large.created_at).await {
-            Err(error @ Error::Store(_)) => return Err(error),
-            Err(error) => {
-                cannot_shorten(&error);
-                None
-            }
-            Ok(short) => short.filter(|short| short.envelope_to == large.envelope_to),
-        };
-        if let Some(short) = short
-            && deps.store.shrink_message(&short, *attempt).await?
-        {
+    if let Some(MessageRecord { envelope_to, message_id, made_at, .. }) = deps.store.message(window.digest_id).await? {
+        let large = Large { address: &envelope_to, message_id: &message_id, date: made_at };
+        if shorten(deps, window, *attempt, large, |error| matches!(error, Error::Store(_))).await? {
             return Ok(Rendered::Stored);
         }
     }
@@ -82,49 +77,64 @@ async fn render_shorter(
 /// The answer while no table has the digest type. There was one when the window was claimed: the seven days begin there.
 async fn without_table(deps: &Deps, window: &Window, now: Timestamp) -> Result<Rendered, Error> {
     let claimed_at = deps.store.digest(window.digest_id).await?.and_then(|digest| digest.claimed_at);
-    let since = Window { due_at: window.due_at.max(claimed_at.unwrap_or(window.due_at)), ..window.clone() };
-    match wait_for_table(&since, now) {
-        Admission::Refused(closed) => end(deps, window, closed, now).await,
-        _ => Err(Error::UnknownType(window.key.digest_type.clone())),
+    match wait_for_table(&window.key.digest_type, claimed_at, now) {
+        Missing::Ends(closed) => end(deps, window, closed, now).await,
+        Missing::Waits { .. } => Err(Error::UnknownType(window.key.digest_type.clone())),
     }
 }
 
-fn cannot_shorten(error: &Error) {
-    tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
+/// An email that a relay found too large.
+#[derive(Clone, Copy)]
+pub(super) struct Large<'a> {
+    pub address: &'a str,
+    pub message_id: &'a str,
+    /// Its `Date`.
+    pub date: Timestamp,
 }
 
 /// Replaces an email that attempt `number` found too large for the relay by a shorter one to the same address. `false`: no
 /// shorter one is possible, or the email was replaced before.
 ///
 /// # Errors
-/// The store cannot answer.
+/// The store cannot replace the email, or an error that is `handed_on` keeps a shorter one from being made.
 pub(super) async fn shorten(
     deps: &Deps,
     window: &Window,
     number: u32,
-    envelope_to: &str,
-    date: Timestamp,
+    large: Large<'_>,
+    handed_on: fn(&Error) -> bool,
 ) -> Result<bool, Error> {
-    match compose_shorter(deps, window, date).await {
-        Ok(Some(short)) if short.envelope_to == envelope_to => Ok(deps.store.shrink_message(&short, number).await?),
-        Ok(_) => Ok(false),
-        Err(error) if is_unavailable(&error) => Err(error),
+    match compose_shorter(deps, window, large).await {
+        Ok(Some(short)) => Ok(deps.store.shrink_message(&short, number).await?),
+        Ok(None) => Ok(false),
+        Err(error) if handed_on(&error) => Err(error),
         Err(error) => {
-            cannot_shorten(&error);
+            tracing::warn!(why = %error, "an email that is too large cannot be made smaller");
             Ok(false)
         }
     }
 }
 
-async fn compose_shorter(deps: &Deps, window: &Window, date: Timestamp) -> Result<Option<Message>, Error> {
+/// A shorter message to the address of the large one. The next attempt follows a change of the address.
+async fn compose_shorter(
+    deps: &Deps,
+    window: &Window,
+    Large { address, message_id, date }: Large<'_>,
+) -> Result<Option<Message>, Error> {
     let facts = deps.kept_facts(&window.key).await?;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
-    let shown = Shown { groups: FEW_GROUPS, items: 1, ..deps.digest(&window.key)?.shown() };
-    let contents = deps.store.contents(window, shown).await?;
-    match (Email { window, facts: &facts, recipient, date }).compose(deps, &contents)? {
+    let recipient = &Recipient { address: address.to_owned(), ..recipient.clone() };
+    let contents = deps.store.contents(window, shorter(deps.digest(&window.key)?)).await?;
+    let email = Email { window, facts: &facts, recipient, date, message_id: Some(message_id) };
+    match email.compose(deps, &contents).await? {
         Composed::Message(message) => Ok(Some(*message)),
         Composed::Undeliverable { .. } => Ok(None),
     }
+}
+
+/// The groups of a message that follows one that a relay found too large.
+pub(super) fn shorter(settings: &DigestSettings) -> Shown<'_> {
+    Shown { groups: FEW_GROUPS, items: 1, ..settings.shown() }
 }
 
 const fn failed(why: String) -> Closed {

@@ -1,5 +1,6 @@
 //! `retract`: withdraws events before the email about them is sent (rule 6).
 
+use jiff::Timestamp;
 use tidings_model::{
     records::{Actor, Closing, Exclusion},
     step::{Closed, Outcome, RetractInput, Window},
@@ -16,8 +17,15 @@ use crate::{
 /// The store cannot answer.
 pub async fn run(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let now = now(input.asked_at);
-    deps.store.put_retracts(&input.key, &input.retracts, now).await?;
-    let Some(window) = &input.window else { return Ok(()) };
+    // The events first: a retract by id covers what the ledger has of the id.
+    if let Some(window) = &input.window {
+        exclude(deps, input, window, now).await?;
+    }
+    // Until it was read, and not until this call, which may be a later one.
+    Ok(deps.store.put_retracts(&input.key, &input.retracts, input.asked_at).await?)
+}
+
+async fn exclude(deps: &Deps, input: &RetractInput, window: &Window, now: Timestamp) -> Result<(), Error> {
     let window = Window { digest_id: Exclusion::Retracted.digest_id(window), ..window.clone() };
     let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
     let events = &input.events;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
+    Event,
     rules::seen::{ANSWER_BYTES, MOST_EVENTS, Question, SeenResult, asked, seen},
     settings::SeenService,
-    step::ClaimInput,
+    step::Window,
 };
 
 use crate::{
@@ -32,15 +33,20 @@ impl From<team_service::Failure> for Failure {
     }
 }
 
-/// Returns the ids of events that the recipient has seen. A `fresh` window has all its events in the input.
+/// Returns the ids of events that the recipient has seen. A `fresh` window has no other events than these.
 ///
 /// # Errors
 /// The store cannot answer, or the digest type is not configured.
-pub(super) async fn seen_events(deps: &Deps, input: &ClaimInput, fresh: bool) -> Result<BTreeSet<String>, Error> {
-    let key = &input.window.key;
+pub(super) async fn seen_events(
+    deps: &Deps,
+    window: &Window,
+    events: &[Event],
+    fresh: bool,
+) -> Result<BTreeSet<String>, Error> {
+    let key = &window.key;
     let Some(service) = &deps.digest(key)?.seen else { return Ok(BTreeSet::new()) };
-    let stored = if fresh { Vec::new() } else { deps.store.window_events(&input.window, MOST_EVENTS).await? };
-    let asked = asked(&input.events, stored);
+    let stored = if fresh { Vec::new() } else { deps.store.window_events(window, MOST_EVENTS).await? };
+    let asked = asked(events, stored);
     if asked.is_empty() {
         return Ok(asked);
     }
@@ -48,7 +54,7 @@ pub(super) async fn seen_events(deps: &Deps, input: &ClaimInput, fresh: bool) ->
     let result = answer.as_ref().map_or_else(|failure| failure.result, |_| SeenResult::Answered);
     metrics::seen(&deps.settings, &key.digest_type, result);
     Ok(answer.unwrap_or_else(|Failure { result, why }| {
-        let (host, digest_id) = (service.url.host(), input.window.digest_id);
+        let (host, digest_id) = (service.url.host(), window.digest_id);
         tracing::warn!(%digest_id, host, %result, why, "a service does not say which events were seen: all go out");
         BTreeSet::new()
     }))

@@ -1,21 +1,29 @@
 //! `send`: attempts to deliver the email of a digest once.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Lane};
 use tidings_model::{
     attempt::AttemptClass,
-    records::{Actor, Closing, Facts, Origin},
-    rules::{effective::consent_or_suppression_block, pause},
+    records::{Actor, Closing, Facts, Message, Origin, WaitingMessage},
+    rules::{
+        Goes, Wait,
+        deadline::{Deadline, Timing},
+        effective::{Effective, consent_or_suppression_block},
+        pause::{self, LOOK_AGAIN_AFTER},
+    },
     settings::{InForce, StreamName},
     step::{Closed, Outcome, Returned, SendInput, Sent, Window},
 };
 
-use super::render;
+use super::{
+    remake::{Followed, follow_changes},
+    render,
+};
 use crate::{
     alert,
-    attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, waits_to_repeat},
+    attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, is_unavailable, waits_to_repeat},
     cancellable::Cancellable,
     deps::{Deps, now},
     error::Error,
@@ -64,32 +72,44 @@ async fn attempt(
         keeps_ends: *keeps_ends,
         ..Outgoing::new(deps, &window.key.tenant, (stream, Lane::Digests), window.digest_id, now)
     };
-    let in_time = |sent| match sent {
-        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
-        other => other,
-    };
     if let Some(unrecorded) = unrecorded {
         let is_too_large = *shortens && unrecorded.class == AttemptClass::TooLarge;
         let shorter = if is_too_large { Shorter::Asked(unrecorded.number) } else { Shorter::Never };
-        return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?)));
+        return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?, again_in)));
     }
-    let (facts, unattempted) = deps.store.facts_for_attempt(&window.key, window.digest_id).await?;
-    let facts = deps.invented(&window.key, facts);
-    let envelope_to = match &unattempted {
-        Some(unattempted) => unattempted.message.envelope_to.clone(),
+    let (facts, waiting) = deps.facts_for_attempt(window).await?;
+    let made_for = match &waiting {
+        Some(waiting) => waiting.message.envelope_to.clone(),
         None => deps.store.message(window.digest_id).await?.map(|message| message.envelope_to).unwrap_or_default(),
     };
-    if let Some(closed) = blocked(deps, window, &facts, &envelope_to).await? {
+    // Until a dot the message follows the recipient to another address, where the digest type has a table to make it by.
+    let moves = waiting.is_some() && deps.settings.digest(&window.key).is_some();
+    if let Some(closed) = blocked(deps, window, &facts, (!moves).then_some(&*made_for)).await? {
         return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
     }
-    if let Some(waiting) = paused(deps, window, &facts, now) {
+    if let Some(waiting) = paused(deps, window, &facts, now).or_else(|| put_off(deps, input, &facts, now)) {
         return Ok(Cancellable::Done(waiting));
     }
+    let waiting = match waiting {
+        Some(waiting) => match follow_changes(deps, &outgoing, window, &facts, waiting).await? {
+            Followed::Message(waiting) => waiting,
+            Followed::Nothing(closed) => {
+                return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
+            }
+            Followed::NotNow(sent) => return Ok(Cancellable::Done(sent)),
+        },
+        None => None,
+    };
     let mut cancelled = pin!(cancelled);
-    // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
-    let beginning = match unattempted.filter(|_| *shortens) {
-        Some(unattempted) => outgoing.begin_first(unattempted, cancelled.as_mut()).await?,
-        None => outgoing.begin(&envelope_to, cancelled.as_mut()).await?,
+    let beginning = match waiting {
+        // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
+        Some(WaitingMessage { message, epoch, attempted: false, .. }) if *shortens => {
+            outgoing.begin_first(message, epoch, cancelled.as_mut()).await?
+        }
+        Some(WaitingMessage { message, epoch, .. }) => {
+            outgoing.begin(&message.envelope_to, Some(epoch), cancelled.as_mut()).await?
+        }
+        None => outgoing.begin(&made_for, None, cancelled.as_mut()).await?,
     };
     let mut attempt = match beginning {
         Beginning::Begun(attempt) => attempt,
@@ -102,21 +122,62 @@ async fn attempt(
         AttemptClass::TooLarge if shorten(deps, window, &attempt, &delivery).await? => Shorter::Stored,
         _ => Shorter::Never,
     };
-    Ok(attempt.finish(&delivery, shorter).await?.map(in_time))
+    Ok(attempt.finish(&delivery, shorter).await?.map(|sent| in_time(sent, again_in)))
 }
 
-/// The end of a digest that must not be sent any more (rule 28). The message goes to the address for which it was
-/// rendered, and the directory may have another address by now.
-async fn blocked(deps: &Deps, window: &Window, facts: &Facts, envelope_to: &str) -> Result<Option<Closed>, Error> {
+/// The answer with the stream's wait before the next attempt, which finds out then if that is a good moment.
+fn in_time(sent: Sent, again_in: Option<Duration>) -> Sent {
+    match sent {
+        Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
+        other => other,
+    }
+}
+
+/// The answer while the recipient pauses, or while the wait that is over leads to no good moment (rule 56). No attempt is made. As at the
+/// claim, nothing goes past a pause, and what goes at once goes right at its end.
+fn put_off(deps: &Deps, input: &SendInput, facts: &Facts, now: Timestamp) -> Option<Sent> {
+    let wait = input.after.filter(|wait| wait.goes() != Goes::AtOnce);
+    let waiting = |until, why, moment| Some(Sent::Waiting { until, why, pause: None, too_large: None, moment });
+    if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
+        let why = format!("paused until {until:.0}");
+        if wait.is_none() {
+            // No moment that this workflow waits for: it asks again meanwhile, because the recipient may end the pause.
+            return waiting(until.min(later(now, LOOK_AGAIN_AFTER)), why, false);
+        }
+        return match next_moment(deps, &input.window, facts, Wait::PauseOfRecipient, until) {
+            Some(Deadline { at, why: step }) => waiting(at, format!("{why}; {step}"), true),
+            None => waiting(until, why, true),
+        };
+    }
+    let wait = wait?;
+    let Deadline { at, why } = next_moment(deps, &input.window, facts, wait, now)?;
+    waiting(at, format!("waited for {}; {why}", wait.words()), true)
+}
+
+fn later(at: Timestamp, wait: Duration) -> Timestamp {
+    at.saturating_add(wait).unwrap_or(Timestamp::MAX)
+}
+
+/// The next good moment for the digest, if `wait` ends at `from` and that is none. A digest type that is gone has no quiet hours.
+fn next_moment(deps: &Deps, window: &Window, facts: &Facts, wait: Wait, from: Timestamp) -> Option<Deadline> {
+    let settings = deps.settings.digest(&window.key)?;
+    let effective = Effective::new(settings, facts, from);
+    Timing::new(settings, &window.key, &effective).put_off(&effective.cadence, wait, window.due_at, from)
+}
+
+/// The end of a digest that must not be sent any more (rule 28). After a dot the message stays with the address for which it was made,
+/// and the directory may have another address by now.
+async fn blocked(deps: &Deps, window: &Window, facts: &Facts, made_for: Option<&str>) -> Result<Option<Closed>, Error> {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Ok(Some(block.closed()));
     }
-    if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == envelope_to) {
+    let Some(made_for) = made_for else { return Ok(None) };
+    if facts.recipient.as_ref().is_some_and(|recipient| recipient.address == made_for) {
         return Ok(None);
     }
-    let reasons = deps.store.suppressed(&window.key.tenant, envelope_to).await?;
+    let reasons = deps.store.suppressed(&window.key.tenant, made_for).await?;
     let reason = reasons.into_iter().find(|reason| reason.forbids(StreamName::Bulk));
-    let why = |reason| format!("the address that it was rendered for is suppressed: {reason}");
+    let why = |reason| format!("the address that it was made for is suppressed: {reason}");
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
 }
 
@@ -124,7 +185,13 @@ async fn blocked(deps: &Deps, window: &Window, facts: &Facts, envelope_to: &str)
 fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option<Sent> {
     let spread = deps.settings.digest(&window.key).and_then(|settings| settings.spread);
     let pause = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
-    Some(Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause), too_large: None })
+    Some(Sent::Waiting {
+        until: pause.look_at,
+        why: pause.paused.to_string(),
+        pause: Some(pause),
+        too_large: None,
+        moment: false,
+    })
 }
 
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
@@ -145,7 +212,9 @@ async fn shorten(
 ) -> Result<bool, Error> {
     let (number, message) = (attempt.number, &attempt.message);
     loop {
-        let shortened = render::shorten(deps, window, number, &message.envelope_to, message.created_at).await;
+        let Message { envelope_to: address, message_id, made_at: date, .. } = &**message;
+        let large = render::Large { address, message_id, date: *date };
+        let shortened = render::shorten(deps, window, number, large, is_unavailable).await;
         if !waits_to_repeat(delivery, &shortened).await {
             return shortened;
         }

@@ -49,10 +49,12 @@ async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str)
     let mut inputs = std::pin::pin!(history::run_inputs(temporal, key, run));
     let mut page = Vec::new();
     while let Some(RunInput { events, retracts, .. }) = inputs.try_next().await? {
+        page.extend(events);
         if !retracts.is_empty() {
+            // What came before a retract goes to the ledger first, and what comes later may be new.
+            stash_or_return(deps, input, &std::mem::take(&mut page)).await?;
             deps.store.put_retracts(key, &retracts, Timestamp::now()).await?;
         }
-        page.extend(events);
         if page.len() >= PAGE_EVENTS {
             stash_or_return(deps, input, &std::mem::take(&mut page)).await?;
         }

@@ -54,7 +54,7 @@ pub async fn run(
         return Ok(Cancellable::Done(Attempted { sent, delays }));
     }
     let mut cancelled = pin!(cancelled);
-    let sent = match outgoing.begin(&message.envelope_to, cancelled.as_mut()).await? {
+    let sent = match outgoing.begin(&message.envelope_to, None, cancelled.as_mut()).await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),
         Beginning::Cancelled => Cancellable::Cancelled,
         Beginning::Begun(mut attempt) => {
@@ -97,5 +97,6 @@ async fn paused(deps: &Deps, input: &SendInput, now: Timestamp) -> Result<Option
         why: pause.paused.to_string(),
         pause: Some(pause),
         too_large: None,
+        moment: false,
     }))
 }

@@ -37,6 +37,7 @@ pub struct Fleet {
     oldest_overdue: Family<OfTenant, Seconds>,
     open: Gauge,
     troubled_runs: Family<OfTrouble, Gauge>,
+    refused_contents: Gauge,
     suppressions: Family<OfReason, Gauge>,
     delivery_events: Family<Reported, Counter>,
     waiting_notices: Family<OfSubscription, Gauge>,
@@ -97,6 +98,8 @@ impl Fleet {
         registry.register("open_digests", "Keys whose workflow runs", fleet.open.clone());
         let help = "Runs in Temporal that wait for an operator: tidings runs list";
         registry.register("troubled_runs", help, fleet.troubled_runs.clone());
+        let help = "Events of the last 24 hours with other content under a known id, which are in no message";
+        registry.register("refused_contents", help, fleet.refused_contents.clone());
         registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
         let help = "Delivery events that reached the store since this worker started";
         registry.register("delivery_events", help, fleet.delivery_events.clone());
@@ -191,6 +194,11 @@ impl Fleet {
     /// Sets the number of keys whose workflow runs.
     pub fn open(&self, digests: u64) {
         self.open.set(count(digests));
+    }
+
+    /// Sets the events that came with other content under a known id.
+    pub fn refused_contents(&self, events: u64) {
+        self.refused_contents.set(count(events));
     }
 
     /// Sets the backlog of a task queue. A server that reports none has no gauge of it, as 0 would be an answer.

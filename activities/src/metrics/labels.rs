@@ -45,6 +45,8 @@ labels! {
     Relay { relay: String }
     /// The source of the poller's figures.
     Source { source: &'static str }
+    /// The release and the source of the zone data of a process.
+    ZoneDataOf { release: String, source: &'static str }
 }
 
 /// The digest type, or [`OTHER`].

@@ -45,6 +45,9 @@ pub async fn preview(
         due_at: None,
         limits,
         undo: None,
+        released: false,
+        limit_ended_at: None,
+        unknown_since: None,
     };
     let preview = preview::run(deps, &input, instead).await?;
     Ok(Some((due, preview)))

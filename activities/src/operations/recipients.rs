@@ -104,4 +104,30 @@ mod tests {
         assert_eq!(field, "user");
         assert!(problem.contains("\"weekly-summary\"") && problem.contains("the limit is 255"), "{problem}");
     }
+
+    #[test]
+    fn a_zone_is_stored_by_the_name_that_it_has_today() {
+        let row = |zone: &str| {
+            let checked = recipient(
+                |_| BTreeSet::new(),
+                |column| match column {
+                    "tenant" | "user" => "acme".to_owned(),
+                    "address" => "ann@example.net".to_owned(),
+                    "zone" => zone.to_owned(),
+                    _ => String::new(),
+                },
+            );
+            checked.map(|recipient| recipient.zone).map_err(|wrong| wrong.problem)
+        };
+        for (written, stored) in [
+            ("", ""),
+            ("Europe/Berlin", "Europe/Berlin"),
+            (" europe/berlin ", "Europe/Berlin"),
+            ("Asia/Calcutta", "Asia/Kolkata"),
+            ("US/Pacific", "America/Los_Angeles"),
+        ] {
+            assert_eq!(row(written).as_deref(), Ok(stored));
+        }
+        assert!(row("Europe/Kiew").is_err_and(|problem| problem.contains("did you mean \"Europe/Kyiv\"?")));
+    }
 }

@@ -474,7 +474,13 @@ impl Recovery<'_> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
         let budget = ByteBudget::default();
         let events = events.into_iter().map(|event| budget.emit(self.events, event));
-        let retracts = page.retracts.into_iter().map(|retract| self.events.retract(retract_of(self.key, retract)));
+        // A workflow would take a retract by id for one of today. The ledger keeps its time.
+        let is_dated = |retract: &Retract| matches!(retract, Retract::EventUntil { .. });
+        let (dated, retracts): (Vec<_>, Vec<_>) = page.retracts.into_iter().partition(is_dated);
+        if !dated.is_empty() {
+            self.store.put_retracts(self.key, &dated, Timestamp::now()).await?;
+        }
+        let retracts = retracts.into_iter().map(|retract| self.events.retract(retract_of(self.key, retract)));
         try_join(try_join_all(events), try_join_all(retracts)).await?;
         Ok(())
     }
@@ -520,7 +526,7 @@ fn retract_of(key: &Key, retract: Retract) -> v1::Retract {
     let Key { tenant, digest_type: digest, user } = key.clone();
     let wire = v1::Retract { tenant, digest, user, ..v1::Retract::default() };
     match retract {
-        Retract::Event(event_id) => v1::Retract { event_id, ..wire },
+        Retract::Event(event_id) | Retract::EventUntil { event_id, .. } => v1::Retract { event_id, ..wire },
         Retract::Entity { category, entity_type, entity_id, until } => {
             v1::Retract { category, entity_type, entity_id, occurred_at: Some(until.into()), ..wire }
         }

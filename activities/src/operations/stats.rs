@@ -21,13 +21,14 @@ use temporalio_common::protos::temporal::api::{
     workflowservice::v1::{DescribeTaskQueueRequest, DescribeTaskQueueResponse},
 };
 use tidings_model::{
-    Key, Provider,
+    Key, Provider, ZoneData,
     breaker::parts,
     inbox::Depth,
-    names,
+    known_zone, names,
     statistics::{LedgerStatistics, Scope},
     subscription::{COUNTED, SubscriptionState},
     troubled_run::{Owner, Trouble, TroubledRun, remedy},
+    zone_data,
 };
 use tidings_store::{ListedRun, Store};
 use tracing::{Instrument as _, debug_span};
@@ -107,6 +108,26 @@ pub struct Stats {
     pub troubled: Vec<Troubled>,
     /// The latest 100 of them, each with the command to run.
     pub troubled_runs: Vec<TroubledRun>,
+    /// Zones of the directory and of choices that no zone data has. The digests go out by another zone.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub unknown_zones: Vec<UnknownZone>,
+    /// The zone data of the process that answers.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub zone_data: ZoneData,
+    /// The newest release of zone data that any worker had. Empty: none said so.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub newest_zone_release: String,
+}
+
+/// A zone that no zone data has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnknownZone {
+    /// As it was written.
+    pub zone: String,
+    /// Rows of the directory and choices that have it.
+    pub rows: u64,
 }
 
 /// Runs with one trouble.
@@ -233,7 +254,21 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let queues = task_queues(temporal, task_queue);
     let troubled = async { Ok(store.count_troubled_runs(scope.tenant.as_deref()).await?) };
     let runs = async { Ok(troubled_runs(*store, task_queue, scope.tenant.as_deref(), TROUBLED).await?) };
-    let (open_digest_count, open, ledger, breakers, task_queues, inbox, subscriptions, troubled, troubled_runs) = try_join!(
+    let zones = async { Ok(store.count_zones(scope.tenant.as_deref()).await?) };
+    let newest = async { Ok(store.zone_release().await?) };
+    let (
+        open_digest_count,
+        open,
+        ledger,
+        breakers,
+        task_queues,
+        inbox,
+        subscriptions,
+        troubled,
+        troubled_runs,
+        zones,
+        newest_zone_release,
+    ) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
         counted,
@@ -243,6 +278,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         subscriptions,
         troubled,
         runs,
+        zones,
+        newest,
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
@@ -272,6 +309,13 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         oldest_troubled_run_seconds: oldest_troubled.map_or(0, |at| age_in_seconds(at, scope.now)),
         troubled: troubled.into_iter().map(|(trouble, runs, _)| Troubled { trouble, runs }).collect(),
         troubled_runs,
+        unknown_zones: zones
+            .into_iter()
+            .filter(|(zone, _)| known_zone(zone).is_none())
+            .map(|(zone, rows)| UnknownZone { zone, rows })
+            .collect(),
+        zone_data: zone_data().clone(),
+        newest_zone_release,
     })
 }
 

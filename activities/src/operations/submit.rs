@@ -27,6 +27,7 @@ use tracing::instrument;
 use crate::{
     apart::apart,
     error::Error,
+    sha256::hex_sha256,
     team_directory::{self, TeamDirectory},
 };
 
@@ -190,11 +191,6 @@ fn sha256(submission: &Submission) -> Result<String, Invalid> {
     Ok(hex_sha256(&json))
 }
 
-fn hex_sha256(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Writes attachments with hashes instead of their bytes.
 fn hashed<S: Serializer>(attachments: &[Attachment], serializer: S) -> Result<S::Ok, S::Error> {
     let hashed = attachments.iter().map(|Attachment { name, media_type, bytes }| (name, media_type, hex_sha256(bytes)));
@@ -270,7 +266,9 @@ impl Making<'_> {
                 .map_err(|error| Refused::Unsigned(error.to_string()))?,
             template: parts.template,
             counted: false,
-            created_at: date,
+            made_from: String::new(),
+            thread: None,
+            made_at: date,
         })
     }
 

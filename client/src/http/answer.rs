@@ -4,13 +4,16 @@ use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
 use serde::Deserialize;
-use tidings_model::{foreign_text::cut_text, limits::Invalid};
+use tidings_model::{Repetition, foreign_text::cut_text, limits::Invalid};
 
 use super::{connection::Response, retry::retry_after};
 use crate::{Rejection, waiting::Answer};
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 300;
+
+/// The remedy for other content under the id of an event that is over.
+const OTHER_CONTENT: &str = "it is in no message. Send it under an id of its own";
 
 /// The problems of a batch without an accepted item. Their errors name the items.
 const NOTHING: [&str; 2] = ["/problems/nothing-accepted", "/problems/unknown-digest"];
@@ -40,7 +43,10 @@ enum Outcome {
         #[serde(default)]
         warnings: Vec<Fault>,
     },
-    Duplicate,
+    Duplicate {
+        #[serde(default)]
+        result: Option<String>,
+    },
     Refused(Fault),
 }
 
@@ -111,7 +117,13 @@ fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
 fn result(outcome: Outcome) -> Answer {
     match outcome {
         Outcome::Accepted { warnings } => Ok(warnings.into_iter().map(Invalid::from).collect()),
-        Outcome::Duplicate => Ok(Vec::new()),
+        // The warning says which content counts.
+        Outcome::Duplicate { result } => {
+            let other = result.filter(|result| result == Repetition::Refused.name());
+            let warning =
+                |result| Invalid { field: "event_id".to_owned(), problem: format!("is {result}; {OTHER_CONTENT}") };
+            Ok(other.map(warning).into_iter().collect())
+        }
         Outcome::Refused(why) => Err(Invalid::from(why).into()),
     }
 }
@@ -159,6 +171,15 @@ mod tests {
         assert_eq!(
             read(202, None, &answer(json!([accepted, duplicate]))),
             Meaning::Results(vec![Ok(vec![]), Ok(vec![])])
+        );
+        let repeated = |result: &str| json!({"status": "duplicate", "event_id": "e1", "result": result});
+        let is_other = Invalid {
+            field: "event_id".into(),
+            problem: "is known, other content; it is in no message. Send it under an id of its own".into(),
+        };
+        assert_eq!(
+            read(202, None, &answer(json!([repeated("known, same content"), repeated("known, other content")]))),
+            Meaning::Results(vec![Ok(vec![]), Ok(vec![is_other])])
         );
         let warning = Invalid { field: "user".into(), problem: "is new".into() };
         let some = Meaning::Results(vec![Ok(vec![warning]), invalid("tenant", "is wrong")]);

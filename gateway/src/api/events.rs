@@ -1,7 +1,7 @@
 //! `POST /v1/events`: events and retracts, with a result for each of them.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -10,18 +10,22 @@ use axum::{
     Json,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
 use serde::Serialize;
+use tidings_activities::operations::take_back::take_back;
 use tidings_model::{
+    Content, Event, Key, Repetition, Retract,
     inbox::{Item, Kind},
-    records::PersonId,
+    records::{PersonId, Reach, Reached},
     settings::UnknownRecipients,
+    wire,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::{
     Api,
@@ -39,8 +43,18 @@ mod zstd;
 pub(super) use body::BODY_BYTES;
 use read::{Checked, Checks, Read, Refused};
 
-/// Time for the directory's answer. Warnings are worth no longer wait: the events are durable by then.
+/// The answer to the preference of strict handling.
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const STRICT: HeaderValue = HeaderValue::from_static("handling=strict");
+
+/// Time for the answers of the directory and the ledger. Words are worth no longer wait: the events are durable by then.
 const DIRECTORY_TIME: Duration = Duration::from_millis(500);
+
+/// Time for the ledger's answer about retracts, which are durable by then.
+const LEDGER_TIME: Duration = Duration::from_secs(2);
+
+/// Retracts of a request, and other contents for messages that wait, that the ledger is asked about.
+const RETRACTS: usize = 500;
 
 /// Refused items that an answer without any accepted item names.
 const ERRORS: usize = 100;
@@ -62,6 +76,9 @@ struct Answer {
 struct Outcome {
     status: Status,
     event_id: String,
+    /// What the ledger knows of the event's id, if a digest that is over has it and the ledger answers in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Repetition>,
     /// The problem of a refused item, where it has one of its own: `/problems/unknown-digest`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
@@ -71,6 +88,16 @@ struct Outcome {
     /// What is wrong in a refused item.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+    /// What an accepted retract reaches at this moment: no message (`pending`), one that waits and is made again (`waiting`), or one that
+    /// went out before (`sent`). Absent where the ledger does not say so in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<Reach>,
+    /// The digest of the message that a retract reaches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest_id: Option<Uuid>,
+    /// The time when that digest was claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed_at: Option<Timestamp>,
     /// What looks like a mistake in an accepted item.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Fault>,
@@ -82,7 +109,7 @@ struct Outcome {
 enum Status {
     /// The item is durable.
     Accepted,
-    /// The request has an event of this key and id before.
+    /// The same event came before in the request; or the id is that of an event that is over, and `result` says if the content is.
     Duplicate,
     /// The item breaks a rule of the contract.
     Refused,
@@ -104,11 +131,14 @@ struct Sorted {
     items: Arc<[Item]>,
     /// The outcome of each item.
     outcomes: Vec<Outcome>,
+    /// The accepted events, each with the place of its outcome.
+    events: Vec<(usize, (Key, String, Content))>,
     /// Each item is refused for this reason. `None`: for several ones, or not all are refused.
     problem: Option<Problem>,
 }
 
-/// Answers 202 if all items are durable, 200 if some were refused, and 400 or 422 if none was accepted.
+/// Answers 202 if all items are durable, 200 if some were refused, and 400 or 422 if none was accepted. Where the caller prefers strict
+/// handling, other content under the id of an event that is over is refused with 409, and nothing of the request is accepted.
 pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
     match accept(&api, caller, headers, bytes).await {
         Ok(response) => response,
@@ -118,6 +148,7 @@ pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: Header
 
 async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Result<Response, Refusal> {
     let length = body::longest(&headers, &bytes);
+    let is_strict = prefers_strict(&headers);
     let (settings, now) = (api.state.settings.clone(), Timestamp::now());
     let reading = move || {
         let kind = body::Kind::of(&headers)?;
@@ -129,21 +160,45 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
         }
         Ok(sorted(read))
     };
-    let Sorted { items, mut outcomes, problem } = parsing::run(length, reading).await??;
+    let Sorted { items, mut outcomes, events, problem } = parsing::run(length, reading).await??;
     if items.is_empty() {
         return Ok(problem.unwrap_or(Problem::NothingAccepted).with_errors(&errors(outcomes)));
     }
-    let (received, strangers) = tokio::join!(api.inbox.receive(items.clone(), now), strangers(api, &items));
+    let (places, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
+    let known = if is_strict { Some(api.state.store.repetitions(&events).await?) } else { None };
+    let other_contents = other_contents(&places, known.as_deref().unwrap_or_default());
+    if !other_contents.is_empty() {
+        return Ok(Problem::OtherContent.with_errors(&other_contents));
+    }
+    let (received, strangers, mut known) =
+        tokio::join!(api.inbox.receive(items.clone(), now), strangers(api, &items), async {
+            if let Some(known) = known { known } else { repetitions(api, &events).await }
+        },);
     received?;
     warn_of(&strangers, &items, &mut outcomes);
+    tell_reached(api, &items, &mut outcomes, now).await;
+    take_contents(api, &items, &outcomes, (&places, &mut known), now).await;
+    name_repetitions(&places, &known, &mut outcomes);
     let count = |status| outcomes.iter().filter(|outcome| outcome.status == status).count();
     let (accepted, duplicates, refused) = (count(Status::Accepted), count(Status::Duplicate), count(Status::Refused));
     let status = if refused == 0 { StatusCode::ACCEPTED } else { StatusCode::OK };
-    Ok((status, Json(Answer { accepted, duplicates, refused, results: outcomes })).into_response())
+    let mut response = (status, Json(Answer { accepted, duplicates, refused, results: outcomes })).into_response();
+    if is_strict {
+        response.headers_mut().insert(PREFERENCE_APPLIED, STRICT);
+    }
+    Ok(response)
+}
+
+/// Reports that the header `Prefer` asks for strict handling (RFC 7240, section 4.4).
+fn prefers_strict(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("prefer").into_iter().filter_map(|value| value.to_str().ok());
+    let preferences = values.flat_map(|value| value.split(','));
+    let names = preferences.filter_map(|preference| preference.split(';').next());
+    names.map(|name| name.replace(['"', ' ', '\t'], "")).any(|name| name.eq_ignore_ascii_case("handling=strict"))
 }
 
 fn sorted(read: Vec<Read>) -> Sorted {
-    let mut seen = HashSet::new();
+    let (mut seen, mut events) = (HashSet::new(), Vec::new());
     let (mut items, mut outcomes) = (Vec::with_capacity(read.len()), Vec::with_capacity(read.len()));
     let problem_of = |read: &Read| read.result.as_ref().err().and_then(|why| why.problem);
     let first = read.first().and_then(problem_of);
@@ -151,23 +206,26 @@ fn sorted(read: Vec<Read>) -> Sorted {
     for Read { event_id, result } in read {
         outcomes.push(match result {
             Err(why) => Outcome::refused(event_id, why),
-            Ok(Checked { item, .. })
-                if item.kind == Kind::Event && !seen.insert((item.key.clone(), event_id.clone())) =>
+            Ok(Checked { item, content: Some(content), .. })
+                if !seen.insert((item.key.clone(), event_id.clone(), content.sha256.clone())) =>
             {
                 Outcome::new(Status::Duplicate, event_id, Vec::new())
             }
-            Ok(Checked { item, warnings }) => {
+            Ok(Checked { item, content, warnings }) => {
+                let event = content.map(|content| (item.key.clone(), event_id.clone(), content));
+                events.extend(event.map(|event| (outcomes.len(), event)));
                 items.push(item);
                 Outcome::new(Status::Accepted, event_id, warnings)
             }
         });
     }
-    Sorted { items: items.into(), outcomes, problem }
+    Sorted { items: items.into(), outcomes, events, problem }
 }
 
 impl Outcome {
     fn new(status: Status, event_id: String, warnings: Vec<Fault>) -> Self {
-        Self { status, event_id, kind: None, field: None, problem: None, warnings }
+        let (kind, field, problem, reached, digest_id, claimed_at) = (None, None, None, None, None, None);
+        Self { status, event_id, result: None, kind, field, problem, reached, digest_id, claimed_at, warnings }
     }
 
     fn refused(event_id: String, Refused { fault: Fault { field, problem }, problem: kind }: Refused) -> Self {
@@ -194,6 +252,37 @@ async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
     }
 }
 
+/// What the ledger knows of the ids of the events, as far as it answers in time. The key's workflow compares them in any case.
+async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option<Repetition>> {
+    match timeout(DIRECTORY_TIME, api.state.store.repetitions(events)).await {
+        Ok(Ok(known)) => known,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "events are accepted without a look at the ledger");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Names what became of events whose ids the ledger knows.
+fn name_repetitions(places: &[usize], known: &[Option<Repetition>], outcomes: &mut [Outcome]) {
+    for (place, repetition) in places.iter().zip(known) {
+        let (Some(repetition), Some(outcome)) = (repetition, outcomes.get_mut(*place)) else { continue };
+        outcome.result = Some(*repetition);
+        if matches!(repetition, Repetition::Same | Repetition::Refused) {
+            outcome.status = Status::Duplicate;
+        }
+    }
+}
+
+/// The events that came with other content after they were over.
+fn other_contents(places: &[usize], known: &[Option<Repetition>]) -> Vec<Error> {
+    let refused = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Refused));
+    let problem = format!("{}; send it under an id of its own", Repetition::Refused);
+    let why = |index: &usize| Error { index: *index, kind: None, why: Fault::new("event_id", problem.clone()) };
+    refused.take(ERRORS).map(|(place, _)| why(place)).collect()
+}
+
 /// Adds a warning to each accepted event for one of the strangers.
 fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outcome]) {
     let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
@@ -203,6 +292,67 @@ fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outco
             outcome.warnings.push(Fault::new("user", problem));
         }
     }
+}
+
+/// Adds what each accepted retract reaches. A message that waits is kept from going out with a retracted event before the answer says
+/// so: the inbox has the retract, but its workflow may be at an attempt.
+async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: Timestamp) {
+    let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
+    let retracts = accepted.zip(items).filter(|(_, item)| item.kind == Kind::Retract).take(RETRACTS);
+    let (outcomes, retracts): (Vec<_>, Vec<_>) =
+        retracts.filter_map(|(outcome, item)| Some((outcome, retract(item)?))).unzip();
+    if retracts.is_empty() {
+        return;
+    }
+    match timeout(LEDGER_TIME, take_back(&*api.state.store, &retracts, now)).await {
+        Ok(Ok(reached)) => {
+            for (outcome, Reached { reach, digest }) in outcomes.into_iter().zip(reached) {
+                outcome.reached = Some(reach);
+                (outcome.digest_id, outcome.claimed_at) = digest.map_or((None, None), |(id, at)| (Some(id), at));
+            }
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "retracts are accepted without a look at the ledger"),
+        Err(_) => tracing::debug!("retracts are accepted without a look at the ledger, which takes too long"),
+    }
+}
+
+/// Takes other contents into messages that wait, before the answer says so: the key's workflow looks at the event when the message is
+/// over. One that comes too late is refused. What the ledger does not take in time has no result.
+async fn take_contents(
+    api: &Api,
+    items: &[Item],
+    outcomes: &[Outcome],
+    (places, known): (&[usize], &mut [Option<Repetition>]),
+    now: Timestamp,
+) {
+    let accepted = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.status == Status::Accepted);
+    let items: BTreeMap<_, _> = accepted.map(|(place, _)| place).zip(items).collect();
+    let replacing = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Replaces));
+    let deadline = Instant::now() + LEDGER_TIME;
+    for (taken, (place, known)) in replacing.enumerate() {
+        *known = None;
+        let Some((key, event)) = items.get(place).filter(|_| taken < RETRACTS).and_then(|item| event(item)) else {
+            continue;
+        };
+        match timeout_at(deadline, api.state.store.take_content(&key, &event, now)).await {
+            Ok(Ok(true)) => *known = Some(Repetition::Replaces),
+            Ok(Ok(false)) => *known = Some(Repetition::Refused),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "an event is accepted, and the message that has its id is as before");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn event(item: &Item) -> Option<(Key, Event)> {
+    let wire = wire::event(item.json.as_bytes()).ok()?;
+    Event::from_wire(wire, Some(&item.key)).ok()
+}
+
+fn retract(item: &Item) -> Option<(Key, Retract)> {
+    let wire = wire::retract(item.json.as_bytes()).ok()?;
+    Retract::from_wire(wire, Some(&item.key)).ok()
 }
 
 fn errors(outcomes: Vec<Outcome>) -> Vec<Error> {

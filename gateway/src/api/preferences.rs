@@ -146,8 +146,8 @@ async fn shown(api: &Api, caller: &Caller, key: &Key) -> Result<Response, Refusa
     let settings = api.state.settings.digest(key).ok_or(Problem::NotFound)?;
     let (facts, now) = (api.state.store.facts(key).await?, Timestamp::now());
     let limits = api.state.settings.frequency_limits(settings);
-    let capped_until = choices::capped_until(&*api.state.store, limits.cap, key, now).await?;
-    let mut view = json!(PreferencesView::new(settings, &limits, capped_until, &facts, key, now));
+    let capped_from = choices::capped_from(&*api.state.store, limits.cap, key, now).await?;
+    let mut view = json!(PreferencesView::new(settings, &limits, capped_from, &facts, key, now));
     hide_operators(api, caller, &mut view).await?;
     Ok(([(ETAG, etag(&facts.revision.to_string()))], Json(view)).into_response())
 }

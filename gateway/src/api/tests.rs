@@ -1,7 +1,10 @@
 //! Every route of the api with every kind of token, and what `POST /v1/events` answers.
 //! The other routes have files of their own.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock},
+};
 
 use axum::{
     Router,
@@ -14,10 +17,12 @@ use serde_json::{Value, json};
 use tidings_answers::Document;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
+    Key,
     api_token::{ApiToken, Scope, TokenRecord},
     inbox::Limits,
-    records::{Actor, AuditEntry},
-    settings::Settings,
+    records::{Actor, AuditEntry, ClaimLimits},
+    settings::{Categories, Settings},
+    step::Window,
 };
 use tidings_store::{Store, StoredToken};
 use tower::ServiceExt as _;
@@ -32,6 +37,7 @@ mod messages;
 mod mistakes;
 mod preferences;
 mod recipients;
+mod repetitions;
 mod suppressions;
 
 /// An api with a store of its own, without Temporal.
@@ -314,6 +320,28 @@ async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
     assert_eq!((none.status.as_u16(), none.problem().as_str()), (400, "nothing-accepted"));
     assert_eq!(none.json()["errors"], json!([{"index": 0, "field": "tenant", "problem": "is not the token's tenant"}]));
     assert_eq!(env.store.depth().await.unwrap().events, 3);
+}
+
+#[tokio::test]
+async fn a_retract_hears_what_it_reaches() {
+    let env = Env::start(Limits::default()).await;
+    let token = env.token(Some("acme"), &[Scope::EventsWrite], None).await;
+    let retract = json!({"retracts": [{"digest": "activity", "user": "ann", "event_id": "e1"}]}).to_string();
+    let result = async || env.post(&token, retract.clone()).await.json()["results"][0].clone();
+    assert_eq!(result().await, json!({"status": "accepted", "event_id": "e1", "reached": "pending"}));
+
+    let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
+    let (digest_id, now) = (key.digest_id("run", 1), Timestamp::now());
+    let window = Window { key, digest_id, opened_at: now, due_at: now };
+    let event = json!({"event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"});
+    let events = [serde_json::from_value(event).unwrap()];
+    let none = BTreeSet::new();
+    let limits =
+        ClaimLimits { cap: None, slot_at: None, off: &none, seen: &none, categories: &Categories::NONE, planned: None };
+    env.store.claim(&window, &events, &limits, now).await.unwrap();
+    let waiting = result().await;
+    assert_eq!((&waiting["reached"], &waiting["digest_id"]), (&json!("waiting"), &json!(digest_id)));
+    assert!(waiting["claimed_at"].is_string(), "{waiting}");
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use axum::{
     Router,
@@ -141,6 +144,7 @@ async fn away(store: &Sqlite) {
         let event = Event {
             event_id,
             category: "comment".into(),
+            other_categories: BTreeSet::new(),
             entity_type: String::new(),
             entity_id: String::new(),
             actor: String::new(),
@@ -160,9 +164,18 @@ async fn away(store: &Sqlite) {
             bytes: b"news".to_vec(),
             template: "activity".into(),
             counted: true,
-            created_at: at,
+            made_from: String::new(),
+            thread: None,
+            made_at: at,
         };
-        let claim = RenderedClaim { window: &window, events: &[event], planned: None, message: &message, now: at };
+        let claim = RenderedClaim {
+            window: &window,
+            events: &[event],
+            planned: None,
+            message: &message,
+            slot_at: None,
+            now: at,
+        };
         assert!(store.claim_rendered(claim).await.unwrap());
         let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", Duration::ZERO, at).await.unwrap()
         else {

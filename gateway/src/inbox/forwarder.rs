@@ -11,7 +11,7 @@ use temporalio_client::Client;
 use tidings_client::hand_over;
 use tidings_model::{
     Key,
-    inbox::{LEASE, LOOK, Lease, Next, Waiting, batch_len, next},
+    inbox::{LEASE, LOOK, Lease, Next, Waiting, batch_len, next, ordered_len},
 };
 use tidings_store::Result;
 use tokio::{
@@ -156,6 +156,7 @@ impl Forwarder {
         (started, lease): (Timestamp, Lease),
     ) -> (Vec<i64>, Lease) {
         waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
+        waiting.truncate(ordered_len(&waiting));
         if waiting.is_empty() {
             return (Vec::new(), Lease::sent(started));
         }

@@ -108,7 +108,7 @@ impl Often {
             Cadence::Instant => Self::Instant,
             Cadence::Hourly(0) => Self::Hourly,
             Cadence::Daily(_) => Self::Daily,
-            Cadence::Weekdays(_) => Self::Weekdays,
+            Cadence::Weekdays(None, _) => Self::Weekdays,
             Cadence::Weekly(..) => Self::Weekly,
             Cadence::Monthly(..) => Self::Monthly,
             _ => Self::Kept,
@@ -122,14 +122,14 @@ impl Often {
 impl Times {
     /// The fields as they are now.
     pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
-        let cadence = Effective::unadapted(settings, facts).cadence;
+        let cadence = Effective::chosen_cadence(settings, facts);
         let Preferences { cadence: chosen, at, .. } = &facts.preferences;
         let often = match (chosen, at) {
             (None, None) => Often::Default,
             _ => Often::of(settings, &cadence),
         };
         let (time, day, date) = match &cadence {
-            Cadence::Daily(time) | Cadence::Weekdays(time) => (*time, Weekday::Monday, 1),
+            Cadence::Daily(time) | Cadence::Weekdays(_, time) => (*time, Weekday::Monday, 1),
             Cadence::Weekly(day, time) => (*time, *day, 1),
             Cadence::Monthly(date, time) => (*time, Weekday::Monday, *date),
             _ => (Time::constant(8, 0, 0, 0), Weekday::Monday, 1),
@@ -185,6 +185,8 @@ mod tests {
             consent: true,
             suppressed: None,
             last_sent_at: None,
+            last_slot_at: None,
+            last_schedule: None,
             reading: Reading::default(),
             pause: None,
             answered_at: None,
@@ -205,6 +207,14 @@ mod tests {
             (&["weekly mon 08:00"], Some("weekly mon 08:00"), "=weekly mon 08:00", "default | =weekly mon 08:00"),
             (&["weekly", "daily"], Some("weekly tue 09:30"), "weekly", "default | weekly | daily"),
             (&["monthly", "daily"], Some("monthly 31 09:30"), "monthly", "default | monthly | daily"),
+            (&["weekdays", "daily"], Some("weekdays 09:30"), "weekdays", "default | weekdays | daily"),
+            (&["weekdays"], Some("weekdays sun-thu 09:30"), "kept", "default | kept | weekdays"),
+            (
+                &["weekdays 08:00", "weekdays sun-thu 08:00"],
+                Some("weekdays 08:00"),
+                "=weekdays 08:00",
+                "default | =weekdays 08:00 | =weekdays sun-thu 08:00",
+            ),
             (&["daily"], Some("monthly 1 08:00"), "kept", "default | kept | daily"),
             (&["daily"], Some("after 5m"), "kept", "default | kept | daily"),
             (&["hourly"], Some("hourly at :30"), "kept", "default | kept | hourly"),

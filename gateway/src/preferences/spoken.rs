@@ -1,24 +1,33 @@
 //! Cadences and times in a recipient's words.
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use tidings_mail::words::{Phrases, cadence};
-use tidings_model::Cadence;
+use tidings_mail::words::{Phrases, cadence, days};
+use tidings_model::{Cadence, rules::DayRange};
 
 use super::often::Often;
 
-/// Says an entry of the list. `default` is the digest type's cadence, and `present` the one in force.
-pub(super) fn often(phrases: Phrases<'_>, often: &Often, default: &Cadence, present: &Cadence) -> String {
-    let with = |id, said: &Cadence| phrases.with(id, [("cadence", cadence(phrases, said).into())]);
+/// Says an entry of the list to a recipient with these working days. `default` is the digest type's cadence, and `present` the one in
+/// force.
+pub(super) fn often(
+    phrases: Phrases<'_>,
+    often: &Often,
+    default: &Cadence,
+    present: &Cadence,
+    working_days: DayRange,
+) -> String {
+    let cadence = |said: &Cadence| cadence(phrases, &said.clone().on_working_days(|| working_days));
+    let with = |id, said: &Cadence| phrases.with(id, [("cadence", cadence(said).into())]);
     match often {
         Often::Default => with("often_default", default),
         Often::Kept => with("often_kept", present),
         Often::Instant => phrases.say("often_instant"),
         Often::Hourly => phrases.say("often_hourly"),
         Often::Daily => phrases.say("often_daily"),
-        Often::Weekdays => phrases.say("often_weekdays"),
+        Often::Weekdays if working_days == DayRange::MONDAY_TO_FRIDAY => phrases.say("often_weekdays"),
+        Often::Weekdays => capitalized(&days(phrases, &working_days.days().collect::<Vec<_>>())),
         Often::Weekly => phrases.say("often_weekly"),
         Often::Monthly => phrases.say("often_monthly"),
-        Often::Exactly(said) => capitalized(&cadence(phrases, said)),
+        Often::Exactly(said) => capitalized(&cadence(said)),
     }
 }
 
@@ -45,4 +54,30 @@ pub(super) fn day_of_month(phrases: Phrases<'_>, day: u8) -> String {
 fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_mail::words::Words;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_says_the_working_days_of_the_recipient() {
+        let words = Words::new(None).unwrap();
+        let phrases = words.choose(["en-GB"]);
+        let (default, sliding) = ("weekdays 08:00".parse().unwrap(), "sliding 5m max 1h".parse().unwrap());
+        for (entry, days, said) in [
+            ("weekdays", "mon-fri", "Monday to Friday"),
+            ("weekdays", "sun-thu", "Sunday to Thursday"),
+            ("default", "sun-thu", "As usual: Sunday to Thursday at 08:00"),
+            ("default", "mon-fri", "As usual: Monday to Friday at 08:00"),
+            ("=weekdays 09:00", "sun-thu", "Sunday to Thursday at 09:00"),
+            ("=weekdays mon-fri 09:00", "sun-thu", "Monday to Friday at 09:00"),
+            ("=cron 0 8 * * sat,sun", "sun-thu", "Saturday and Sunday at 08:00"),
+        ] {
+            let entry = Often::read(entry).unwrap();
+            assert_eq!(often(phrases, &entry, &default, &sliding, days.parse().unwrap()), said);
+        }
+    }
 }

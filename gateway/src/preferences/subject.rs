@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
+use tidings_activities::choices;
 use tidings_client::Commands;
 use tidings_model::{
     Key,
     command::Due,
     names,
     records::Facts,
-    rules::{InForce, effective::Effective, open_window::due_after_change},
+    rules::{
+        InForce,
+        effective::Effective,
+        open_window::{Foreseen, due_after_change},
+    },
     settings::{DigestSettings, FrequencyLimits},
 };
 use tidings_store::Error;
@@ -28,14 +33,14 @@ pub(super) struct Subject<'a> {
     pub facts: Facts,
     limits: FrequencyLimits,
     open: Option<Due>,
-    capped_until: Option<Timestamp>,
+    capped_from: Option<Timestamp>,
 }
 
 /// The time of the next digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Of the window that collects.
-    Due(Timestamp),
+    Due(Foreseen),
     /// If an event came now.
     IfNew(Timestamp),
     /// None while this holds.
@@ -52,16 +57,16 @@ impl<'a> Subject<'a> {
         let keys = settings.digest_types(&key.tenant).into_iter().map(|digest_type| Key { digest_type, ..key.clone() });
         let keys: Vec<_> = keys.collect();
         let facts = try_join_all(keys.iter().map(|key| state.store.facts(key))).await?;
-        let capped_until = match settings.cap {
-            Some(cap) => state.store.capped_until(key, cap, now).await?,
-            None => None,
-        };
+        // Each type counts its own digests by their slots.
+        let capped = keys.iter().map(|key| choices::capped_from(&*state.store, settings.cap, key, now));
+        let capped = try_join_all(capped).await?;
         let open = open(state, &keys).await;
-        let subjects = keys.into_iter().zip(facts).zip(open).filter_map(|((key, facts), open)| {
-            let digest = settings.digest(&key)?;
-            let limits = settings.frequency_limits(digest);
-            Some(Self { key, settings: digest, facts, limits, open, capped_until })
-        });
+        let subjects =
+            keys.into_iter().zip(facts).zip(open).zip(capped).filter_map(|(((key, facts), open), capped_from)| {
+                let digest = settings.digest(&key)?;
+                let limits = settings.frequency_limits(digest);
+                Some(Self { key, settings: digest, facts, limits, open, capped_from })
+            });
         Ok(subjects.collect())
     }
 
@@ -77,16 +82,17 @@ impl<'a> Subject<'a> {
 
     /// The next digest. `before` are the facts from which the open window was planned.
     pub fn next(&self, before: &Facts, now: Timestamp) -> Next {
-        let Self { key, settings, facts, limits, open, capped_until } = self;
-        let in_force = InForce::new(settings, limits, *capped_until, facts, key, now);
-        match (in_force.next, open) {
-            (None, _) => Next::Never,
-            (Some(next), None) => Next::IfNew(next.due_at),
-            (Some(_), Some(open)) => {
-                let limits = open.limits.unwrap_or(*limits);
-                Next::Due(due_after_change(settings, limits, before, facts, &open.window, *capped_until, now))
-            }
-        }
+        let Self { key, settings, facts, limits, capped_from, .. } = self;
+        let Some(next) = InForce::new(settings, limits, *capped_from, facts, key, now).next else {
+            return Next::Never;
+        };
+        self.waiting(before, now).map_or(Next::IfNew(next.due_at), Next::Due)
+    }
+
+    /// The time of what is waiting, also while the recipient pauses.
+    pub fn waiting(&self, before: &Facts, now: Timestamp) -> Option<Foreseen> {
+        let Self { settings, facts, limits, open, capped_from, .. } = self;
+        Some(due_after_change(settings, *limits, before, facts, open.as_ref()?, *capped_from, now))
     }
 }
 

@@ -5,8 +5,13 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use axum::{http::StatusCode, response::Response};
 use jiff::{Timestamp, ToSpan as _, civil::Weekday};
 use serde::Serialize;
-use tidings_mail::words::Phrases;
-use tidings_model::{Key, is_place, records::Facts, words, zone_names};
+use tidings_mail::words::{Phrases, cadence};
+use tidings_model::{
+    Key, canonical_zone, is_place,
+    records::Facts,
+    rules::{open_window::Foreseen, working_days::working_days},
+    words, zone_names,
+};
 
 use super::{
     form::{paused_date, seen},
@@ -42,7 +47,8 @@ const WORDS: [&str; 16] = [
 const UNKNOWN: &str = "unknown";
 
 static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let mut zones: Vec<_> = zone_names().into_iter().filter(|name| is_place(name)).collect();
+    let mut zones: Vec<_> =
+        zone_names().into_iter().filter(|name| is_place(name) && canonical_zone(name) == name).collect();
     zones.push("UTC".to_owned());
     zones
 });
@@ -190,11 +196,12 @@ impl Notice {
 fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> DigestView {
     let Subject { key, settings, facts, .. } = subject;
     let effective = subject.effective(now);
+    let working_days = working_days(settings, facts);
     let present = Times::present(settings, facts);
     let offered = Often::offered(settings, &present.often);
     let option = |often: &Often| Entry {
         value: often.value(),
-        text: spoken::often(phrases, often, &settings.cadence, &effective.cadence),
+        text: spoken::often(phrases, often, &settings.cadence, &effective.cadence, working_days),
         selected: *often == present.often,
         parts: match often {
             Often::Weekly => "timed weekly",
@@ -255,12 +262,21 @@ fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timest
         // Within the minute, which is all that the page shows of a time.
         Next::IfNew(at) if at.duration_since(now).as_secs() < 60 => phrases.say("next_at_once"),
         Next::IfNew(at) => with("next_if_new", at),
-        Next::Due(at) => with("next", at.max(now)),
+        Next::Due(Foreseen { due_at, is_kept: false }) => with("next", due_at.max(now)),
+        Next::Due(Foreseen { due_at, is_kept: true }) => {
+            let later = cadence(phrases, &effective.cadence);
+            phrases.with("next_then", [("when", when(due_at.max(now)).into()), ("cadence", later.into())])
+        }
         Next::Never if !facts.consent => phrases.say("next_off"),
         Next::Never if facts.suppressed.is_some() => phrases.say("next_suppressed"),
         Next::Never if facts.pause.as_ref().is_some_and(|pause| pause.in_force(now)) => phrases.say("next_stopped"),
         Next::Never => match facts.preferences.paused_until.filter(|until| *until > now) {
-            Some(until) => with("next_paused", until),
+            Some(until) => match subject.waiting(before, now) {
+                Some(Foreseen { due_at, .. }) => {
+                    phrases.with("next_paused_due", [("until", when(until).into()), ("when", when(due_at).into())])
+                }
+                None => with("next_paused", until),
+            },
             None => phrases.say("next_never"),
         },
     }

@@ -222,6 +222,8 @@ async fn a_process_that_begins_without_its_dependencies_lives_and_is_not_ready()
         assert_eq!(answer(&router, get_of("/livez")).await.0, StatusCode::OK);
         let (status, _, body) = answer(&router, get_of("/readyz")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(body, format!("{{\"store\":\"{store}\",\"temporal\":\"no_answer\"}}"));
+        let zone_data = tidings_model::zone_data();
+        let expected = serde_json::json!({"store": store, "temporal": "no_answer", "zone_data": zone_data});
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&body).unwrap(), expected);
     }
 }

@@ -31,14 +31,24 @@ impl Signers {
     /// # Errors
     /// The key cannot sign.
     pub fn sign(&self, tenant: &str, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
-        let StreamSigners { bulk, transactional } = self.tenants.get(tenant).unwrap_or(&self.general);
-        let dkim = match stream {
-            StreamName::Transactional => transactional,
-            StreamName::Bulk => bulk,
-        };
-        match dkim {
+        match self.of(tenant, stream) {
             Some(dkim) => dkim.sign(&bytes, at),
             None => Ok(bytes),
+        }
+    }
+
+    /// The DNS names of the keys that sign the messages of a tenant.
+    #[must_use]
+    pub fn record_names(&self, tenant: &str, stream: StreamName) -> Vec<String> {
+        let first = self.of(tenant, stream);
+        [first, first.and_then(Dkim::second)].into_iter().flatten().map(Dkim::record_name).collect()
+    }
+
+    fn of(&self, tenant: &str, stream: StreamName) -> Option<&Dkim> {
+        let StreamSigners { bulk, transactional } = self.tenants.get(tenant).unwrap_or(&self.general);
+        match stream {
+            StreamName::Transactional => transactional.as_ref(),
+            StreamName::Bulk => bulk.as_ref(),
         }
     }
 }

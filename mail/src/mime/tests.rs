@@ -22,7 +22,13 @@ fn draft() -> Draft<'static> {
         html: Some("<p>Three new comments</p>\n"),
         text: "Three new comments\n",
         id: Uuid::from_u128(0x0123_4567_89ab_5def_8123_4567_89ab_cdef),
-        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "lists.example.com" },
+        of: MessageKind::Digest {
+            tenant: "acme",
+            digest_type: "activity",
+            events: 7,
+            list_host: "lists.example.com",
+            threading: Threading::Alone,
+        },
         date: "2026-03-02T08:00:00Z".parse().unwrap(),
         message_domain: "mail.example.com",
         unsubscribe: None,
@@ -190,9 +196,53 @@ fn every_header_that_a_digest_must_carry_is_there() {
     assert!(!raw("Feedback-ID").contains("acme"));
 }
 
+/// A digest with this place among the recipient's messages.
+fn placed(threading: Threading<'static>) -> Draft<'static> {
+    let of = MessageKind::Digest {
+        tenant: "acme",
+        digest_type: "alerts",
+        events: 1,
+        list_host: "lists.example.com",
+        threading,
+    };
+    Draft { of, ..draft() }
+}
+
+#[test]
+fn a_digest_answers_the_first_of_its_thread_or_stands_alone() {
+    let id = "01234567-89ab-5def-8123-456789abcdef";
+    let host = format!("{}.example.com", ["a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(50)].join("."));
+    let long: &'static str = format!("{id}@{host}").leak();
+    for (threading, reference, apart) in [
+        (Threading::Alone, None, Some(id)),
+        (Threading::First, None, None),
+        (Threading::Reply("first@mail.example.com"), Some("<first@mail.example.com>".to_owned()), None),
+        (Threading::Reply(long), Some(format!("<{long}>")), None),
+    ] {
+        let made = placed(threading).compose().unwrap();
+        let parsed = MessageParser::default().parse(&made.bytes).unwrap();
+        let raw = |name: &'static str| parsed.header_raw(name).map(|value| value.trim().to_owned());
+        assert_eq!((raw("In-Reply-To"), raw("References")), (reference.clone(), reference), "{threading:?}");
+        assert_eq!(raw("X-Entity-Ref-ID").as_deref(), apart, "{threading:?}");
+    }
+}
+
+#[test]
+fn a_message_id_that_ends_its_header_is_refused() {
+    for first in ["a@example.com>\r\nBcc: b", "a@example.com b", "<a@example.com>"] {
+        assert!(placed(Threading::Reply(first)).compose().is_err(), "{first}");
+    }
+}
+
 #[test]
 fn a_host_that_no_header_can_carry_is_refused() {
-    let of = MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 7, list_host: "a\r\nBcc: b" };
+    let of = MessageKind::Digest {
+        tenant: "acme",
+        digest_type: "activity",
+        events: 7,
+        list_host: "a\r\nBcc: b",
+        threading: Threading::Alone,
+    };
     assert!(Draft { of, ..draft() }.compose().is_err());
     assert!(Draft { message_domain: "", ..draft() }.compose().is_err());
 }
@@ -226,7 +276,7 @@ proptest! {
     ) {
         let to = Party { name: &name, ..draft().to };
         let from = Party { name: &subject, ..draft().from };
-        let of = MessageKind::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com" };
+        let of = MessageKind::Digest { tenant: &tenant, digest_type: &digest_type, events: 7, list_host: "lists.example.com", threading: Threading::Alone };
         let hostile = Draft { to, from, subject: &subject, text: &text, html: Some(&html), of, ..draft() };
         let made = hostile.compose().unwrap();
         prop_assert_eq!(header_names(&made.bytes), header_names(&draft().compose().unwrap().bytes));

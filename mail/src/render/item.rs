@@ -1,4 +1,4 @@
-//! One item of a line, as templates receive it: an event, or several with the same title and actor.
+//! One item of a line, as templates receive it: an event, or several of which a reader reads the same.
 
 use std::borrow::Cow;
 

@@ -55,7 +55,8 @@ pub(super) fn who(phrases: Phrases<'_>, actors: &[Cow<'_, str>], actor_count: u6
 /// Describes a cadence of `tidings.toml` in one phrase for a recipient. Empty if that takes more than a phrase.
 pub(super) fn how_often(phrases: Phrases<'_>, words: &str) -> String {
     match words.parse() {
-        Ok(Cadence::Cron(_) | Cadence::Never) | Err(_) => String::new(),
+        Ok(Cadence::Never) | Err(_) => String::new(),
+        Ok(Cadence::Cron(cron)) if cron.week_times().is_none() => String::new(),
         Ok(said) => cadence(phrases, &said),
     }
 }
@@ -123,10 +124,22 @@ mod tests {
             ("de", "monthly 15 08:00", "am 15. jedes Monats um 08:00"),
             ("fr", "monthly 1 08:00", "le 1er de chaque mois à 08:00"),
             ("de", "weekdays 08:00", "Montag bis Freitag um 08:00"),
+            ("en", "weekdays mon-fri 08:00", "Monday to Friday at 8:00 AM"),
+            ("en-GB", "weekdays sun-thu 08:00", "Sunday to Thursday at 08:00"),
+            ("de", "weekdays sun-thu 08:00", "Sonntag bis Donnerstag um 08:00"),
+            ("fr", "weekdays sun-thu 08:00", "du dimanche au jeudi à 08:00"),
+            ("pl", "weekdays sun-thu 08:00", "niedziela–czwartek o 08:00"),
+            ("ja", "weekdays sun-thu 08:00", "日曜日から木曜日の 8:00"),
             ("en", "hourly", "every hour"),
             ("en", "hourly at :30", "every hour, at minute 30"),
             ("en", "after 5m", "5 minutes after something happens"),
-            ("en", "cron 0 9,17 * * mon-fri", ""),
+            ("en", "cron 0 8 * * sun-thu", "Sunday to Thursday at 8:00 AM"),
+            ("en-GB", "cron 0 9,17 * * mon-fri", "Monday to Friday at 09:00 and 17:00"),
+            ("en-GB", "cron 0 9 * * mon,wed", "Monday and Wednesday at 09:00"),
+            ("en-GB", "cron 0 9 * * sat,sun", "Saturday and Sunday at 09:00"),
+            ("en-GB", "cron 0 9 * * sun", "every Sunday at 09:00"),
+            ("en-GB", "cron 30 9 * * *", "every day at 09:30"),
+            ("en", "cron 0 9 1 * *", ""),
             ("en", "never", ""),
         ] {
             assert_eq!(said(tag, |phrases| how_often(phrases, cadence)), expected);

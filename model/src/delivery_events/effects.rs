@@ -143,6 +143,7 @@ mod tests {
             message_id: "m@example.com".into(),
             subject: "News".into(),
             created_at: at(0),
+            made_at: at(0),
             sent_at: Some(at(1)),
             closed_at: Some(at(1)),
             attempts: 1,

@@ -56,16 +56,37 @@ impl Payload {
         serde_json::from_str(self.text()).unwrap_or_default()
     }
 
-    /// The field `title`, if it is text.
+    /// What an item of a message has of the event besides its actor and time.
     #[must_use]
-    pub fn title(&self) -> Option<Cow<'_, str>> {
-        #[derive(Deserialize)]
-        struct Titled<'a> {
-            #[serde(borrow)]
-            title: Cow<'a, str>,
-        }
-        serde_json::from_str(self.text()).ok().map(|Titled { title }| title)
+    pub fn words(&self) -> Words<'_> {
+        let Fields { title, excerpt, url } = serde_json::from_str(self.text()).unwrap_or_default();
+        Words { title: text(title), excerpt: text(excerpt), url: text(url) }
     }
+}
+
+/// The fields of a payload that a reader reads. `None`: the field is missing, blank or no text, and no item shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words<'a> {
+    pub title: Option<Cow<'a, str>>,
+    pub excerpt: Option<Cow<'a, str>>,
+    pub url: Option<Cow<'a, str>>,
+}
+
+/// As JSON, so that a field that is no text spoils no other.
+#[derive(Default, Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    title: Option<&'a RawValue>,
+    #[serde(borrow)]
+    excerpt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    url: Option<&'a RawValue>,
+}
+
+fn text(field: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_str(field?.get()).ok().map(|Text(text)| text).filter(|text| !text.trim().is_empty())
 }
 
 impl PartialEq for Payload {
@@ -183,12 +204,23 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_a_text_of_that_name() {
-        let title = |text: &str| serde_json::from_str::<Payload>(text).unwrap().title().map(Cow::into_owned);
-        assert_eq!(title(r#"{"n":1,"title":"a \u00fc"}"#).as_deref(), Some("a ü"));
-        for without in [r#"{"title":1}"#, r#"{"title":null}"#, r#"{"name":{"title":"a"}}"#, "{}"] {
-            assert_eq!(title(without), None, "{without}");
+    fn the_words_of_a_payload_are_the_texts_that_an_item_shows() {
+        let words = |text: &str| {
+            let payload: Payload = serde_json::from_str(text).unwrap();
+            let Words { title, excerpt, url } = payload.words();
+            [title, excerpt, url].map(|word| word.map(Cow::into_owned))
+        };
+        let all = r#"{"n":1,"title":"a \u00fc","url":"https://a.example","excerpt":"b"}"#;
+        assert_eq!(words(all), ["a ü", "b", "https://a.example"].map(|word| Some(word.to_owned())));
+        for none in [r#"{"title":1}"#, r#"{"title":null}"#, r#"{"title":" "}"#, r#"{"name":{"title":"a"}}"#, "{}"] {
+            assert_eq!(words(none), [None, None, None], "{none}");
         }
+        let excerpt = Some("b".to_owned());
+        assert_eq!(
+            words(r#"{"title":{"x":1},"excerpt":"b","url":[1]}"#),
+            [None, excerpt, None],
+            "no text spoils another"
+        );
     }
 
     #[test]

@@ -33,7 +33,13 @@ pub struct Message {
     pub template: String,
     /// The message has a picture that counts openings.
     pub counted: bool,
-    pub created_at: Timestamp,
+    /// A hash of all that a digest's message is made from besides its events. Where that has another hash today, the message is made
+    /// again (rule 60). Empty: not known.
+    pub made_from: String,
+    /// The thread that has the message of a digest, if it is in one: [`Key::thread_id`].
+    pub thread: Option<Uuid>,
+    /// The time when the message was made, and its `Date`. A message that is made again may have a later one.
+    pub made_at: Timestamp,
 }
 
 impl Message {
@@ -41,6 +47,15 @@ impl Message {
     #[must_use]
     pub fn tenant(&self) -> &str {
         self.origin.tenant()
+    }
+
+    /// The key of a digest's message.
+    #[must_use]
+    pub const fn key(&self) -> Option<&Key> {
+        match &self.origin {
+            Origin::Digest(key) => Some(key),
+            Origin::Single { .. } => None,
+        }
     }
 }
 
@@ -143,6 +158,9 @@ pub struct MessageRecord {
     pub message_id: String,
     pub subject: String,
     pub created_at: Timestamp,
+    /// See [`Message::made_at`].
+    #[serde(skip)]
+    pub made_at: Timestamp,
     /// Time when a relay first accepted the message, whatever the state is.
     pub sent_at: Option<Timestamp>,
     pub closed_at: Option<Timestamp>,
@@ -224,6 +242,8 @@ pub enum AttemptStart {
         ambiguous: u32,
         /// Set if any earlier attempt was ambiguous.
         had_ambiguous_attempt: bool,
+        /// See [`FirstAttempt::epoch`].
+        epoch: u64,
         message: Box<Message>,
     },
     /// The message has an end, or its digest does.
@@ -237,12 +257,35 @@ pub enum AttemptStart {
     },
 }
 
-/// A message without an end that no attempt was recorded of.
+/// A message without an end that waits: no attempt has passed the dot, so that it can be made again (rule 60).
 #[derive(Clone, PartialEq, Eq)]
-pub struct Unattempted {
+pub struct WaitingMessage {
     /// The message, with its bytes.
     pub message: Message,
     /// See [`FirstAttempt::epoch`].
+    pub epoch: u64,
+    /// An attempt is recorded. The next one is not the first.
+    pub attempted: bool,
+    /// A relay found a longer one too large.
+    pub shortened: bool,
+    /// The bytes must not be sent: a retract covers an event of them, or the digest has other events by now.
+    pub outdated: bool,
+    /// The time since which the message cannot be made again, because its recipient or its digest type is unknown.
+    pub missing_since: Option<Timestamp>,
+}
+
+/// The events that left a digest before its message is made again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// Events that a retract covers.
+    pub retracted: u64,
+    /// Events of a category that the recipient turned off.
+    pub opted_out: u64,
+    /// Events that the recipient has seen elsewhere.
+    pub seen: u64,
+    /// Events of the digest that are left.
+    pub left: u64,
+    /// See [`FirstAttempt::epoch`]. Until it changes, the digest has these events.
     pub epoch: u64,
 }
 
@@ -255,7 +298,8 @@ pub struct FirstAttempt {
     pub relay: String,
     /// Start of the attempt.
     pub begun_at: Timestamp,
-    /// Number of the message's reopens when the attempt began. A later reopen fences the attempt.
+    /// Number of the times that the message was reopened, taken back from or made again before the attempt began. A later one fences
+    /// the attempt.
     pub epoch: u64,
     /// A random value: another first attempt of the message has another one.
     pub nonce: Uuid,

@@ -5,10 +5,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    Cadence,
     records::Facts,
     rules::{
         deadline::Timing,
         effective::{Effective, consent_or_suppression_block},
+        limit::outlasts_slot,
+        next_moment::Wait,
         pause, plan,
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
@@ -25,14 +28,42 @@ const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
 pub enum Admission {
     /// Claim it.
     Admitted,
-    /// The window goes on collecting until then.
-    Later { until: Timestamp, why: String },
+    /// The window goes on collecting until then. `limit_ends_at`: a cap puts it off until then, or a throttle that is longer than the time
+    /// between two slots. The digest may [count](FrequencyLimits::counted_end) from this end, and a cap that puts it off again
+    /// [waits less](capped).
+    Later { until: Timestamp, why: String, limit_ends_at: Option<Timestamp> },
+    /// The recipient or the digest type is unknown since then. The window goes on collecting until it asks again.
+    Unknown { since: Timestamp, until: Timestamp, why: String },
     /// An operator's pause covers the key: the window goes on collecting.
     Paused(PauseWait),
     /// The recipient chose something else since it was planned.
     Changed,
     /// The window ends without a message.
     Refused(Closed),
+}
+
+/// The answer while the recipient or the digest type is unknown (rule 33).
+#[derive(Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It is unknown since then. Ask again at `until`.
+    Waits { since: Timestamp, until: Timestamp, why: String },
+    /// It was unknown for seven days.
+    Ends(Closed),
+}
+
+impl From<Missing> for Admission {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Waits { since, until, why } => Self::Unknown { since, until, why },
+            Missing::Ends(closed) => Self::Refused(closed),
+        }
+    }
+}
+
+impl Admission {
+    const fn later(until: Timestamp, why: String) -> Self {
+        Self::Later { until, why, limit_ends_at: None }
+    }
 }
 
 /// Decides about a due window. The checks come in this order: consent, suppression, `never`, the operator's pause, the
@@ -55,43 +86,50 @@ pub fn admit(
         return Admission::Refused(Closed { outcome: Outcome::Skipped, why });
     }
     if let Some(paused) = paused(facts, window, settings.spread, now) {
-        return paused;
+        return put_off_after(paused, input, &Timing::new(settings, &window.key, &effective), &effective);
     }
     if facts.recipient.is_none() {
-        let (end, why) = if let Some(why) = facts.missing.clone() {
-            (format!("for seven days there was no recipient: {why}"), why)
-        } else {
-            let end = "the directory did not know the recipient for seven days";
-            (end.to_owned(), "the directory does not know the recipient; import them".to_owned())
-        };
-        return wait_or_end(window, end, why, now);
+        return wait_for_recipient(facts.missing.as_deref(), input.unknown_since, now).into();
     }
     if input.flushed {
         return Admission::Admitted;
     }
     match ordinary(settings, limits, facts, input, &effective, now) {
-        Admission::Later { until, why } if input.urgent => expedite(facts, until, why, now),
+        Admission::Later { until, why, .. } if input.urgent => expedite(facts, until, why, now),
         admission => admission,
     }
 }
 
 /// Decides about a due window whose digest type no table has: it waits like one whose recipient is unknown, a flushed one too.
 #[must_use]
-pub fn admit_without_table(facts: &Facts, window: &Window, now: Timestamp) -> Admission {
+pub fn admit_without_table(facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Admission::Refused(block.closed());
     }
-    if let Some(paused) = paused(facts, window, None, now) {
+    if let Some(paused) = paused(facts, &input.window, None, now) {
         return paused;
     }
-    wait_for_table(window, now)
+    wait_for_table(&input.window.key.digest_type, input.unknown_since, now).into()
 }
 
-/// The wait of a due window or of its digest for the table of the digest type.
+/// The wait of a due window or of its digest for its recipient, who is missing since then, or from now on, for this reason.
 #[must_use]
-pub fn wait_for_table(window: &Window, now: Timestamp) -> Admission {
-    let why = plan::missing_table(&window.key.digest_type);
-    wait_or_end(window, format!("for seven days there was no table: {why}"), why, now)
+pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Timestamp) -> Missing {
+    let (end, why) = match why {
+        Some(why) => (format!("for seven days there was no recipient: {why}"), why),
+        None => (
+            "the directory did not know the recipient for seven days".to_owned(),
+            "the directory does not know the recipient; import them",
+        ),
+    };
+    wait_or_end(since, end, why.to_owned(), now)
+}
+
+/// The wait of a due window or of its digest for the table of the digest type, which is missing since then, or from now on.
+#[must_use]
+pub fn wait_for_table(digest_type: &str, since: Option<Timestamp>, now: Timestamp) -> Missing {
+    let why = plan::missing_table(digest_type);
+    wait_or_end(since, format!("for seven days there was no table: {why}"), why, now)
 }
 
 /// The wait for the end of the operator's pause, or of the recipient's.
@@ -100,7 +138,20 @@ fn paused(facts: &Facts, window: &Window, spread: Option<Duration>, now: Timesta
         return Some(Admission::Paused(pause));
     }
     let until = facts.preferences.paused_until.filter(|until| *until > now)?;
-    Some(Admission::Later { until, why: format!("paused until {until:.0}") })
+    Some(Admission::later(until, format!("paused until {until:.0}")))
+}
+
+/// The end of the recipient's pause with the next good moment after it.
+fn put_off_after(paused: Admission, input: &ClaimInput, timing: &Timing<'_>, effective: &Effective) -> Admission {
+    match paused {
+        Admission::Later { until, why, limit_ends_at } if !input.flushed && !input.urgent => {
+            match timing.put_off(&effective.cadence, Wait::PauseOfRecipient, input.window.due_at, until) {
+                Some(moment) => Admission::later(moment.at, format!("{why}; {}", moment.why)),
+                None => Admission::Later { until, why, limit_ends_at },
+            }
+        }
+        paused => paused,
+    }
 }
 
 /// The checks that a flush or an urgent event skips.
@@ -117,13 +168,21 @@ fn ordinary(
         return Admission::Changed;
     }
     let timing = Timing::new(settings, &window.key, effective);
-    if let Some(throttled) = limits.throttled(facts.last_sent_at, now) {
+    let cadence = &effective.cadence;
+    // The time of day has come on the day on which a limit let the window go.
+    let due_at = input.limit_ended_at.map_or(window.due_at, |at| at.max(window.due_at));
+    if let Some(throttled) = limits.throttled(facts.last_slot_at, &effective.zone, now) {
         // An urgent event waits at most; see `expedite`.
         let over = if input.urgent { OverLimit::Defer } else { throttled.over };
-        return Limited { over, ..throttled }.past_quiet_hours(&timing, window.due_at).into();
+        let throttled = Limited { over, ..throttled };
+        let limited = limits.put_off(throttled, (&timing, cadence), Wait::Throttle, due_at);
+        let outlasts = |throttle| outlasts_slot(cadence, window.due_at, throttle, &effective.zone);
+        return over_limit(limited, limits.throttle.is_some_and(outlasts));
     }
-    match timing.defer_for_quiet_hours(window.due_at, now) {
-        Some(later) => Admission::Later { until: later.at, why: later.why },
+    // The minute between two urgent digests counts in quiet hours; see `expedite`.
+    let wait = if input.urgent { Wait::FirstDeadline } else { input.wait() };
+    match timing.put_off(cadence, wait, due_at, now) {
+        Some(moment) => Admission::later(moment.at, moment.why),
         None => Admission::Admitted,
     }
 }
@@ -133,43 +192,49 @@ fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
     match plan::urgent_again_at(facts).filter(|at| *at > now) {
         None => Admission::Admitted,
         Some(again) if again < until => {
-            Admission::Later { until: again, why: format!("urgent, a minute after the last digest -> {again:.0}") }
+            Admission::later(again, format!("urgent, a minute after the last digest -> {again:.0}"))
         }
-        Some(_) => Admission::Later { until, why },
+        Some(_) => Admission::later(until, why),
     }
 }
 
-/// The answer to a window whose recipient may get the next digest at `until`, by the cap (rule 13).
+/// The answer to a window whose recipient had as many digests as the cap allows; the oldest of these counts from `oldest` (rule 13). A
+/// window that is put off again waits for no time of day: a type whose slots come earlier in the day would always be first.
 #[must_use]
 pub fn capped(
     settings: &DigestSettings,
     limits: &FrequencyLimits,
     facts: &Facts,
-    window: &Window,
-    until: Timestamp,
-) -> Limited {
-    let effective = Effective::unadapted(settings, facts);
-    limits.capped(until).past_quiet_hours(&Timing::new(settings, &window.key, &effective), window.due_at)
+    input: &ClaimInput,
+    oldest: Timestamp,
+    now: Timestamp,
+) -> Admission {
+    let Window { key, due_at, .. } = &input.window;
+    let effective = Effective::new(settings, facts, now);
+    let timing = Timing::new(settings, key, &effective);
+    let cadence = if input.limit_ended_at.is_some() { &Cadence::Instant } else { &effective.cadence };
+    let limited = limits.capped(oldest, &effective.zone);
+    over_limit(limits.put_off(limited, (&timing, cadence), Wait::Cap, *due_at), true)
 }
 
 /// The answer to a window that a throttle or a cap holds back (rule 13).
-impl From<Limited> for Admission {
-    fn from(Limited { until, over, why }: Limited) -> Self {
-        match over {
-            OverLimit::Defer => Self::Later { until, why },
-            OverLimit::Skip => Self::Refused(Closed { outcome: Outcome::Throttled, why }),
-        }
+fn over_limit(Limited { until, over, why }: Limited, keeps_end: bool) -> Admission {
+    match over {
+        OverLimit::Defer => Admission::Later { until, why, limit_ends_at: keeps_end.then_some(until) },
+        OverLimit::Skip => Admission::Refused(Closed { outcome: Outcome::Throttled, why }),
     }
 }
 
-/// Waits as long again as the window has waited already, between a minute and an hour, and ends it as `unknown` after seven days.
-fn wait_or_end(window: &Window, end: String, why: String, now: Timestamp) -> Admission {
-    let waited = now.duration_since(window.due_at);
+/// Waits as long again as it has waited already, between a minute and an hour, and ends as `unknown` after seven days. What put the
+/// window off before does not count.
+fn wait_or_end(since: Option<Timestamp>, end: String, why: String, now: Timestamp) -> Missing {
+    let since = since.unwrap_or(now);
+    let waited = now.duration_since(since);
     if waited >= SignedDuration::try_from(UNKNOWN_AFTER).unwrap_or(SignedDuration::MAX) {
-        return Admission::Refused(Closed { outcome: Outcome::Unknown, why: end });
+        return Missing::Ends(Closed { outcome: Outcome::Unknown, why: end });
     }
     let until = now.saturating_add(waited.clamp(FIRST_BACKOFF, LONGEST_BACKOFF)).unwrap_or(Timestamp::MAX);
-    Admission::Later { until, why }
+    Missing::Waits { since, until, why }
 }
 
 #[cfg(test)]

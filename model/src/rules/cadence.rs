@@ -12,6 +12,7 @@ use jiff::{
 use serde::{Deserialize, Serialize};
 
 mod cron;
+mod days;
 mod read;
 pub(crate) mod slots;
 #[cfg(test)]
@@ -20,7 +21,8 @@ pub mod words;
 #[cfg(test)]
 mod zones;
 
-pub use cron::Cron;
+pub use cron::{Cron, WeekTimes};
+pub use days::DayRange;
 pub use read::ParseError;
 
 /// The time of day of a weekly cadence in place of one without a time.
@@ -42,8 +44,8 @@ pub enum Cadence {
     Hourly(i8),
     /// At this time of every day, in the recipient's zone.
     Daily(Time),
-    /// At this time from Monday to Friday, in the recipient's zone.
-    Weekdays(Time),
+    /// At this time of these days, in the recipient's zone. `None`: the recipient's working days.
+    Weekdays(Option<DayRange>, Time),
     /// At this time of this day of the week, in the recipient's zone.
     Weekly(Weekday, Time),
     /// At this time of this day of the month, 1 to 31, in the recipient's zone; on the last day of a month that is shorter.
@@ -85,8 +87,9 @@ impl Cadence {
             Self::After(wait) | Self::Sliding(wait, _) => later(opened_at, *wait),
             Self::Hourly(minute) => slots::hourly(opened_at, zone, *minute),
             Self::Daily(time) => slots::daily(opened_at, zone, *time, |_| true),
-            Self::Weekdays(time) => {
-                slots::daily(opened_at, zone, *time, |date| date.weekday().to_monday_zero_offset() < 5)
+            Self::Weekdays(days, time) => {
+                let days = days.unwrap_or(DayRange::MONDAY_TO_FRIDAY);
+                slots::daily(opened_at, zone, *time, |date| days.has(date.weekday()))
             }
             Self::Weekly(day, time) => slots::daily(opened_at, zone, *time, |date| date.weekday() == *day),
             Self::Monthly(day, time) => {
@@ -114,12 +117,34 @@ impl Cadence {
         }
     }
 
+    /// The time of day before which nothing goes out on a day; of several the first. `None`: the cadence has none.
+    #[must_use]
+    pub fn time_of_day(&self) -> Option<Time> {
+        match self {
+            Self::Daily(time) | Self::Weekdays(_, time) | Self::Weekly(_, time) | Self::Monthly(_, time) => Some(*time),
+            Self::Cron(cron) => Some(cron.first_of_day()),
+            Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Hourly(_) | Self::Never => None,
+        }
+    }
+
+    /// The same for a recipient with these working days. `weekdays` stays as it is where they are from Monday to Friday, so that
+    /// versions that know no other days read it.
+    #[must_use]
+    pub fn on_working_days(self, days: impl FnOnce() -> DayRange) -> Self {
+        match self {
+            Self::Weekdays(None, time) => {
+                Self::Weekdays(Some(days()).filter(|days| *days != DayRange::MONDAY_TO_FRIDAY), time)
+            }
+            cadence => cadence,
+        }
+    }
+
     /// The same at another time of day; `None`: it has none.
     #[must_use]
     pub const fn at(&self, time: Time) -> Option<Self> {
         match self {
             Self::Daily(_) => Some(Self::Daily(time)),
-            Self::Weekdays(_) => Some(Self::Weekdays(time)),
+            Self::Weekdays(days, _) => Some(Self::Weekdays(*days, time)),
             Self::Weekly(day, _) => Some(Self::Weekly(*day, time)),
             Self::Monthly(day, _) => Some(Self::Monthly(*day, time)),
             _ => None,
@@ -131,7 +156,7 @@ impl Cadence {
     #[must_use]
     pub fn weekly(&self) -> Option<Self> {
         let time = match self {
-            Self::Daily(time) | Self::Weekdays(time) => *time,
+            Self::Daily(time) | Self::Weekdays(_, time) => *time,
             Self::Instant | Self::Hourly(_) => WEEKLY_AT,
             Self::After(wait) | Self::Sliding(_, wait) if *wait < WEEK => WEEKLY_AT,
             _ => return None,
@@ -160,7 +185,10 @@ impl Cadence {
             Self::Hourly(0) => "every hour".to_owned(),
             Self::Hourly(minute) => format!("every hour at :{minute:02}"),
             Self::Daily(time) => format!("every day at {}", at(time)),
-            Self::Weekdays(time) => format!("Monday to Friday at {}", at(time)),
+            Self::Weekdays(None, time) => {
+                format!("on the recipient's working days, here Monday to Friday, at {}", at(time))
+            }
+            Self::Weekdays(Some(days), time) => format!("{} at {}", days.explain(), at(time)),
             Self::Weekly(day, time) => format!("every {day:?} at {}", at(time)),
             Self::Monthly(31, time) => format!("on the last day of every month at {}", at(time)),
             Self::Monthly(day @ 29.., time) => {

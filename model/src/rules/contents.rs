@@ -51,16 +51,16 @@ pub struct RecentEvent<'a> {
     pub payload: &'a Payload,
 }
 
-/// Folds the recent events of a group, the latest first, into at most `most` items. Events with equal title and actor are one item,
-/// at the place of the latest of them.
+/// Folds the recent events of a group, the latest first, into at most `most` items. Events of which a reader reads the same are one
+/// item, at the place of the latest of them (rule 20).
 #[must_use]
 pub fn items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<Item> {
     let mut folded: Vec<(_, RecentEvent<'_>, u64)> = Vec::new();
     for event in recent {
-        let title = event.payload.title();
-        match folded.iter_mut().find(|(of, latest, _)| latest.actor == event.actor && *of == title) {
+        let words = event.payload.words();
+        match folded.iter_mut().find(|(of, latest, _)| latest.actor == event.actor && *of == words) {
             Some((_, _, count)) => *count += 1,
-            None => folded.push((title, event, 1)),
+            None => folded.push((words, event, 1)),
         }
     }
     let shown = folded.into_iter().take(most as usize);

@@ -1,10 +1,15 @@
 //! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use crate::{
     Cadence, Key, Quiet, Slide,
-    rules::{effective::Effective, spread::share},
+    rules::{
+        effective::Effective,
+        spread::{overdue_share, share},
+    },
     settings::DigestSettings,
     words,
 };
@@ -20,6 +25,8 @@ pub struct Timing<'a> {
     pub quiet: &'a Quiet,
     /// Its share of the spread, the same for every window.
     pub offset: Option<SignedDuration>,
+    /// Its share of the spread of what goes out together although no slot brought it there: a minute where there is no spread.
+    pub overdue_offset: SignedDuration,
     /// The recipient's zone.
     pub zone: &'a TimeZone,
     /// The zone's name.
@@ -39,10 +46,15 @@ impl<'a> Timing<'a> {
     /// The timing of a key's windows.
     #[must_use]
     pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
-        let offset = settings
-            .spread
-            .map(|spread| SignedDuration::try_from(share(&key.workflow_id(), spread)).unwrap_or(SignedDuration::ZERO));
-        Self { quiet: &effective.quiet, offset, zone: &effective.zone, zone_name: &effective.zone_name }
+        let signed = |share: Duration| SignedDuration::try_from(share).unwrap_or(SignedDuration::ZERO);
+        let id = key.workflow_id();
+        Self {
+            quiet: &effective.quiet,
+            offset: settings.spread.map(|spread| signed(share(&id, spread))),
+            overdue_offset: signed(overdue_share(&id, settings.spread)),
+            zone: &effective.zone,
+            zone_name: &effective.zone_name,
+        }
     }
 
     /// Returns the deadline of a window that opens at `opened_at`. `words` explain a cadence that is not the configured one.
@@ -87,26 +99,22 @@ impl<'a> Timing<'a> {
         Deadline { at, why }
     }
 
-    /// Returns the time when an overdue window may go out, if quiet hours defer it now.
-    ///
-    /// A deadline that is quiet itself was set before these quiet hours were, and stands (rule 16).
-    #[must_use]
-    pub fn defer_for_quiet_hours(&self, due_at: Timestamp, now: Timestamp) -> Option<Deadline> {
-        if self.quiet.until(due_at, self.zone).is_some() {
-            return None;
-        }
-        let (at, step) = self.quiet_until(now)?;
-        Some(Deadline { at, why: format!("{step} -> {at:.0}") })
-    }
-
     /// The end of quiet hours and the spread after it, again where that is quiet too; `None`: not quiet.
-    fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
+    pub(super) fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
         let first = self.quiet.until(at, self.zone)?;
         let ends = |end: &Timestamp| self.quiet.until(self.spread(*end), self.zone);
         let mut deferrals = std::iter::successors(Some(first), ends);
         let last = deferrals.by_ref().take(DEFERRALS).last().unwrap_or(first);
         let end = if deferrals.next().is_some() { last } else { self.spread(last) };
         Some((end, format!("quiet until {}", self.clock(last, at))))
+    }
+
+    /// The first end of quiet hours, and the spread after it unless that is quiet; `None`: not quiet.
+    pub(super) fn first_end(&self, at: Timestamp) -> Option<(Timestamp, String)> {
+        let end = self.quiet.until(at, self.zone)?;
+        let is_quiet = self.quiet.until(self.spread(end), self.zone).is_some();
+        let words = format!("quiet until {}", self.clock(end, at));
+        Some((if is_quiet { end } else { self.spread(end) }, words))
     }
 
     fn spread(&self, at: Timestamp) -> Timestamp {
@@ -120,7 +128,7 @@ impl<'a> Timing<'a> {
     }
 }
 
-fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {
+pub(super) fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 

@@ -3,12 +3,14 @@
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
-    Cadence, Quiet, QuietTime,
+    Cadence, Quiet, QuietTime, canonical_zone, known_zone,
     records::{Facts, Reason},
-    rules::adapt,
+    rules::{adapt, working_days::working_days},
     settings::{DigestSettings, FrequencyLimits},
     step::{Closed, DeadlineBasis, Outcome},
-    time_zone, words,
+    words,
+    zone::is_same_zone,
+    zone_rules,
 };
 
 /// The effective settings of a key.
@@ -26,6 +28,8 @@ pub struct Effective {
     pub zone: TimeZone,
     /// The zone's name.
     pub zone_name: String,
+    /// The zone of the recipient that no zone data knows, so that another one is in force.
+    pub unknown_zone: Option<String>,
 }
 
 impl Effective {
@@ -40,18 +44,23 @@ impl Effective {
         }
     }
 
-    /// The settings as they are configured and chosen. A preference that cannot be read, because a later version wrote it or a zone
-    /// was removed, counts as missing.
+    /// The settings as they are configured and chosen. A preference that cannot be read, because a later version wrote it, counts as
+    /// missing. A zone that cannot be found is named as well.
     #[must_use]
     pub fn unadapted(settings: &DigestSettings, facts: &Facts) -> Self {
         let preferences = &facts.preferences;
-        let chosen = preferences.cadence.as_deref().and_then(|words| words.parse().ok());
-        let (is_chosen, cadence) = (chosen.is_some(), chosen.unwrap_or_else(|| settings.cadence.clone()));
-        let time = preferences.at.as_deref().and_then(|at| words::time(at).ok());
-        let cadence = time.and_then(|time| cadence.at(time)).unwrap_or(cadence);
+        let cadence = Self::chosen_cadence(settings, facts).on_working_days(|| working_days(settings, facts));
         let quiet = preferences.quiet.as_deref().and_then(quiet).unwrap_or_else(|| settings.quiet.clone());
-        let (zone_name, zone) = zone(settings, facts);
-        Self { cadence, chosen: is_chosen, adapted: None, quiet, zone, zone_name }
+        let InForceZone { zone, zone_name, unknown_zone } = InForceZone::new(settings, facts);
+        Self { cadence, chosen: own_cadence(facts).is_some(), adapted: None, quiet, zone, zone_name, unknown_zone }
+    }
+
+    /// The cadence as the recipient chose it, or else as it is configured: `weekdays` says no days yet.
+    #[must_use]
+    pub fn chosen_cadence(settings: &DigestSettings, facts: &Facts) -> Cadence {
+        let cadence = own_cadence(facts).unwrap_or_else(|| settings.cadence.clone());
+        let time = facts.preferences.at.as_deref().and_then(|at| words::time(at).ok());
+        time.and_then(|time| cadence.at(time)).unwrap_or(cadence)
     }
 
     /// The cadence of a plan in words, where the cadence alone does not say why. The day is UTC's.
@@ -78,7 +87,16 @@ impl Effective {
     pub fn words(&self) -> String {
         let quiet: Vec<_> = self.quiet.times().iter().map(ToString::to_string).collect();
         let quiet = if quiet.is_empty() { String::new() } else { format!(", quiet {}", quiet.join(" ")) };
-        format!("{} {}{quiet}", self.cadence, self.zone_name)
+        let unknown =
+            self.unknown_zone.as_ref().map(|name| format!(" (the zone {name:?} is unknown)")).unwrap_or_default();
+        format!("{} {}{unknown}{quiet}", self.cadence, self.zone_name)
+    }
+
+    /// The cadence in a sentence, with the zone that it follows.
+    #[must_use]
+    pub fn schedule(&self) -> String {
+        let cadence = self.cadence.explain();
+        if self.cadence.follows_the_calendar() { format!("{cadence} ({})", self.zone_name) } else { cadence }
     }
 
     /// The settings that move a deadline, in the syntax of `tidings.toml`.
@@ -87,6 +105,7 @@ impl Effective {
         DeadlineBasis {
             cadence: self.cadence.to_string(),
             zone: self.zone_name.clone(),
+            zone_rules: zone_rules(&self.zone_name),
             quiet: self.quiet.times().iter().map(ToString::to_string).collect(),
         }
     }
@@ -95,9 +114,14 @@ impl Effective {
     #[must_use]
     pub fn has_basis(&self, basis: &DeadlineBasis) -> bool {
         basis.cadence.parse().is_ok_and(|cadence: Cadence| cadence == self.cadence)
-            && basis.zone == self.zone_name
+            && is_same_zone(&basis.zone, &self.zone_name)
+            && (basis.zone_rules.is_none() || basis.zone_rules == zone_rules(&self.zone_name))
             && quiet(&basis.quiet).is_some_and(|quiet| quiet == self.quiet)
     }
+}
+
+fn own_cadence(facts: &Facts) -> Option<Cadence> {
+    facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok())
 }
 
 /// A block that no flush and no urgent event overrides (rule 28).
@@ -136,12 +160,90 @@ fn quiet(words: &[String]) -> Option<Quiet> {
     Quiet::new(times?).ok()
 }
 
+/// The zone of the recipient that no zone data knows, and the one in its place.
+#[must_use]
+pub fn unknown_zone(settings: &DigestSettings, facts: &Facts) -> Option<(String, String)> {
+    let InForceZone { zone_name, unknown_zone, .. } = InForceZone::new(settings, facts);
+    unknown_zone.map(|unknown| (unknown, zone_name))
+}
+
 /// The first zone that exists: the recipient's choice for this digest, the directory's, the digest type's, UTC.
-fn zone(settings: &DigestSettings, facts: &Facts) -> (String, TimeZone) {
-    let directory = facts.recipient.as_ref().map(|recipient| recipient.zone.as_str());
-    [facts.preferences.zone.as_deref(), directory, settings.zone.as_deref()]
-        .into_iter()
-        .flatten()
-        .find_map(|name| time_zone(name).ok().map(|zone| (name.to_owned(), zone)))
-        .unwrap_or_else(|| ("UTC".to_owned(), TimeZone::UTC))
+struct InForceZone {
+    zone: TimeZone,
+    zone_name: String,
+    unknown_zone: Option<String>,
+}
+
+impl InForceZone {
+    fn new(settings: &DigestSettings, facts: &Facts) -> Self {
+        let directory = facts.recipient.as_ref().map(|recipient| recipient.zone.as_str());
+        let mut unknown_zone = None;
+        for name in [facts.preferences.zone.as_deref(), directory, settings.zone.as_deref()].into_iter().flatten() {
+            if let Some(zone) = known_zone(name) {
+                return Self { zone, zone_name: canonical_zone(name).to_owned(), unknown_zone };
+            }
+            if !name.is_empty() {
+                unknown_zone.get_or_insert_with(|| name.to_owned());
+            }
+        }
+        Self { zone: TimeZone::UTC, zone_name: "UTC".to_owned(), unknown_zone }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        records::Preferences,
+        rules::samples::{self, recipient_in},
+    };
+
+    fn effective(chosen: Option<&str>, directory: Option<&str>, configured: Option<&str>) -> Effective {
+        let settings = DigestSettings {
+            zone: configured.map(str::to_owned),
+            ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
+        };
+        let preferences = Preferences { zone: chosen.map(str::to_owned), ..Preferences::default() };
+        let recipient = directory.map(recipient_in);
+        Effective::unadapted(&settings, &Facts { recipient, preferences, ..samples::facts() })
+    }
+
+    #[test]
+    fn a_zone_that_is_unknown_is_named_and_never_another_one_in_silence() {
+        let berlin = Some("Europe/Berlin");
+        for (chosen, directory, configured, zone, unknown) in [
+            (None, None, None, "UTC", None),
+            (None, Some(""), berlin, "Europe/Berlin", None),
+            (Some("Asia/Tokyo"), Some("Asia/Seoul"), berlin, "Asia/Tokyo", None),
+            (Some("US/Pacific"), None, berlin, "America/Los_Angeles", None),
+            (None, Some("Asia/Calcutta"), berlin, "Asia/Kolkata", None),
+            (Some("Asia/Nowhere"), Some("Asia/Seoul"), berlin, "Asia/Seoul", Some("Asia/Nowhere")),
+            (None, Some("localtime"), berlin, "Europe/Berlin", Some("localtime")),
+            (Some("Asia/Nowhere"), Some("localtime"), None, "UTC", Some("Asia/Nowhere")),
+        ] {
+            let effective = effective(chosen, directory, configured);
+            assert_eq!((effective.zone_name.as_str(), effective.unknown_zone.as_deref()), (zone, unknown));
+            let words = effective.words();
+            match unknown {
+                Some(name) => assert_eq!(words, format!("daily 08:00 {zone} (the zone {name:?} is unknown)")),
+                None => assert_eq!(words, format!("daily 08:00 {zone}")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_basis_is_that_of_the_zone_and_of_its_rules() {
+        let effective = effective(Some("Asia/Calcutta"), None, None);
+        let basis = effective.basis();
+        assert_eq!((basis.zone.as_str(), &basis.zone_rules), ("Asia/Kolkata", &zone_rules("Asia/Kolkata")));
+        for (basis, is_same) in [
+            (basis.clone(), true),
+            (DeadlineBasis { zone: "Asia/Calcutta".to_owned(), ..basis.clone() }, true),
+            (DeadlineBasis { zone_rules: None, ..basis.clone() }, true),
+            (DeadlineBasis { zone: "Asia/Dhaka".to_owned(), ..basis.clone() }, false),
+            (DeadlineBasis { zone_rules: zone_rules("Asia/Dhaka"), ..basis }, false),
+        ] {
+            assert_eq!(effective.has_basis(&basis), is_same, "{basis:?}");
+        }
+    }
 }

@@ -1,13 +1,15 @@
 //! A throttle or a cap that holds a due window back (rule 13), and how a status foresees it (rule 32).
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{
-    Key,
+    Cadence, Key,
     records::Facts,
     rules::{
-        deadline::{Deadline, Timing},
+        deadline::{Deadline, Timing, later},
         effective::{Effective, consent_or_suppression_block},
+        limit::{ends_at_midnight, limit_ends},
+        next_moment::Wait,
     },
     settings::{Cap, DigestSettings, FrequencyLimits, OverLimit},
     step::{Limited, Plan},
@@ -15,18 +17,19 @@ use crate::{
 };
 
 impl FrequencyLimits {
-    /// The throttle of a key whose last digest went out at `last_sent_at`, if it is not over.
+    /// The throttle of a key whose last digest counts from `last`, if it is not over.
     #[must_use]
-    pub fn throttled(&self, last_sent_at: Option<Timestamp>, now: Timestamp) -> Option<Limited> {
-        let (last, throttle) = (last_sent_at?, self.throttle?);
-        let until = last.saturating_add(SignedDuration::try_from(throttle).ok()?).unwrap_or(Timestamp::MAX);
+    pub fn throttled(&self, last: Option<Timestamp>, zone: &TimeZone, now: Timestamp) -> Option<Limited> {
+        let (last, throttle) = (last?, self.throttle?);
+        let until = limit_ends(last, throttle, zone);
         let why = format!("throttled to one in {}, the last at {last:.0} -> {until:.0}", words::written(throttle));
         (until > now).then_some(Limited { until, over: self.throttled, why })
     }
 
-    /// The cap of a recipient who may get the next digest at `until`.
+    /// The cap of a recipient whose digests are as many as they get, where the oldest of these counts from `oldest`.
     #[must_use]
-    pub fn capped(&self, until: Timestamp) -> Limited {
+    pub fn capped(&self, oldest: Timestamp, zone: &TimeZone) -> Limited {
+        let until = self.cap.map_or(oldest, |cap| limit_ends(oldest, cap.within, zone));
         let digests = self.cap.map(|Cap { most, within }| {
             format!("{most} digest{} in {}", if most == 1 { "" } else { "s" }, words::written(within))
         });
@@ -34,29 +37,44 @@ impl FrequencyLimits {
         Limited { until, over: self.capped, why }
     }
 
-    /// The limits that are exhausted now, in the order of admission. `capped_until` is the end of the cap.
+    /// The limits that are exhausted now, in the order of admission. `capped_from` is the time from which the oldest of as many digests as the
+    /// cap allows counts.
     pub(super) fn exhausted(
         &self,
         facts: &Facts,
-        timing: &Timing<'_>,
+        (timing, cadence): (&Timing<'_>, &Cadence),
         due_at: Timestamp,
-        capped_until: Option<Timestamp>,
+        capped_from: Option<Timestamp>,
         now: Timestamp,
     ) -> Vec<Limited> {
-        let throttled = self.throttled(facts.last_sent_at, now);
-        let capped = capped_until.filter(|until| *until > now).map(|until| self.capped(until));
-        throttled.into_iter().chain(capped).map(|limited| limited.past_quiet_hours(timing, due_at)).collect()
+        let throttled = self.throttled(facts.last_slot_at, timing.zone, now);
+        let capped = capped_from.map(|oldest| self.capped(oldest, timing.zone)).filter(|capped| capped.until > now);
+        let put_off = |limited, wait| self.put_off(limited, (timing, cadence), wait, due_at);
+        let throttled = throttled.map(|limited| put_off(limited, Wait::Throttle));
+        throttled.into_iter().chain(capped.map(|limited| put_off(limited, Wait::Cap))).collect()
     }
-}
 
-impl Limited {
-    /// The limit with the quiet hours in which it ends. `due_at` is the time at which the window is due without the limit.
-    #[must_use]
-    pub fn past_quiet_hours(self, timing: &Timing<'_>, due_at: Timestamp) -> Self {
-        let quiet = timing.defer_for_quiet_hours(due_at, self.until).filter(|_| self.over == OverLimit::Defer);
-        match quiet {
-            Some(Deadline { at, why }) => Self { until: at, why: format!("{}; {why}", self.why), ..self },
-            None => self,
+    /// The limit with the next good moment after its end. A limit of whole days ends for everybody at midnight, and each key adds its share
+    /// of the spread. `due_at` is the time at which the window is due without the limit.
+    pub(super) fn put_off(
+        &self,
+        limited: Limited,
+        (timing, cadence): (&Timing<'_>, &Cadence),
+        wait: Wait,
+        due_at: Timestamp,
+    ) -> Limited {
+        if limited.over != OverLimit::Defer {
+            return limited;
+        }
+        let length = if wait == Wait::Cap { self.cap.map(|cap| cap.within) } else { self.throttle };
+        let spreads = length.is_some_and(ends_at_midnight);
+        let ends_at = if spreads { later(limited.until, timing.overdue_offset) } else { limited.until };
+        match timing.put_off(cadence, wait, due_at, ends_at) {
+            Some(Deadline { at, why }) => Limited { until: at, why: format!("{}; {why}", limited.why), ..limited },
+            None if spreads => {
+                Limited { until: ends_at, why: format!("{}; spread -> {ends_at:.0}", limited.why), ..limited }
+            }
+            None => limited,
         }
     }
 }
@@ -78,22 +96,30 @@ impl Deadline {
     }
 }
 
-/// The plan with what is known of throttle and cap, for the status. Admission checks both again.
+/// The plan with what is known of pauses, throttle and cap, for the status. Admission checks all of them again.
 #[must_use]
 pub fn foresee(
     plan: Plan,
     settings: &DigestSettings,
     facts: &Facts,
     key: &Key,
-    capped_until: Option<Timestamp>,
+    capped_from: Option<Timestamp>,
     now: Timestamp,
 ) -> Plan {
     let effective = Effective::new(settings, facts, now);
     let limits = plan.limits.unwrap_or_default();
     let is_free = plan.urgent || effective.never(&limits).is_some() || consent_or_suppression_block(facts).is_some();
     let timing = Timing::new(settings, key, &effective);
-    let limited = limits.exhausted(facts, &timing, plan.due_at, capped_until, now);
-    Plan { limited: if is_free { Vec::new() } else { limited }, ..plan }
+    if is_free {
+        return Plan { limited: Vec::new(), resumes_at: None, ..plan };
+    }
+    let limited = limits.exhausted(facts, (&timing, &effective.cadence), plan.due_at, capped_from, now);
+    let paused_by_operator = plan.pause.as_ref().and_then(|pause| pause.paused.until);
+    let waits = [(Wait::PauseOfRecipient, plan.paused_until), (Wait::PauseOfOperator, paused_by_operator)];
+    let last = waits.into_iter().max_by_key(|(_, until)| *until).and_then(|(wait, until)| Some((wait, until?)));
+    let put_off = |(wait, until)| timing.put_off(&effective.cadence, wait, plan.due_at, until);
+    let resumes_at = last.filter(|(_, until)| *until > plan.due_at.max(now)).and_then(put_off).map(|moment| moment.at);
+    Plan { resumes_at, limited, ..plan }
 }
 
 #[cfg(test)]

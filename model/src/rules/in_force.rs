@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::{
     Key,
     records::Facts,
-    rules::{deadline::Timing, effective::Effective},
+    rules::{deadline::Timing, effective::Effective, promise},
     settings::{DigestSettings, FrequencyLimits},
 };
 
@@ -21,6 +21,9 @@ pub struct InForce {
     pub adapted_since: Option<Timestamp>,
     /// IANA.
     pub zone: String,
+    /// The zone of the recipient that no zone data knows, so that `zone` counts in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_zone: Option<String>,
     /// In the words of `tidings.toml`.
     pub quiet: Vec<String>,
     /// The next digest; `None` if consent, a suppression, a pause or `never` prevents it.
@@ -38,12 +41,13 @@ pub struct Next {
 }
 
 impl InForce {
-    /// With a window that opened now. `capped_until` is the end of the recipient's cap.
+    /// With a window that opened now. `capped_from` is the time from which the oldest of as many digests as the recipient's cap
+    /// allows counts.
     #[must_use]
     pub fn new(
         settings: &DigestSettings,
         limits: &FrequencyLimits,
-        capped_until: Option<Timestamp>,
+        capped_from: Option<Timestamp>,
         facts: &Facts,
         key: &Key,
         now: Timestamp,
@@ -54,8 +58,9 @@ impl InForce {
         let wanted = facts.consent && facts.suppressed.is_none() && !paused && effective.never(limits).is_none();
         let timing = Timing::new(settings, key, &effective);
         let deadline = wanted.then(|| {
-            let deadline = timing.deadline(&effective.cadence, effective.adapted_words(), now);
-            let limited = limits.exhausted(facts, &timing, deadline.at, capped_until, now);
+            let from = promise::after_served(&effective.cadence, facts, &effective, now);
+            let deadline = timing.deadline(&effective.cadence, effective.adapted_words(), from);
+            let limited = limits.exhausted(facts, (&timing, &effective.cadence), deadline.at, capped_from, now);
             deadline.under(&limited)
         });
         Self {
@@ -64,6 +69,7 @@ impl InForce {
             adapted_since: effective.adapted,
             quiet: effective.quiet.times().iter().map(ToString::to_string).collect(),
             zone: effective.zone_name,
+            unknown_zone: effective.unknown_zone,
         }
     }
 }
@@ -73,7 +79,7 @@ mod tests {
     use super::*;
     use crate::{
         pause::Paused,
-        records::{Preferences, Reason},
+        records::{Preferences, Reason, SentSchedule},
         rules::samples,
         settings::OverLimit,
     };
@@ -116,5 +122,13 @@ mod tests {
         }
         let next = in_force("after 1h", &samples::facts()).next.unwrap();
         assert_eq!((next.due_at, next.why.as_str()), (at("2026-03-02T09:00:00Z"), "after 1h -> 2026-03-02T09:00:00Z"));
+    }
+
+    #[test]
+    fn the_next_digest_is_the_only_one_of_its_day() {
+        let (cadence, zone) = ("daily 07:00".to_owned(), "UTC".to_owned());
+        let last_schedule = Some(SentSchedule { at: at("2026-03-02T07:00:00Z"), cadence, zone });
+        let next = in_force("daily 18:00", &Facts { last_schedule, ..samples::facts() }).next.unwrap();
+        assert_eq!(next.due_at, at("2026-03-03T18:00:00Z"));
     }
 }

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_kind_offers_all_its_cadences_and_a_cadence_only_itself() {
-        let choices = choices(&["instant", "daily", "weekly mon 08:00", "cron"]);
+        let choices = choices(&["instant", "daily", "weekly mon 08:00", "weekdays sun-thu 08:00", "cron"]);
         for (words, allowed) in [
             ("instant", true),
             ("daily 23:59", true),
@@ -126,12 +126,14 @@ mod tests {
             ("weekly mon 08:01", false),
             ("weekly tue 08:00", false),
             ("weekdays 08:00", false),
+            ("weekdays sun-thu 08:00", true),
+            ("weekdays sun-wed 08:00", false),
             ("cron 0 9 * * *", true),
             ("never", false),
         ] {
             assert_eq!(choices.allows(&words.parse().unwrap()), allowed, "{words}");
         }
-        assert_eq!(choices.to_string(), r#""instant", "daily", "weekly mon 08:00", "cron""#);
+        assert_eq!(choices.to_string(), r#""instant", "daily", "weekly mon 08:00", "weekdays sun-thu 08:00", "cron""#);
         assert!(!Choices::new(Vec::new()).allows(&Cadence::Instant));
     }
 

@@ -3,43 +3,58 @@
 use jiff::Timestamp;
 
 use crate::{
+    command::Due,
     records::Facts,
     rules::{
         deadline::{Deadline, Timing},
         effective::Effective,
+        next_moment::Wait,
         plan::plan,
     },
     settings::{DigestSettings, FrequencyLimits},
     step::{Plan, PlanInput, Signs, Window},
 };
 
-/// Returns the time at which the window would go out. Its plan so far was made from the facts `before`, and `limits` are those that
-/// the window keeps. `capped_until` is the end of the recipient's cap.
+/// The time at which an open window goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    /// After the recipient's pause.
+    pub due_at: Timestamp,
+    /// Set if the window keeps the deadline of an earlier schedule. Later ones follow the present schedule.
+    pub is_kept: bool,
+}
+
+/// Returns the time at which the window goes out after the recipient's choice. Its plan so far was made from the facts `before`.
+/// `limits` are today's, and `capped_from` is the time from which the
+/// oldest of as many digests as the recipient's cap allows counts.
 #[must_use]
 pub fn due_after_change(
     settings: &DigestSettings,
     limits: FrequencyLimits,
     before: &Facts,
     facts: &Facts,
-    window: &Window,
-    capped_until: Option<Timestamp>,
+    open: &Due,
+    capped_from: Option<Timestamp>,
     now: Timestamp,
-) -> Timestamp {
-    let key = &window.key;
-    let opened_at = window.opened_at;
+) -> Foreseen {
+    let Window { key, opened_at, due_at, .. } = &open.window;
+    let limits = open.limits.unwrap_or(limits);
     let planned = Plan {
         known: Vec::new(),
         returned: None,
-        due_at: window.due_at,
+        due_at: *due_at,
         why: String::new(),
         max_events: None,
         slide: None,
         urgent: false,
+        promised_at: open.promised_at,
+        then: None,
         paused_until: None,
+        resumes_at: None,
         pause: None,
         revision: before.revision,
         follows: String::new(),
-        basis: Some(Effective::new(settings, before, now).basis()),
+        basis: open.basis.clone().or_else(|| Some(Effective::new(settings, before, now).basis())),
         linger: None,
         undo: None,
         limits: Some(limits),
@@ -50,26 +65,31 @@ pub fn due_after_change(
         asked_at: None,
         key: key.clone(),
         signs: Signs {
-            opened_at,
+            opened_at: *opened_at,
             category: None,
-            last_at: opened_at,
+            last_at: *opened_at,
             urgent_at: None,
             returned_at: None,
             only_returned: false,
         },
         open: None,
         event_ids: Vec::new(),
+        contents: Vec::new(),
         waited: false,
         before: Some(planned),
         anew_at: None,
         joined: None,
         opens_returned: false,
     };
-    let Plan { due_at, why, .. } = plan(settings, limits, facts, &input, Vec::new(), now);
+    let Plan { due_at, why, then, .. } = plan(settings, limits, facts, &input, Vec::new(), now);
     let effective = Effective::new(settings, facts, now);
     let timing = Timing::new(settings, key, &effective);
-    let limited = limits.exhausted(facts, &timing, due_at, capped_until, now);
-    Deadline { at: due_at, why }.under(&limited).at
+    let limited = limits.exhausted(facts, (&timing, &effective.cadence), due_at, capped_from, now);
+    let due_at = Deadline { at: due_at, why }.under(&limited).at;
+    let paused = facts.preferences.paused_until.filter(|until| *until > due_at);
+    let put_off = |until| timing.put_off(&effective.cadence, Wait::PauseOfRecipient, due_at, until);
+    let resumes_at = paused.map(|until| put_off(until).map_or(until, |moment| moment.at));
+    Foreseen { due_at: resumes_at.unwrap_or(due_at), is_kept: then.is_some() }
 }
 
 #[cfg(test)]
@@ -89,6 +109,8 @@ mod tests {
             consent: true,
             suppressed: None,
             last_sent_at: None,
+            last_slot_at: None,
+            last_schedule: None,
             reading: Reading::default(),
             pause: None,
             answered_at: None,
@@ -107,20 +129,21 @@ mod tests {
             opened_at: at("2026-11-23T10:00:00Z"),
             due_at: at("2026-11-24T08:00:00Z"),
         };
-        for (cadence, changed, due) in [
-            (None, None, "2026-11-24T08:00:00Z"),
-            (Some("daily 18:00"), Some("2026-11-23T12:00:00Z"), "2026-11-23T18:00:00Z"),
+        let open = Due { window, events: Vec::new(), more: 0, limits: None, basis: None, promised_at: None };
+        for (cadence, changed, due, is_kept) in [
+            (None, None, "2026-11-24T08:00:00Z", false),
+            (Some("daily 18:00"), Some("2026-11-23T12:00:00Z"), "2026-11-23T18:00:00Z", false),
             // A slot counts from the change.
-            (Some("daily 11:00"), Some("2026-11-23T12:00:00Z"), "2026-11-24T11:00:00Z"),
+            (Some("daily 11:00"), Some("2026-11-23T12:00:00Z"), "2026-11-24T11:00:00Z", false),
             // The grace: too late for this window.
-            (Some("daily 18:00"), Some("2026-11-24T07:50:00Z"), "2026-11-24T08:00:00Z"),
+            (Some("daily 18:00"), Some("2026-11-24T07:50:00Z"), "2026-11-24T08:00:00Z", true),
         ] {
             let changed = changed.map(at);
             let after = facts(cadence, u64::from(changed.is_some()), changed);
-            let now = changed.unwrap_or(window.opened_at);
+            let now = changed.unwrap_or(open.window.opened_at);
             let limits = FrequencyLimits::default();
-            let found = due_after_change(&settings, limits, &facts(None, 0, None), &after, &window, None, now);
-            assert_eq!(found, at(due), "{cadence:?} {changed:?}");
+            let found = due_after_change(&settings, limits, &facts(None, 0, None), &after, &open, None, now);
+            assert_eq!(found, Foreseen { due_at: at(due), is_kept }, "{cadence:?} {changed:?}");
         }
     }
 }

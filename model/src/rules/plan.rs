@@ -10,11 +10,14 @@ use crate::{
     rules::{
         deadline::{Deadline, Timing},
         effective::{Block, Effective, consent_or_suppression_block},
-        pause, spread,
+        pause,
+        promise::{self, Retiming},
+        spread,
     },
     settings::{DigestSettings, FrequencyLimits},
-    step::{Joined, Plan, PlanInput, Signs},
+    step::{DeadlineBasis, Joined, Plan, PlanInput, Signs},
     words,
+    zone::is_same_zone,
 };
 
 /// A change of mind so close to the deadline is one for the next window (rule 15); never more than half of this one.
@@ -45,7 +48,10 @@ pub fn plan(
         max_events: None,
         slide: None,
         urgent: false,
+        promised_at: None,
+        then: None,
         paused_until: facts.preferences.paused_until,
+        resumes_at: None,
         pause: None,
         revision: facts.revision,
         follows: effective.words(),
@@ -67,13 +73,19 @@ pub fn plan(
     let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), settings.spread, now);
     let plan = Plan { pause, ..plan };
     let timing = Timing::new(settings, &input.key, &effective);
+    let kept = before.filter(|before| keeps_deadline(before, facts, &effective, input));
     // A `never` that is not the window's own came with a changed file, and makes no deadline.
-    let is_replaced = |_: &&Plan| input.joined == Some(Joined::Own) && effective.cadence != Cadence::Never;
-    let before =
-        before.filter(|before| !is_replaced(before)).filter(|before| keeps_deadline(before, facts, &effective, input));
-    let plan = match before {
-        Some(before) => keep_deadline(before, &timing, &input.signs, plan),
-        None => new_deadline(settings, facts, input, &effective, &timing, plan),
+    let is_replaced = input.joined == Some(Joined::Own) && effective.cadence != Cadence::Never;
+    let plan = match (before, kept) {
+        (_, Some(kept)) if !is_replaced => keep_deadline(kept, &timing, &effective, &input.signs, plan),
+        (Some(before), None) => choose_deadline(
+            before,
+            &timing,
+            &effective,
+            &input.signs,
+            new_deadline(settings, facts, input, &effective, &timing, plan),
+        ),
+        _ => new_deadline(settings, facts, input, &effective, &timing, plan),
     };
     expedite(plan, facts, &input.signs)
 }
@@ -95,7 +107,10 @@ pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, no
         max_events: None,
         slide: None,
         urgent: false,
+        promised_at: None,
+        then: None,
         paused_until,
+        resumes_at: None,
         pause,
         revision: Plan::PROVISIONAL,
         follows: String::new(),
@@ -122,13 +137,13 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
     if input.anew_at.is_some() {
         return false;
     }
-    let unchanged = match &before.basis {
+    let is_unchanged = || match &before.basis {
         Some(basis) => effective.has_basis(basis),
         // A version that wrote no basis made this plan.
         None => before.follows == effective.words(),
     };
     // As above, a `never` of a changed file.
-    if before.revision == facts.revision || unchanged || effective.cadence == Cadence::Never {
+    if before.revision == facts.revision || effective.cadence == Cadence::Never || is_unchanged() {
         return true;
     }
     let length = before.due_at.duration_since(input.signs.opened_at);
@@ -136,10 +151,25 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
     facts.changed_at.is_some_and(|at| at <= before.due_at && before.due_at.duration_since(at) <= grace)
 }
 
+/// The deadline of a window whose recipient chose another schedule, `new`, or the one that was promised before (rule 15).
+fn choose_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, new: Plan) -> Plan {
+    match promise::retiming(before, effective, timing, new.due_at) {
+        Retiming::Moves => new,
+        Retiming::MovesWithin(promised_at) => Plan { promised_at: Some(promised_at), ..new },
+        Retiming::Stays(Deadline { at, why }) => {
+            Plan { due_at: at, why, ..keep_deadline(before, timing, effective, signs, new) }
+        }
+    }
+}
+
 /// The unchanged deadline, or the one that the latest event moved (rule 9).
-fn keep_deadline(before: &Plan, timing: &Timing<'_>, signs: &Signs, plan: Plan) -> Plan {
-    let Plan { known, revision, paused_until, pause, limits, share, .. } = plan;
-    let kept = Plan { known, paused_until, pause, revision, limits, share, ..before.clone() };
+fn keep_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, plan: Plan) -> Plan {
+    let Plan { known, revision, paused_until, pause, limits, share, basis, .. } = plan;
+    let follows_another = |(before, now): &(&DeadlineBasis, DeadlineBasis)| {
+        before.cadence != now.cadence || !is_same_zone(&before.zone, &now.zone)
+    };
+    let then = before.basis.as_ref().zip(basis).filter(follows_another).map(|_| effective.schedule());
+    let kept = Plan { known, then, paused_until, pause, revision, limits, share, ..before.clone() };
     match before.slide.filter(|_| !before.urgent) {
         Some(slide) if slide.due_at(signs.last_at) > slide.due_at(signs.opened_at) => {
             let Deadline { at, why } = timing.slid(slide, signs.last_at);
@@ -165,7 +195,7 @@ fn new_deadline(
     };
     // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
     let limit = limit.filter(|_| !input.waited && input.before.is_none());
-    let from = counts_from(&cadence, facts, input, opened_at);
+    let from = counts_from(&cadence, facts, effective, input, opened_at);
     let slide = cadence.slide(opened_at);
     let Deadline { at, why } = match slide.filter(|_| input.signs.last_at > opened_at) {
         Some(slide) => timing.slid(slide, input.signs.last_at),
@@ -176,9 +206,16 @@ fn new_deadline(
 
 /// The time from which the cadence counts for events of this time. A slot counts from the moment at which it was chosen: an
 /// earlier one was never announced.
-pub(super) fn counts_from(cadence: &Cadence, facts: &Facts, input: &PlanInput, at: Timestamp) -> Timestamp {
+pub(super) fn counts_from(
+    cadence: &Cadence,
+    facts: &Facts,
+    effective: &Effective,
+    input: &PlanInput,
+    at: Timestamp,
+) -> Timestamp {
     let chosen_at = input.anew_at.or_else(|| facts.changed_at.filter(|_| input.before.is_some()));
-    chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(at, |chosen_at| chosen_at.max(at))
+    let from = chosen_at.filter(|_| cadence.follows_the_calendar()).map_or(at, |chosen_at| chosen_at.max(at));
+    promise::after_served(cadence, facts, effective, from)
 }
 
 /// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or

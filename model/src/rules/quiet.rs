@@ -9,8 +9,8 @@ use jiff::{
 };
 
 use crate::rules::cadence::{
-    slots,
-    words::{DAYS, day, time},
+    DayRange, slots,
+    words::{DAYS, time},
 };
 
 const DAY: u32 = 24 * 60;
@@ -132,13 +132,9 @@ const RIGHT: &str = "write for example \"22:00-07:00\" or \"sat-sun 00:00-24:00\
 
 /// The first day and how many.
 fn read_days(word: &str) -> Result<(u32, u32), String> {
-    let index = |word: &str| {
-        let day = day(word)?;
-        Ok::<_, String>(u32::try_from(day.to_monday_zero_offset()).unwrap_or_default())
-    };
-    let Some((first, last)) = word.split_once('-') else { return Ok((index(word)?, 1)) };
-    let (first, last) = (index(first)?, index(last)?);
-    Ok((first, (last + 7 - first) % 7 + 1))
+    let range: DayRange = word.parse()?;
+    let first = u32::try_from(range.first.to_monday_zero_offset()).unwrap_or_default();
+    Ok((first, u32::try_from(range.days().count()).unwrap_or_default()))
 }
 
 fn end(word: &str) -> Result<u32, String> {

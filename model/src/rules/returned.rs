@@ -38,9 +38,11 @@ pub fn join(
     let kept = input.before.as_ref().filter(|before| keeps_deadline(before, facts, &effective, input));
     let returned = match (input.joined, kept) {
         (None, Some(_)) => return plan,
+        // The window was promised to these events before the recipient chose another schedule.
+        (None | Some(Joined::Own), None) if plan.then.is_some() => return plan,
         (Some(Joined::Own), Some(before)) => Deadline { at: before.due_at, why: before.why.clone() },
         _ => {
-            let from = counts_from(&effective.cadence, facts, input, returned_at);
+            let from = counts_from(&effective.cadence, facts, &effective, input, returned_at);
             deadline(&Timing::new(settings, &input.key, &effective), &effective.cadence, from, longest_wait)
         }
     };

@@ -1,6 +1,6 @@
 //! Facts for the tests of rules.
 
-use crate::records::{Facts, Preferences, Reading};
+use crate::records::{Facts, Preferences, Reading, Recipient};
 
 /// Facts of a recipient who is not in the directory and chose nothing.
 pub(super) fn facts() -> Facts {
@@ -12,9 +12,17 @@ pub(super) fn facts() -> Facts {
         consent: true,
         suppressed: None,
         last_sent_at: None,
+        last_slot_at: None,
+        last_schedule: None,
         reading: Reading::default(),
         pause: None,
         answered_at: None,
         missing: None,
     }
+}
+
+/// A recipient with this zone in the directory.
+pub(super) fn recipient_in(zone: &str) -> Recipient {
+    let (tenant, user, address) = ("acme".to_owned(), "ann".to_owned(), "ann@acme.example".to_owned());
+    Recipient { tenant, user, address, name: String::new(), zone: zone.to_owned(), locale: String::new() }
 }

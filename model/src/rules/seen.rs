@@ -83,6 +83,7 @@ mod tests {
         Event {
             event_id: id.to_owned(),
             category: "comment".to_owned(),
+            other_categories: BTreeSet::new(),
             entity_type: String::new(),
             entity_id: String::new(),
             actor: String::new(),

@@ -11,7 +11,7 @@ use crate::words;
 pub struct Cap {
     /// Number of digests, at least one.
     pub most: u32,
-    /// Length of the span, which slides.
+    /// Length of the span, which slides. Whole days are days of the calendar.
     pub within: Duration,
 }
 

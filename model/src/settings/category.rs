@@ -1,11 +1,24 @@
-//! A category of a digest type with settings of its own.
+//! The categories of a digest type: their places in a message, and their events that are left out.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    iter,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::Event;
+
+/// The categories of a digest type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Categories {
+    /// Those with a table of their own.
+    pub named: BTreeMap<String, CategorySettings>,
+    /// All others.
+    pub others: CategorySettings,
+}
 
 /// The place of a category's lines in a message, and those of its events that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,13 +58,47 @@ impl CategorySettings {
     }
 }
 
-/// Reports that some of the events may be too old or too few for their category. Urgent events never are.
-#[must_use]
-pub fn leaves_out(categories: &BTreeMap<String, CategorySettings>, events: &[Event], now: Timestamp) -> bool {
-    categories.iter().any(|(category, settings)| {
-        let of_category = || events.iter().filter(|event| event.category == *category);
-        let too_few = settings.min_count.is_some_and(|least| (1..least as usize).contains(&of_category().count()));
-        let oldest = settings.oldest(now);
-        too_few || of_category().any(|event| oldest.is_some_and(|oldest| event.occurred_at < oldest))
-    })
+impl Categories {
+    /// No category has settings.
+    pub const NONE: Self = Self {
+        named: BTreeMap::new(),
+        others: CategorySettings { section: None, priority: 0, min_count: None, max_age: None },
+    };
+
+    /// The settings of a category.
+    #[must_use]
+    pub fn get(&self, category: &str) -> &CategorySettings {
+        self.named.get(category).unwrap_or(&self.others)
+    }
+
+    /// Reports that events of some category can be too old or too few.
+    #[must_use]
+    pub fn have_limits(&self) -> bool {
+        let mut all = iter::once(&self.others).chain(self.named.values());
+        all.any(|settings| settings.min_count.is_some() || settings.max_age.is_some())
+    }
+
+    /// Reports that some of the events may be too old or too few for their category. Urgent events never are.
+    #[must_use]
+    pub fn leave_out(&self, events: &[Event], now: Timestamp) -> bool {
+        if !self.have_limits() {
+            return false;
+        }
+        let mut counts: HashMap<&str, u32> = HashMap::new();
+        for event in events {
+            if self.get(&event.category).oldest(now).is_some_and(|oldest| event.occurred_at < oldest) {
+                return true;
+            }
+            *counts.entry(&event.category).or_default() += 1;
+        }
+        counts.into_iter().any(|(category, count)| self.get(category).min_count.is_some_and(|least| count < least))
+    }
+}
+
+/// Without settings for others.
+impl<S: Into<String>> FromIterator<(S, CategorySettings)> for Categories {
+    fn from_iter<I: IntoIterator<Item = (S, CategorySettings)>>(named: I) -> Self {
+        let named = named.into_iter().map(|(category, settings)| (category.into(), settings)).collect();
+        Self { named, ..Self::NONE }
+    }
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{close::Ending, pause::PauseWait, planned::Planned, window::Window};
-use crate::{Event, settings::FrequencyLimits};
+use crate::{Event, rules::Wait, settings::FrequencyLimits};
+
+/// A claim that is later than this had no worker in time.
+const LATE: SignedDuration = SignedDuration::from_mins(1);
 
 /// The input of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +40,16 @@ pub struct ClaimInput {
     /// The time for which the message can be taken back before it goes out. A former version does not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Duration>,
+    /// Set if an operator released the overdue window by the name of its key, or gave it its time: it goes out in quiet hours, too. A former
+    /// version does not send it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
+    /// The latest end of a limit that put the window off, by the [answers](ClaimAnswer::Later) to earlier claims.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ended_at: Option<Timestamp>,
+    /// The first claim that found the recipient or the digest type unknown, by the [answer](ClaimAnswer::Later) to the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_since: Option<Timestamp>,
 }
 
 impl ClaimInput {
@@ -44,6 +57,25 @@ impl ClaimInput {
     #[must_use]
     pub fn due_at(&self) -> Timestamp {
         self.due_at.unwrap_or(self.window.due_at)
+    }
+
+    /// The wait that ends with the claim.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        let is_late = || self.asked_at.duration_since(self.due_at()) > LATE;
+        if self.flushed {
+            Wait::Flushed
+        } else if self.urgent {
+            Wait::Urgent
+        } else if self.released {
+            Wait::Released
+        } else if self.unknown_since.is_some() {
+            Wait::UnknownRecipient
+        } else if is_late() {
+            Wait::LateWorker
+        } else {
+            Wait::FirstDeadline
+        }
     }
 
     /// The window with the time at which its message is due: after the wait in which the message can be taken back. The ledger and
@@ -68,6 +100,12 @@ pub enum ClaimAnswer {
         /// The operator's pause, if that is the reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause: Option<PauseWait>,
+        /// The end of a throttle or a cap that puts the window off, if a [later claim](ClaimInput::limit_ended_at) must know it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit_ends_at: Option<Timestamp>,
+        /// The first claim that found the recipient or the digest type unknown, if that is the reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unknown_since: Option<Timestamp>,
     },
     /// The preferences changed after the window was planned, and the signal about it was lost: plan again.
     Changed,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{pause::PauseWait, returned::Returned};
 use crate::{
-    Key, Slide,
+    Content, Key, Slide,
     settings::{FrequencyLimits, OverLimit},
 };
 
@@ -28,6 +28,9 @@ pub struct PlanInput {
     pub open: Option<Uuid>,
     /// The ids of pending events that are to be compared with the ledger: a page of those that no plan has seen.
     pub event_ids: Vec<String>,
+    /// The content of each. A former version does not send them: then any content counts as equal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<Content>,
     /// Set if the events waited behind a digest that was not delivered at once. They then go out together (rule 7).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
@@ -111,9 +114,18 @@ pub struct Plan {
     /// Set if an urgent event made the window due: throttle and quiet hours do not apply (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
+    /// The deadline that the window had before the recipient's choices moved it. `None`: they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised_at: Option<Timestamp>,
+    /// The schedule of later windows, in words, where this one keeps the deadline of an earlier schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
     /// End of the recipient's pause; a due window waits for it (rule 15). For the status: admission checks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
+    /// The next good moment after the pauses (rule 56), where that is later than their end. For the status: admission checks again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes_at: Option<Timestamp>,
     /// The operator's pause that covers the key. The due window waits for its end, urgent and flushed windows included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
@@ -183,5 +195,8 @@ pub struct DeadlineBasis {
     pub cadence: String,
     /// IANA name.
     pub zone: String,
+    /// See [`zone_rules`](crate::zone_rules): a window whose plan has others was planned with other zone data. An older version does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone_rules: Option<String>,
     pub quiet: Vec<String>,
 }

@@ -9,6 +9,7 @@ use super::{outcome::Closed, pause::PauseWait, returned::Returned, window::Windo
 use crate::{
     attempt::{AttemptClass, Phase},
     records::FirstAttempt,
+    rules::Wait,
 };
 
 /// The input of `send`.
@@ -36,6 +37,10 @@ pub struct SendInput {
     /// An attempt that ended while the ledger refused its record. It is recorded now, and no other attempt is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
+    /// The wait that ends with this attempt, which is then made as the table of waits says (rule 56). A workflow of an earlier version does not
+    /// say, and its attempts are made at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Wait>,
 }
 
 /// The end of an attempt that the ledger refused to record. Temporal keeps histories, and the words of a relay may hold an address, so
@@ -113,6 +118,10 @@ pub enum Sent {
         /// workflow that [shortens](SendInput::shortens).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         too_large: Option<u32>,
+        /// Set if nothing but the hour or the recipient's own pause is the reason: `until` is the next good moment. Only for a workflow that
+        /// says what it [waited for](SendInput::after).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        moment: bool,
     },
     /// The attempt ended, and the ledger refused to record the end. The workflow asks to record it until the ledger takes it. Only for
     /// a workflow that [keeps such ends](SendInput::keeps_ends).

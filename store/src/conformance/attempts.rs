@@ -218,7 +218,7 @@ pub async fn an_address_that_refuses_so_many_messages_in_a_row_is_suppressed(ben
         (6, full(), None),
         (7, unknown(), Some(Reason::SoftBounces)),
     ] {
-        let message = Message { created_at: at(n), ..message(&window(n), "mail") };
+        let message = Message { made_at: at(n), ..message(&window(n), "mail") };
         bench.claim(&window(n), &events(&[&n.to_string()]), at(1)).await;
         bench.store.put_message(&message, None).await.unwrap();
         let (number, _) = bench.begin(&window(n)).await;
@@ -239,7 +239,8 @@ pub async fn the_end_of_an_attempt_ends_the_digest_and_suppresses(bench: &Bench)
     let (number, _) = bench.begin(&sent).await;
     assert!(bench.dot(&sent, number).await);
     bench.ended(&sent, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
-    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_sent_at, Some(at(202)));
+    let facts = bench.store.facts(&key("ann")).await.unwrap();
+    assert_eq!((facts.last_sent_at, facts.last_slot_at), (Some(at(202)), Some(at(202))));
     assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_sent_at, None);
     assert_eq!(bench.items(&window).await, 2);
     assert_eq!(bench.joins(&super::window(2), at(9)).await, 0);

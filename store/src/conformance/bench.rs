@@ -1,18 +1,16 @@
 //! The store of a case, and the steps that many cases begin with.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use sqlx::Row as _;
 use tidings_model::{
     Event,
     records::{
-        Actor, AttemptEnd, AttemptStart, AuditEntry, Claim, ClaimLimits, Claimed, Closing, Preferences, PreferencesPut,
+        Actor, AttemptEnd, AttemptStart, AuditEntry, CapSpan, Claim, ClaimLimits, Claimed, Closing, Preferences,
+        PreferencesPut,
     },
-    settings::Cap,
+    settings::Categories,
     step::{Outcome, Window},
 };
 use tokio::time::timeout;
@@ -139,21 +137,27 @@ impl Bench {
         self.claim_on(window, events, None, &[], now).await.unwrap()
     }
 
-    /// `Err`: the recipient has had as many as they get until then.
+    /// `Err`: the recipient has had as many as they get, and the oldest counts from then.
     pub async fn claim_on(
         &self,
         window: &Window,
         events: &[Event],
-        cap: Option<Cap>,
+        cap: Option<CapSpan>,
         off: &[&str],
         now: Timestamp,
     ) -> Result<Claim, Timestamp> {
         let off = off.iter().map(|&category| category.to_owned()).collect();
-        let limits =
-            ClaimLimits { cap, off: &off, seen: &BTreeSet::new(), categories: &BTreeMap::new(), planned: None };
+        let limits = ClaimLimits {
+            cap,
+            slot_at: None,
+            off: &off,
+            seen: &BTreeSet::new(),
+            categories: &Categories::NONE,
+            planned: None,
+        };
         match self.store.claim(window, events, &limits, now).await.unwrap() {
             Claimed::Claim(claim) => Ok(claim),
-            Claimed::Capped { until } => Err(until),
+            Claimed::Capped { oldest } => Err(oldest),
         }
     }
 

@@ -5,7 +5,7 @@ use tidings_model::{
     Event, Payload,
     records::{Contents, Group, Item, Shown},
     rules::contents::RECENT_EVENTS,
-    settings::{CategorySettings, Section},
+    settings::{Categories, CategorySettings, Section},
 };
 
 use super::{Bench, at, event, shown, titled, window};
@@ -50,8 +50,8 @@ pub async fn lines_of_a_higher_priority_come_first_with_their_section(bench: &Be
     let (code, money) = (Some(Section::new("fix \"it\"", "Code")), Some(Section::new("$.x", "Money")));
     let placed = |section, priority| CategorySettings { section, priority, ..CategorySettings::default() };
     let categories = [("comment", None, 0), ("fix \"it\"", code.clone(), 2), ("$.x", money.clone(), 1)];
-    let categories =
-        categories.map(|(name, section, priority)| (name.to_owned(), placed(section, priority))).into_iter().collect();
+    let categories: Categories =
+        categories.into_iter().map(|(name, section, priority)| (name, placed(section, priority))).collect();
     let lines = bench.store.contents(&window(0), Shown { categories: &categories, ..shown(3) }).await.unwrap().lines;
     let lines: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
     let expected = [("fix \"it\"", code), ("$.x", money), ("share", None)];
@@ -110,6 +110,25 @@ pub async fn a_line_shows_its_latest_events_and_folds_those_that_say_the_same(be
     ];
     assert_eq!(told, expected.map(|(count, at, actor, title)| (count, at, actor.to_owned(), title)));
     assert_eq!(three, all[..3]);
+}
+
+pub async fn events_of_which_a_reader_reads_the_same_fold_and_no_others(bench: &Bench) {
+    let says = |id: &str, excerpt: &str, url: &str, seconds| {
+        let fields = [("title", "Plan"), ("excerpt", excerpt), ("url", url), ("build", id)];
+        let payload = fields.map(|(name, text)| (name.to_owned(), json!(text))).into_iter().collect();
+        Event { payload, ..on(id, "d1", seconds) }
+    };
+    let events = [
+        says("a", "Who \0 signs?", "https://a.example/#1", 1),
+        says("b", "Who \0 signs?", "https://a.example/#1", 2),
+        says("c", "Who \0 signs?", "https://a.example/#2", 3),
+        says("d", "In May.", "https://a.example/#1", 4),
+    ];
+    let shown = Shown { items: 9, ..shown(1) };
+    bench.claim(&window(0), &events, at(1)).await;
+    let items = bench.store.contents(&window(0), shown).await.unwrap().lines.remove(0).latest;
+    let folded: Vec<_> = items.iter().map(|item| (item.count, item.payload["build"].clone())).collect();
+    assert_eq!(folded, [(1, json!("d")), (1, json!("c")), (2, json!("b"))]);
 }
 
 pub async fn an_item_folds_no_more_than_the_recent_events(bench: &Bench) {

@@ -4,7 +4,7 @@ use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
-    records::{FirstAttempt, Unattempted},
+    records::{FirstAttempt, WaitingMessage},
     step::{Outcome, ReopenInput, Resumed, Window},
 };
 use uuid::Uuid;
@@ -17,8 +17,9 @@ async fn first(bench: &Bench, window: &Window) -> FirstAttempt {
     FirstAttempt { message: window.digest_id, relay: "relay".into(), begun_at: at(200), epoch, nonce: Uuid::new_v4() }
 }
 
-async fn unattempted(bench: &Bench, window: &Window) -> Option<Unattempted> {
-    bench.store.facts_for_attempt(&window.key, window.digest_id).await.unwrap().1
+async fn unattempted(bench: &Bench, window: &Window) -> Option<WaitingMessage> {
+    let (_, waiting) = bench.store.facts_for_attempt(&window.key, window.digest_id).await.unwrap();
+    waiting.filter(|waiting| !waiting.attempted)
 }
 
 async fn dot(bench: &Bench, first: &FirstAttempt) -> bool {

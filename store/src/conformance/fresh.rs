@@ -7,9 +7,9 @@ use serde_json::json;
 use tidings_model::{
     Event, Payload, Retract,
     attempt::AttemptClass,
-    records::{DigestState, Message, MessageState, RenderedClaim, Shown},
+    records::{DigestState, Message, MessageState, RenderedClaim, SentSchedule, Shown},
     rules::contents::contents,
-    settings::{CategorySettings, Section},
+    settings::{Categories, CategorySettings, Section},
     step::{Outcome, Planned, Window},
 };
 
@@ -21,7 +21,7 @@ async fn claim(bench: &Bench, window: &Window, events: &[Event]) -> bool {
 
 async fn claim_with(bench: &Bench, window: &Window, events: &[Event], message: &Message) -> bool {
     let planned = Planned { why: "daily 08:00".into(), cadence: "daily 08:00".into(), zone: "UTC".into() };
-    let claim = RenderedClaim { window, events, planned: Some(&planned), message, now: at(7) };
+    let claim = RenderedClaim { window, events, planned: Some(&planned), message, slot_at: None, now: at(7) };
     bench.store.claim_rendered(claim).await.unwrap()
 }
 
@@ -46,6 +46,19 @@ pub async fn a_fresh_window_becomes_a_digest_with_its_message_at_once(bench: &Be
     assert_eq!(bench.begin(&window).await, (1, 0));
 }
 
+pub async fn the_schedule_of_the_last_digest_that_was_sent_is_known(bench: &Bench) {
+    let window = window(0);
+    assert!(claim(bench, &window, &events(&["a"])).await);
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_schedule, None, "it is not sent yet");
+    let (number, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, number).await);
+    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    let (cadence, zone) = ("daily 08:00".to_owned(), "UTC".to_owned());
+    let schedule = SentSchedule { at: window.due_at, cadence, zone };
+    assert_eq!(bench.store.facts(&key("ann")).await.unwrap().last_schedule, Some(schedule));
+    assert_eq!(bench.store.facts(&key("bo")).await.unwrap().last_schedule, None);
+}
+
 pub async fn a_window_with_a_known_event_is_not_claimed_with_its_message(bench: &Bench) {
     bench.claim(&window(1), &events(&["a"]), at(1)).await;
     let second = window(2);
@@ -54,7 +67,7 @@ pub async fn a_window_with_a_known_event_is_not_claimed_with_its_message(bench: 
     assert!(!claim(bench, &second, &events(&["b", "b"])).await);
     assert_eq!(bench.store.digest(second.digest_id).await.unwrap(), None);
     assert!(bench.store.message(second.digest_id).await.unwrap().is_none());
-    assert!(bench.store.known_events(&key("ann"), &["b".into()], None).await.unwrap().is_empty());
+    assert!(bench.store.known_events(&key("ann"), &["b".into()], &[], None).await.unwrap().event_ids.is_empty());
 }
 
 pub async fn a_window_of_a_key_with_retracts_or_returned_events_is_not_fresh(bench: &Bench) {
@@ -125,13 +138,16 @@ fn any_event() -> impl Strategy<Value = Event> {
         (word(&["comment", "share", "Share"]), word(&["", "doc", "ä"]), word(&["", "z", "Z", "😀", "a-b", "a b"]));
     // One group has more events than its items are made from.
     let about = prop_oneof![random, (word(&["share"]), word(&["doc"]), word(&["z"]))];
-    let title = proptest::sample::select(vec![json!("x"), json!("x "), json!("nul \0"), json!(1), json!(null)]);
+    let text = || proptest::sample::select(vec![json!("x"), json!("x "), json!("nul \0"), json!(1), json!(null)]);
     // Microseconds apart: the store keeps milliseconds.
     let at = (-2_000..2_000_i64).prop_map(|micros| at(0) + SignedDuration::from_micros(micros));
-    (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, (title, any::<f64>())).prop_map(
-        |((category, entity_type, entity_id), actor, occurred_at, counts, (title, number))| {
+    (about, word(&["", "Ann", "Änn", "Bo", "Cy", "Dee"]), at, counts, (text(), text(), any::<f64>())).prop_map(
+        |((category, entity_type, entity_id), actor, occurred_at, counts, (title, excerpt, number))| {
             let nested = json!({"b": [number, u64::MAX, -1], "a": "ü \" \\ \u{1}"});
-            let payload = Payload::from_iter([("title".to_owned(), title), ("nested".to_owned(), nested)]);
+            let payload = Payload::from_iter(
+                [("title", title), ("excerpt", excerpt), ("nested", nested)]
+                    .map(|(name, value)| (name.to_owned(), value)),
+            );
             Event { category, entity_type, entity_id, actor, occurred_at, counts, payload, ..event("") }
         },
     )
@@ -149,7 +165,7 @@ pub async fn contents_of_events_are_those_that_the_store_reads(bench: &Bench) {
         bench.claim(&window, &events, now).await;
         let section = Some(Section::new("share", "Shared"));
         let placed = CategorySettings { section, priority: n % 3, ..CategorySettings::default() };
-        let categories = [("share".into(), placed)].into();
+        let categories = Categories::from_iter([("share", placed)]);
         let shown = Shown { groups: most, items: 1 + n % 5, categories: &categories };
         assert_eq!(contents(&events, now, shown), bench.store.contents(&window, shown).await.unwrap(), "{events:?}");
     }

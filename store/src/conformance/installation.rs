@@ -38,3 +38,13 @@ pub async fn of_many_workers_at_once_one_changes_the_beat(bench: &Bench) {
     let beats = join_all((0..8).map(|n| bench.store.beat(made.beat, Uuid::from_u128(100 + n), at(100)))).await;
     assert_eq!(beats.into_iter().filter(|beat| *beat.as_ref().unwrap()).count(), 1);
 }
+
+pub async fn the_newest_zone_data_of_all_workers_is_kept(bench: &Bench) {
+    bench.store.put_installation(ONE, false).await.unwrap();
+    for (release, newest) in
+        [("", ""), ("2026b", "2026b"), ("2026a", "2026b"), ("2026za", "2026za"), ("2026z", "2026za")]
+    {
+        bench.store.keep_zone_release(release).await.unwrap();
+        assert_eq!(bench.store.zone_release().await.unwrap(), newest, "{release}");
+    }
+}

@@ -1,14 +1,11 @@
-use std::{
-    any::Any,
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{any::Any, collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
 use tidings_model::{
     Event, Key,
     attempt::AttemptClass,
     records::{Actor, AttemptStart, Claim, ClaimLimits, Closing},
+    settings::Categories,
     step::{Closed, Outcome, Window},
 };
 use tokio::time::timeout;
@@ -32,17 +29,17 @@ async fn close(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome, r
 
 async fn known(bench: &Bench, key: &Key, ids: &[&str]) -> Vec<String> {
     let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
-    bench.store.known_events(key, &ids, None).await.unwrap()
+    bench.store.known_events(key, &ids, &[], None).await.unwrap().event_ids
 }
 
-pub async fn an_event_is_written_once_and_the_first_wins(bench: &Bench) {
+pub async fn an_event_is_written_once_and_its_contents_merge(bench: &Bench) {
     let (mine, mut second) = (window(0), event("e1"));
     second.category = "share".into();
     bench.store.stash(&mine, &[event("e1"), second.clone()], None, at(1)).await.unwrap();
     bench.store.stash(&mine, &[second.clone()], None, at(2)).await.unwrap();
     bench.store.stash(&window(1), &[second], Some(mine.digest_id), at(3)).await.unwrap();
     let contents = bench.store.contents(&mine, shown(50)).await.unwrap();
-    assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "comment"));
+    assert_eq!((contents.items, contents.lines[0].category.as_str()), (1, "share"), "of one instant, by the content");
     assert_eq!(bench.items(&window(1)).await, 0);
     let elsewhere = window_of(&key("bo"), 0);
     bench.store.stash(&elsewhere, &events(&["e1"]), None, at(1)).await.unwrap();
@@ -92,7 +89,9 @@ pub async fn what_comes_too_late_for_a_mail_stays_with_the_caller(bench: &Bench)
 pub async fn an_event_is_known_when_its_digest_has_an_end_or_is_the_open_one(bench: &Bench) {
     let window = window(0);
     bench.claim(&window, &events(&["a"]), at(1)).await;
-    let known = async |open| bench.store.known_events(&window.key, &["a".into(), "b".into()], open).await.unwrap();
+    let known = async |open| {
+        bench.store.known_events(&window.key, &["a".into(), "b".into()], &[], open).await.unwrap().event_ids
+    };
     // A claim whose answer was lost: whoever made it comes again, and the event must be new to them.
     assert!(known(None).await.is_empty());
     assert_eq!(known(Some(window.digest_id)).await, ["a"]);
@@ -252,8 +251,14 @@ pub async fn who_waits_for_what_somebody_has_locked_hears_that_the_store_is_away
         }
     };
     let (events, off) = (events(&["a"]), BTreeSet::new());
-    let terms =
-        ClaimLimits { cap: None, off: &off, seen: &BTreeSet::new(), categories: &BTreeMap::new(), planned: None };
+    let terms = ClaimLimits {
+        cap: None,
+        slot_at: None,
+        off: &off,
+        seen: &BTreeSet::new(),
+        categories: &Categories::NONE,
+        planned: None,
+    };
     let claim = bench.store.claim(&window, &events, &terms, at(2));
     let claimed = timeout(Duration::from_mins(1), claim).await.expect("it waits for ever");
     assert!(matches!(claimed, Err(Error::Unavailable(_))), "{claimed:?}");

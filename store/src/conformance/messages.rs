@@ -214,7 +214,7 @@ pub async fn a_digests_message_has_its_digests_end(bench: &Bench) {
 pub async fn messages_are_listed_latest_first_by_tenant_and_state(bench: &Bench) {
     for (n, name) in [(1, "a"), (3, "b"), (2, "c")] {
         let message = single("acme", name, "body");
-        bench.store.put_message(&Message { created_at: at(n), ..message }, None).await.unwrap();
+        bench.store.put_message(&Message { made_at: at(n), ..message }, None).await.unwrap();
     }
     bench.store.put_message(&single("other", "d", "body"), None).await.unwrap();
     bench.rendered(0).await;
@@ -238,7 +238,7 @@ pub async fn messages_are_listed_latest_first_by_tenant_and_state(bench: &Bench)
     // A message that comes between two pages neither repeats nor hides another one.
     let mut filter = MessageFilter { tenant: Some("acme".into()), state: None, page: Page { limit: 2, after: None } };
     let first = bench.store.messages(&filter).await.unwrap();
-    bench.store.put_message(&Message { created_at: at(999), ..single("acme", "e", "body") }, None).await.unwrap();
+    bench.store.put_message(&Message { made_at: at(999), ..single("acme", "e", "body") }, None).await.unwrap();
     filter.page.after = first.next;
     let second = bench.store.messages(&filter).await.unwrap();
     assert_eq!((names(&first.rows), names(&second.rows), second.next), ("ann b".into(), "c a".into(), None));

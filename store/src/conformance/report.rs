@@ -75,7 +75,7 @@ impl Model {
         let template = ["", "welcome", "invoice"][n / 2 % 3];
         let at = second(day * DAY + 3_600);
         let made = single(tenant, &format!("m{n}"), &format!("ann{n}@example.com"));
-        let message = Message { template: template.into(), created_at: at, stream: StreamName::Bulk, ..made };
+        let message = Message { template: template.into(), made_at: at, stream: StreamName::Bulk, ..made };
         let id = message.id;
         bench.store.put_message(&message, None).await.unwrap();
         let AttemptStart::Proceed { number, .. } =

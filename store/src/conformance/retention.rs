@@ -1,10 +1,6 @@
 //! Retention: rows past their age leave the store, into the archive if there is one, and no other row does.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    path::Path,
-};
+use std::{collections::BTreeSet, fs, io, path::Path};
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -15,6 +11,7 @@ use tidings_model::{
     command::{Order, Reopen},
     records::{Actor, AttemptEnd, ClaimLimits, Closing, Message, Origin},
     retention::{Cutoff, Kind, Purged},
+    settings::Categories,
     step::{Closed, DeadLetter, DeadLettersInput, Outcome, Planned, ReopenInput, Resumed, Window},
 };
 
@@ -119,7 +116,7 @@ pub async fn an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_
     let all = Purged { purged: 2, archived: 0, more: false };
     assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await, all);
     assert_eq!(purge(bench, old(Kind::Events, CLOSED + 1), 500, None).await, Purged::default());
-    let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], None).await.unwrap();
+    let known = bench.store.known_events(&key("ann"), &["a".into(), "b".into()], &[], None).await.unwrap().event_ids;
     assert_eq!(known, Vec::<String>::new());
     // The digest itself stays, with the number of its events.
     let digest = bench.store.digest(window(0).digest_id).await.unwrap().unwrap();
@@ -133,9 +130,10 @@ pub async fn the_plan_and_the_number_of_events_outlast_the_events(bench: &Bench)
     for plan in [&first, &second] {
         let limits = ClaimLimits {
             cap: None,
+            slot_at: None,
             off: &off,
             seen: &BTreeSet::new(),
-            categories: &BTreeMap::new(),
+            categories: &Categories::NONE,
             planned: Some(plan),
         };
         bench.store.claim(&window(0), &events(&["a", "b"]), &limits, at(1)).await.unwrap();

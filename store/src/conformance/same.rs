@@ -16,6 +16,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = event.prop_map(|(event_id, entity_type, entity_id, actor, seconds, counts, title)| Event {
         event_id,
         category: "comment".into(),
+        other_categories: std::collections::BTreeSet::new(),
         entity_type: entity_type.into(),
         entity_id: entity_id.into(),
         actor: actor.into(),

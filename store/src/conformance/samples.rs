@@ -1,6 +1,6 @@
 //! Values that will do for any case: of `acme`, of `ann`, of the activity digest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tidings_model::{
     Event, Key, Payload,
     attempt::{AttemptClass, Phase},
     records::{AttemptEnd, AuditEntry, Message, Origin, Recipient, Shown},
-    settings::{CategorySettings, StreamName},
+    settings::{Categories, StreamName},
     step::{Closed, Outcome, Window},
 };
 
@@ -39,6 +39,7 @@ pub fn event(id: &str) -> Event {
     Event {
         event_id: id.into(),
         category: "comment".into(),
+        other_categories: BTreeSet::new(),
         entity_type: "doc".into(),
         entity_id: "d1".into(),
         actor: "Ann".into(),
@@ -59,7 +60,7 @@ pub fn events(ids: &[&str]) -> Vec<Event> {
 
 /// This number of groups without sections, with three items each.
 pub const fn shown(groups: u32) -> Shown<'static> {
-    static NONE: BTreeMap<String, CategorySettings> = BTreeMap::new();
+    static NONE: Categories = Categories::NONE;
     Shown { groups, items: 3, categories: &NONE }
 }
 
@@ -90,7 +91,9 @@ pub fn message(window: &Window, body: &str) -> Message {
         bytes: body.as_bytes().to_vec(),
         template: "activity".into(),
         counted: false,
-        created_at: at(100),
+        made_from: String::new(),
+        thread: None,
+        made_at: at(100),
     }
 }
 

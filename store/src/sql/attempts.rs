@@ -6,6 +6,7 @@
 use super::columns::row;
 use super::dialect::Dialect;
 use super::directory::{FactsRow, facts};
+use super::exclusion::covered_by_a_retract;
 use super::group_commit::Dot;
 use super::message::{LockedMessage, MESSAGE, MessageRow};
 use super::{Sql, no_nul, number, within_timeout};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tidings_model::Key;
 use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_model::records::{
-    AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, Unattempted,
+    AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, WaitingMessage,
 };
 use tracing::instrument;
 use uuid::Uuid;
@@ -36,12 +37,21 @@ ORDER BY number DESC LIMIT 1";
 pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
 
-/// Tenant, digest type, user, `$4` message.
+/// Tenant, digest type, user, `$4` message. Most keys have no retract, and then no event is looked at.
 pub const FACTS_FOR_ATTEMPT: &str = facts!(
-    ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
-       m.message_id, m.subject, m.bytes, m.template, m.counted, m.created_at, m.may_repeat, m.epoch",
+    concat!(
+        ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
+       m.message_id, m.subject, m.bytes, m.template, m.counted, m.made_from, m.thread, COALESCE(m.made_at, m.created_at) AS made_at,
+       m.former_envelopes, m.may_repeat, m.epoch, m.missing_since, m.shrunk <> 0 AS shortened, EXISTS (SELECT 1 FROM attempts WHERE message = $4) AS attempted,
+       (m.id IS NOT NULL AND (m.outdated
+         OR (EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
+             AND EXISTS (SELECT 1 FROM events WHERE ",
+        covered_by_a_retract!("$4"),
+        ")))) AS outdated"
+    ),
     "
-LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4)"
+LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4 AND past_the_dot_at IS NOT NULL)"
 );
 
 /// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id.
@@ -92,17 +102,21 @@ pub enum Standing {
 #[async_trait]
 impl<D: Dialect> Attempts for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(key = %key, message = %message), err(level = "debug"))]
-    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)> {
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)> {
         within_timeout(async {
             let mut connection = self.reader.acquire().await?;
             let statement = query(FACTS_FOR_ATTEMPT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
             connection.release();
-            let unattempted = match UnattemptedRow::from_row(&row)?.epoch {
-                Some(epoch) => Some(Unattempted { message: MessageRow::from_row(&row)?.into(), epoch }),
+            let WaitingRow { epoch, missing_since, shortened, attempted, outdated } = WaitingRow::from_row(&row)?;
+            let waiting = match epoch.zip(shortened) {
+                Some((epoch, shortened)) => {
+                    let message = MessageRow::from_row(&row)?.into();
+                    Some(WaitingMessage { message, epoch, attempted, shortened, outdated, missing_since })
+                }
                 None => None,
             };
-            Ok((FactsRow::from_row(&row)?.facts(key), unattempted))
+            Ok((FactsRow::from_row(&row)?.facts(key), waiting))
         })
         .await
     }
@@ -141,7 +155,7 @@ impl<D: Dialect> Attempts for Sql<D> {
             }
             let row: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
             let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
-            let may_repeat = row.may_repeat;
+            let (may_repeat, epoch) = (row.may_repeat, row.epoch);
             let message = Message::from(row);
             let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
             let mut had_ambiguous_attempt = false;
@@ -158,7 +172,7 @@ impl<D: Dialect> Attempts for Sql<D> {
             Self::set_state(&mut tx, id, MessageState::Sending).await?;
             tx.commit().await?;
             let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
-            Ok(AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, message: Box::new(message) })
+            Ok(AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message: Box::new(message) })
         })
         .await
     }
@@ -319,9 +333,13 @@ impl<D: Dialect> Sql<D> {
 
 row! {
 /// The columns of [`FACTS_FOR_ATTEMPT`] besides facts and message.
-pub struct UnattemptedRow {
-    /// `None`: no message without an end and without an attempt.
+pub struct WaitingRow {
+    /// `None`: no message without an end and without an attempt past the dot.
     epoch: Option<u64>,
+    missing_since: Option<Timestamp>,
+    shortened: Option<bool>,
+    attempted: bool,
+    outdated: bool,
 }
 }
 

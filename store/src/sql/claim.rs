@@ -7,20 +7,20 @@ use super::exclusion::{COUNT_EXCLUDED, Unwanted};
 use super::{Sql, number, within_timeout};
 use crate::{Claims, Error, Result};
 use async_trait::async_trait;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use sqlx::{FromRow as _, query, query_as};
 use std::collections::BTreeSet;
 use tidings_model::records::{
-    Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown,
+    CapSpan, Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown,
 };
-use tidings_model::settings::Cap;
 use tidings_model::step::Window;
 use tidings_model::{Event, Key};
 use tracing::instrument;
 use uuid::Uuid;
 
 pub const CLAIM_DIGEST: &str = "
-UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3 WHERE digest_id = $1 AND state = 'open'";
+UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3, slot_at = NULLIF($4, 0)
+WHERE digest_id = $1 AND state = 'open'";
 
 /// A condition: the key `$1`, `$2`, `$3` has a returned event or a retract.
 macro_rules! has_leftovers {
@@ -49,12 +49,26 @@ pub const LOCK_RECIPIENT: Variants = Variants {
     postgres: "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE",
 };
 
-/// Digests of the recipient that were mails since then, or may become some; latest first.
-pub const CLAIMED_SINCE: &str = "
-SELECT claimed_at FROM digests
-WHERE tenant = $1 AND user_id = $2 AND claimed_at > $3 AND digest_id <> $4
+/// The time from which a digest counts for the digest type `$6`. Those of other types count by their claim: what a pause or an outage
+/// held back is mail of today.
+macro_rules! counts_from {
+    () => {
+        "CASE WHEN digest_type = $6 THEN COALESCE(slot_at, claimed_at) ELSE claimed_at END"
+    };
+}
+
+/// Digests of the recipient that count from later than `$3`, and were mails or may become some; latest first. No slot is later than its claim.
+pub const COUNTED_SINCE: &str = concat!(
+    "
+SELECT ",
+    counts_from!(),
+    " AS counts_from FROM digests
+WHERE tenant = $1 AND user_id = $2 AND claimed_at > $3 AND ",
+    counts_from!(),
+    " > $3 AND digest_id <> $4
   AND (outcome IS NULL OR outcome IN ('sent', 'ambiguous'))
-ORDER BY claimed_at DESC LIMIT $5";
+ORDER BY counts_from DESC LIMIT $5"
+);
 
 /// The ids of the events under the digest `$1`, and of returned events of the key `$2`, `$3`, `$4`; `$5` limit; the latest first.
 pub const WINDOW_EVENTS: &str = "
@@ -107,17 +121,19 @@ impl<D: Dialect> Claims for Sql<D> {
             let mut tx = self.write().await?;
             let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
+            Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
             let unwanted = Unwanted { off: limits.off, seen: limits.seen, categories: limits.categories };
             Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
             let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
             if digest.state == DigestState::Open {
                 if let Some(cap) = limits.cap.filter(|_| items > 0)
-                    && let Some(until) = Self::capped(&mut tx, window, cap, now).await?
+                    && let Some(oldest) = Self::capped(&mut tx, window, cap).await?
                 {
-                    return Ok(Claimed::Capped { until });
+                    return Ok(Claimed::Capped { oldest });
                 }
                 let claim = query(CLAIM_DIGEST).bind(window.digest_id.to_string()).bind(now.as_millisecond());
-                claim.bind(window.due_at.as_millisecond()).execute(&mut *tx).await?;
+                let claim = claim.bind(window.due_at.as_millisecond());
+                claim.bind(limits.slot_at.map_or(0, Timestamp::as_millisecond)).execute(&mut *tx).await?;
             }
             let aside = Exclusion::ALL.iter().fold(query_as(COUNT_EXCLUDED), |statement, reason| {
                 statement.bind(reason.digest_id(window).to_string())
@@ -130,12 +146,12 @@ impl<D: Dialect> Claims for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
-    async fn capped_until(&self, key: &Key, cap: Cap, now: Timestamp) -> Result<Option<Timestamp>> {
+    async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>> {
         within_timeout(async {
             let mut tx = self.read().await?;
-            let until = Self::cap_ends(&mut tx, key, Uuid::nil(), cap, now).await?;
+            let oldest = Self::oldest_counted(&mut tx, key, Uuid::nil(), cap).await?;
             tx.commit().await?;
-            Ok(until)
+            Ok(oldest)
         })
         .await
     }
@@ -174,39 +190,28 @@ impl<D: Dialect> Claims for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Until when the recipient has had as many digests as they get; `None`: one more is fine. Their row is ours from here
+    /// The time from which the oldest of as many digests as the recipient gets counts; `None`: one more is fine. Their row is ours from here
     /// on, so that no other key of theirs counts before this one is written.
-    async fn capped(
-        connection: &mut D::Connection,
-        window: &Window,
-        cap: Cap,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>> {
+    async fn capped(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
         query(D::pick(LOCK_RECIPIENT)).bind(tenant).bind(user).execute(&mut *connection).await?;
-        Self::cap_ends(connection, &window.key, window.digest_id, cap, now).await
+        Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
     }
 
-    /// The time from which the cap allows another digest, apart from `digest_id`.
-    async fn cap_ends(
+    /// The same, apart from `digest_id`.
+    async fn oldest_counted(
         connection: &mut D::Connection,
-        Key { tenant, user, .. }: &Key,
+        Key { tenant, digest_type, user }: &Key,
         digest_id: Uuid,
-        cap: Cap,
-        now: Timestamp,
+        cap: CapSpan,
     ) -> Result<Option<Timestamp>> {
-        let within = SignedDuration::try_from(cap.within).unwrap_or(SignedDuration::MAX);
-        let since = now.saturating_sub(within).unwrap_or(Timestamp::MIN);
-        let statement = query_as(CLAIMED_SINCE).bind(tenant).bind(user).bind(since.as_millisecond());
-        let statement = statement.bind(digest_id.to_string()).bind(i64::from(cap.most));
-        let claimed: Vec<(i64,)> = statement.fetch_all(connection).await?;
-        match claimed.last() {
-            Some((oldest,)) if claimed.len() as u64 >= u64::from(cap.most) => Ok(Some(
-                <Timestamp as Column>::read(*oldest)
-                    .map_err(|error| Error::Broken(error.to_string()))?
-                    .saturating_add(within)
-                    .unwrap_or(Timestamp::MAX),
-            )),
+        let statement = query_as(COUNTED_SINCE).bind(tenant).bind(user).bind(cap.since.as_millisecond());
+        let statement = statement.bind(digest_id.to_string()).bind(i64::from(cap.most)).bind(digest_type);
+        let counted: Vec<(i64,)> = statement.fetch_all(connection).await?;
+        match counted.last() {
+            Some((oldest,)) if counted.len() as u64 >= u64::from(cap.most) => {
+                Ok(Some(<Timestamp as Column>::read(*oldest).map_err(|error| Error::Broken(error.to_string()))?))
+            }
             _ => Ok(None),
         }
     }

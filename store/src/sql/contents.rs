@@ -150,7 +150,8 @@ impl<D: Dialect> Sql<D> {
         let id = digest_id.to_string();
         let totals = query_as(D::pick(TOTALS)).bind(id.clone()).fetch_one(&mut *connection).await?;
         let TotalsRow { items, groups, counts: Json(counts), claimed_at } = totals;
-        let priorities: BTreeMap<_, _> = shown.categories.keys().map(|name| (name, shown.priority(name))).collect();
+        let priorities: BTreeMap<_, _> =
+            shown.categories.named.keys().map(|name| (name, shown.priority(name))).collect();
         let lines = query_as(D::pick(LINES)).bind(id).bind(i64::from(shown.groups)).bind(i64::from(RECENT_EVENTS));
         let lines: Vec<LineRow> = lines.bind(json(&priorities)?).fetch_all(connection).await?;
         let lines = lines.into_iter().map(|row| row.group(shown)).collect();

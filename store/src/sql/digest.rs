@@ -7,9 +7,9 @@ use crate::{Error, Result};
 use jiff::Timestamp;
 use sqlx::query_as;
 use std::collections::BTreeSet;
-use tidings_model::Key;
 use tidings_model::records::{DigestRecord, DigestState};
 use tidings_model::step::{Closed, Outcome};
+use tidings_model::{Content, Key};
 use uuid::Uuid;
 
 /// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
@@ -48,6 +48,8 @@ pub struct LockedDigest {
     pub taken: u64,
     /// Digests without an end that have some of the events.
     pub elsewhere: BTreeSet<Uuid>,
+    /// Other contents of events that are over.
+    pub refused: Vec<(String, Content)>,
 }
 
 row! {
@@ -61,7 +63,7 @@ pub struct LockedRow {
 
 impl LockedDigest {
     pub fn new(LockedRow { state, outcome, why }: LockedRow) -> Self {
-        Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new() }
+        Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new(), refused: Vec::new() }
     }
 }
 

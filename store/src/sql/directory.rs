@@ -13,7 +13,7 @@ use tidings_model::delivery_events::{GRANT, WITHDRAW};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
 use tidings_model::records::{
-    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, Wish,
+    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, SentSchedule, Wish,
 };
 use tidings_model::{EmailAddress, Key};
 use tracing::instrument;
@@ -88,8 +88,8 @@ SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, 
        p.changed_at, c.consent,
        (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower IN (r.address_lower, r.pseudonym)
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
-       (SELECT MAX(sent_at) FROM digests
-        WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL) AS last_sent_at,
+       l.sent_at AS last_sent_at, COALESCE(l.slot_at, l.sent_at) AS last_slot_at, l.due_at AS scheduled_at, l.cadence AS last_cadence,
+       l.zone AS last_zone,
        o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until, g.read_at,
        (SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
         WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.sent_at > g.sign_at
@@ -104,6 +104,9 @@ LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
 LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
 LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
 LEFT JOIN readings g ON g.tenant = $1 AND g.digest_type = $2 AND g.user_id = $3
+LEFT JOIN digests l ON l.digest_id = (
+    SELECT digest_id FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL
+    ORDER BY sent_at DESC LIMIT 1)
 LEFT JOIN pauses o ON o.pause_id = (
     SELECT pause_id FROM pauses WHERE ended_at IS NULL AND tenant IN ('', $1) AND digest_type IN ('', $2)
     ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)",
@@ -342,6 +345,10 @@ pub struct FactsRow {
     consent: Option<bool>,
     suppressed: Option<Reason>,
     last_sent_at: Option<Timestamp>,
+    last_slot_at: Option<Timestamp>,
+    scheduled_at: Option<Timestamp>,
+    last_cadence: Option<String>,
+    last_zone: Option<String>,
     paused_by: Option<String>,
     paused_why: Option<String>,
     paused_at: Option<Timestamp>,
@@ -362,6 +369,9 @@ impl FactsRow {
             zone: self.zone.unwrap_or_default(),
             locale: self.locale.unwrap_or_default(),
         });
+        let due_or_sent = self.scheduled_at.zip(self.last_sent_at).map(|(due_at, sent_at)| due_at.min(sent_at));
+        let schedule = self.last_cadence.zip(self.last_zone).filter(|(cadence, _)| !cadence.is_empty());
+        let last_schedule = due_or_sent.zip(schedule).map(|(at, (cadence, zone))| SentSchedule { at, cadence, zone });
         Facts {
             recipient,
             preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
@@ -371,6 +381,8 @@ impl FactsRow {
             consent: self.consent.unwrap_or(true),
             suppressed: self.suppressed,
             last_sent_at: self.last_sent_at,
+            last_slot_at: self.last_slot_at,
+            last_schedule,
             reading: Reading {
                 read_at: self.read_at,
                 unread_since: self.unread_since,

@@ -93,6 +93,7 @@ impl<D: Dialect> Sql<D> {
         if !return_events || digest.closed.is_none() {
             Self::adopt_orphans(&mut tx, window, &digest, only, now).await?;
         }
+        Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
         let first = if let Some(first) = digest.closed {
             first
         } else {

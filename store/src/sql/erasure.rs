@@ -57,7 +57,8 @@ pub const DIGESTS_TO_ERASE: &str = concat!("SELECT d.digest_id", digests_to_eras
 
 /// `$2` now, `$3` limit. Events that wait for the key's next claim wait no more.
 pub const ERASE_EVENTS: &str = "
-UPDATE events SET entity_type = '', entity_id = '', actor = '', counts = '{}', payload = '{}', returned_at = NULL, erased_at = $2
+UPDATE events SET entity_type = '', entity_id = '', actor = '', counts = '{}', payload = '{}', returned_at = NULL, erased_at = $2,
+    content_sha256 = NULL, other_categories = NULL, refused_sha256 = NULL
 WHERE (tenant, digest_type, user_id, event_id) IN
     (SELECT tenant, digest_type, user_id, event_id FROM events WHERE digest_id = $1 AND erased_at IS NULL
      ORDER BY event_id LIMIT $3)";
@@ -70,10 +71,10 @@ WHERE digest_id = $1";
 
 pub const ENVELOPE: &str = "SELECT tenant, envelope_to FROM messages WHERE id = $1";
 
-/// `$2` pseudonym, `$3` no bytes, `$4` now.
+/// `$2` pseudonym, `$3` no bytes, `$4` now. A thread's id is a hash of what can be guessed.
 pub const ERASE_MESSAGE: &str = "
-UPDATE messages SET envelope_to = $2, subject = '', bytes = $3, erased_at = $4,
-    why = CASE WHEN state IN ('failed', 'ambiguous') THEN '' ELSE why END
+UPDATE messages SET envelope_to = $2, subject = '', bytes = $3, made_from = '', thread = NULL, former_envelopes = NULL,
+    erased_at = $4, why = CASE WHEN state IN ('failed', 'ambiguous') THEN '' ELSE why END
 WHERE id = $1 AND erased_at IS NULL";
 
 pub const ERASE_ATTEMPTS: &str = "

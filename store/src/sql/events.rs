@@ -1,17 +1,17 @@
 //! The events under a digest.
 
-use super::columns::row;
+use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
 use super::{Sql, json, no_nul};
 use crate::Result;
 use jiff::Timestamp;
 use serde::Serialize;
-use sqlx::{query, query_as};
-use std::collections::BTreeMap;
+use sqlx::{FromRow as _, query, query_as};
+use std::collections::{BTreeMap, BTreeSet};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::step::{Closed, Planned, Window};
-use tidings_model::{Event, Key, records::DigestState};
+use tidings_model::{Content, Event, Fate, Key, Payload, RecordedContent, Repetition, records::DigestState};
 use uuid::Uuid;
 
 /// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
@@ -27,7 +27,7 @@ RETURNING state, outcome, why";
 macro_rules! event_columns {
     () => {
         "tenant, digest_type, user_id, digest_id, recorded_at, event_id, category, entity_type, entity_id, actor, occurred_at,
-                    counts, urgent, payload"
+                    counts, urgent, payload, content_sha256, other_categories"
     };
 }
 
@@ -35,15 +35,26 @@ macro_rules! event_columns {
 macro_rules! event_values {
     (sqlite) => {
         "e.value->>'event_id', e.value->>'category', e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor',
-       e.value->>'occurred_at', e.value->>'counts', e.value->>'urgent', e.value->>'payload'"
+       e.value->>'occurred_at', e.value->>'counts', e.value->>'urgent', e.value->>'payload', e.value->>'content_sha256',
+       e.value->>'other_categories'"
     };
     (postgres) => {
         "e.value->>'event_id', e.value->>'category', e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor',
        (e.value->>'occurred_at')::bigint, (e.value->>'counts')::jsonb, (e.value->>'urgent')::boolean,
-       (e.value->>'payload')::json"
+       (e.value->>'payload')::json, e.value->>'content_sha256', e.value->>'other_categories'"
     };
 }
-pub(super) use {event_columns, event_values};
+
+/// The columns of a [`RecordedEventRow`].
+macro_rules! recorded_event {
+    () => {
+        "
+SELECT event_id, category, other_categories, entity_type, entity_id, actor, occurred_at, CAST(counts AS TEXT) AS counts, urgent,
+       CAST(payload AS TEXT) AS payload
+FROM events"
+    };
+}
+pub(super) use {event_columns, event_values, recorded_event};
 
 /// `$1` digest, `$2` JSON array of events, `$3` now.
 pub const INSERT_EVENTS: Variants = Variants {
@@ -75,16 +86,78 @@ ON CONFLICT DO NOTHING"
     ),
 };
 
-/// Tenant, digest type, user, `$4` JSON array of ids. Answers with (id, digest, its state) of those in the ledger.
+/// The columns of a [`RecordedRow`]. A digest with this reason is of retracted events: `Exclusion::why`.
+macro_rules! recorded {
+    ($more:literal) => {
+        concat!(
+            "
+SELECT e.event_id, e.digest_id, d.state, e.occurred_at, e.content_sha256, e.urgent, e.category, e.other_categories,
+       e.returned_at IS NOT NULL AS returned,
+       COALESCE(d.outcome = 'skipped' AND d.why = 'retracted', FALSE) AS retracted,
+       (d.state = 'rendered' AND NOT EXISTS
+          (SELECT 1 FROM attempts a WHERE a.message = d.digest_id AND a.past_the_dot_at IS NOT NULL)) AS waits",
+            $more
+        )
+    };
+}
+
+/// Tenant, digest type, user, `$4` JSON array of ids. Answers with those in the ledger.
 pub const RECORDED_EVENTS: Variants = Variants {
-    sqlite: "
-SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
-WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))",
-    postgres: "
-SELECT e.event_id, e.digest_id, d.state FROM events e JOIN digests d ON d.digest_id = e.digest_id
+    sqlite: recorded!(
+        "
+FROM events e JOIN digests d ON d.digest_id = e.digest_id
+WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))"
+    ),
+    postgres: recorded!(
+        "
+FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3
-  AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))",
+  AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"
+    ),
 };
+
+/// `$1` JSON array of [tenant, digest type, user, id, place]. Answers with those in the ledger, each with its place.
+pub const RECORDED_OF_KEYS: &str = recorded!(
+    ", CAST(k.value->>4 AS BIGINT) AS place
+FROM {each} k
+JOIN events e ON e.tenant = k.value->>0 AND e.digest_type = k.value->>1 AND e.user_id = k.value->>2 AND e.event_id = k.value->>3
+JOIN digests d ON d.digest_id = e.digest_id"
+);
+
+/// The event `$4` of the key.
+pub const RECORDED_EVENT: &str =
+    concat!(recorded_event!(), " WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = $4");
+
+/// The content of the event `e.value->>'event_id'` of the key `$1`, `$2`, `$3` from now on, an [`EventRow`] in `$4`. `$5` the digest
+/// that has it anew, or empty: it stays where it is. `$6` now.
+pub const REPLACE_EVENT: Variants = Variants {
+    sqlite: "
+UPDATE events SET category = $4->>'category', entity_type = $4->>'entity_type', entity_id = $4->>'entity_id',
+    actor = $4->>'actor', occurred_at = $4->>'occurred_at', counts = $4->>'counts', urgent = $4->>'urgent',
+    payload = $4->>'payload', content_sha256 = $4->>'content_sha256', other_categories = $4->>'other_categories',
+    returned_from = CASE WHEN $5 = '' THEN returned_from ELSE digest_id END,
+    digest_id = CASE WHEN $5 = '' THEN digest_id ELSE $5 END,
+    recorded_at = CASE WHEN $5 = '' THEN recorded_at ELSE $6 END,
+    erased_at = CASE WHEN $5 = '' THEN erased_at END
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = $4->>'event_id'",
+    postgres: "
+UPDATE events SET category = v.value->>'category', entity_type = v.value->>'entity_type', entity_id = v.value->>'entity_id',
+    actor = v.value->>'actor', occurred_at = (v.value->>'occurred_at')::bigint, counts = (v.value->>'counts')::jsonb,
+    urgent = (v.value->>'urgent')::boolean, payload = (v.value->>'payload')::json,
+    content_sha256 = v.value->>'content_sha256', other_categories = v.value->>'other_categories',
+    returned_from = CASE WHEN $5 = '' THEN returned_from ELSE digest_id END,
+    digest_id = CASE WHEN $5 = '' THEN digest_id ELSE $5 END,
+    recorded_at = CASE WHEN $5 = '' THEN recorded_at ELSE $6::bigint END,
+    erased_at = CASE WHEN $5 = '' THEN erased_at END
+FROM (SELECT $4::jsonb AS value) v
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = v.value->>'event_id'",
+};
+
+/// Other content `$5` came under the id `$4` of the key. `$6` now.
+pub const REFUSE_CONTENT: &str = "
+UPDATE events SET refused_sha256 = $5, refused_at = $6
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = $4 AND erased_at IS NULL
+  AND (refused_sha256 IS NULL OR refused_sha256 <> $5)";
 
 impl<D: Dialect> Sql<D> {
     /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
@@ -123,13 +196,21 @@ impl<D: Dialect> Sql<D> {
                 continue;
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
-            let recorded = Self::recorded(connection, key, json(&ids)?).await?;
+            let recorded = Self::recorded(&mut *connection, key, json(&ids)?).await?;
+            // A digest that is over may be that of excluded events, whose end is recorded again with more of them.
+            let takes_more = !is_over && locked.state != DigestState::Rendered;
+            let anew = takes_more.then_some(*digest_id);
+            let refused = Self::take_contents(&mut *connection, key, page, &recorded, anew, now).await?;
+            locked.refused.extend(refused);
             let has_an_end = |state: &DigestState| *state == DigestState::Closed;
-            let others = recorded.values().filter(|(digest, state)| digest != digest_id && !has_an_end(state));
-            locked.elsewhere.extend(others.map(|(digest, _)| *digest));
+            let others = recorded.values().filter(|row| row.digest_id != *digest_id && !has_an_end(&row.state));
+            locked.elsewhere.extend(others.map(|row| row.digest_id));
             let is_open = locked.closed.is_none();
-            let is_there = |id: &&&String| recorded.get(**id).is_some_and(|(_, state)| is_open || has_an_end(state));
-            let taken = ids.iter().take_while(is_there).count();
+            let is_there = |event: &&Event| {
+                let row = recorded.get(&event.event_id).filter(|row| is_open || has_an_end(&row.state));
+                row.is_some_and(|row| takes_more || row.repetition(event) != Repetition::New)
+            };
+            let taken = page.iter().take_while(is_there).count();
             locked.taken += taken as u64;
             if taken < page.len() {
                 break;
@@ -151,15 +232,130 @@ impl<D: Dialect> Sql<D> {
         Ok(usize::try_from(D::rows(&done)).unwrap_or(usize::MAX))
     }
 
-    /// Those of the ids (a JSON list) that the key's ledger has, with their digest and its state.
+    /// Takes in what the events of a page say that the ledger has with other content, until they went out. One that occurred
+    /// after its retract goes to the digest `anew`, if that takes events. Answers with what came too late.
+    async fn take_contents(
+        connection: &mut D::Connection,
+        key: &Key,
+        page: &[Event],
+        recorded: &BTreeMap<String, RecordedRow>,
+        anew: Option<Uuid>,
+        now: Timestamp,
+    ) -> Result<Vec<(String, Content)>> {
+        let mut refused = Vec::new();
+        for event in page {
+            let Some(row) = recorded.get(&event.event_id) else { continue };
+            match row.repetition(event) {
+                Repetition::Replaces if row.waits => {
+                    if !Self::take_into_waiting(&mut *connection, key, row.digest_id, event, now).await? {
+                        refused.push((event.event_id.clone(), event.content()));
+                    }
+                }
+                Repetition::Replaces => Self::merge_event(&mut *connection, key, event, now).await?,
+                Repetition::New if anew.is_some() => {
+                    Self::replace_event(&mut *connection, key, event, anew, now).await?;
+                }
+                Repetition::Same | Repetition::New => {}
+                Repetition::Refused => refused.push((event.event_id.clone(), event.content())),
+            }
+        }
+        Ok(refused)
+    }
+
+    pub(super) async fn merge_event(
+        connection: &mut D::Connection,
+        key: &Key,
+        event: &Event,
+        now: Timestamp,
+    ) -> Result<()> {
+        let statement = query_as(RECORDED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let row: Option<RecordedEventRow> =
+            statement.bind(event.event_id.clone()).fetch_optional(&mut *connection).await?;
+        let Some(mut merged) = row.map(Event::from) else { return Ok(()) };
+        merged.merge(event.clone());
+        Self::replace_event(connection, key, &merged, None, now).await
+    }
+
+    async fn replace_event(
+        connection: &mut D::Connection,
+        key: &Key,
+        event: &Event,
+        anew: Option<Uuid>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let digest_id = anew.map(|id| id.to_string()).unwrap_or_default();
+        let statement = query(D::pick(REPLACE_EVENT)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement = statement.bind(json(&EventRow::new(event)?)?).bind(digest_id).bind(now.as_millisecond());
+        statement.execute(connection).await?;
+        Ok(())
+    }
+
+    /// Records other contents of events that are over. A repeated call changes nothing.
+    pub(super) async fn refuse(
+        connection: &mut D::Connection,
+        key: &Key,
+        refused: &[(String, Content)],
+        now: Timestamp,
+    ) -> Result<()> {
+        for (event_id, content) in refused {
+            let statement = query(REFUSE_CONTENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            let statement = statement.bind(event_id.clone()).bind(content.sha256.clone()).bind(now.as_millisecond());
+            statement.execute(&mut *connection).await?;
+        }
+        if !refused.is_empty() {
+            tracing::warn!(
+                %key,
+                events = refused.len(),
+                "known, other content: events are in no message, because their ids were in a digest that is over; give each firing \
+                 of an alert an id of its own"
+            );
+        }
+        Ok(())
+    }
+
+    /// Those of the ids (a JSON list) that the key's ledger has.
     pub(super) async fn recorded(
         connection: &mut D::Connection,
         key: &Key,
         event_ids: String,
-    ) -> Result<BTreeMap<String, (Uuid, DigestState)>> {
+    ) -> Result<BTreeMap<String, RecordedRow>> {
         let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<RecordedRow> = statement.bind(event_ids).fetch_all(connection).await?;
-        Ok(rows.into_iter().map(|row| (row.event_id, (row.digest_id, row.state))).collect())
+        Ok(rows.into_iter().map(|row| (row.event_id.clone(), row)).collect())
+    }
+
+    /// What the key's ledger has under the id of an event.
+    pub(super) async fn recorded_under(
+        connection: &mut D::Connection,
+        key: &Key,
+        event: &Event,
+    ) -> Result<Option<RecordedRow>> {
+        let mut recorded = Self::recorded(connection, key, json(&[&event.event_id])?).await?;
+        Ok(recorded.remove(&event.event_id))
+    }
+
+    pub(super) async fn read_repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
+        let mut repetitions = vec![None; events.len()];
+        let mut connection = self.reader.acquire().await?;
+        for (page, events) in events.chunks(BATCH_EVENTS).enumerate() {
+            let ids = events.iter().enumerate();
+            let ids: Vec<_> =
+                ids.map(|(place, (key, id, _))| (&key.tenant, &key.digest_type, &key.user, id, place)).collect();
+            let statement = query(Self::each(RECORDED_OF_KEYS)).bind(json(&ids)?);
+            for row in statement.fetch_all(&mut *connection).await? {
+                let PlaceRow { place } = PlaceRow::from_row(&row)?;
+                let row = RecordedRow::from_row(&row)?;
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                let Some((_, _, content)) = events.get(place).filter(|_| !row.state.takes_events()) else {
+                    continue;
+                };
+                let repetition = Some(row.content().repetition(content));
+                let repetition = repetition.filter(|of| *of != Repetition::Replaces || row.waits);
+                repetitions[page * BATCH_EVENTS + place] = repetition;
+            }
+        }
+        connection.release();
+        Ok(repetitions)
     }
 }
 
@@ -175,6 +371,8 @@ pub struct EventRow<'a> {
     counts: String,
     urgent: bool,
     payload: &'a str,
+    content_sha256: String,
+    other_categories: Option<String>,
 }
 
 impl<'a> EventRow<'a> {
@@ -189,6 +387,10 @@ impl<'a> EventRow<'a> {
             counts: json(&event.counts)?,
             urgent: event.urgent,
             payload: event.payload.text(),
+            content_sha256: event.content().sha256,
+            other_categories: (!event.other_categories.is_empty())
+                .then(|| json(&event.other_categories))
+                .transpose()?,
         })
     }
 }
@@ -199,5 +401,78 @@ pub struct RecordedRow {
     event_id: String,
     digest_id: Uuid,
     state: DigestState,
+    occurred_at: Timestamp,
+    content_sha256: Option<String>,
+    urgent: bool,
+    category: String,
+    other_categories: Option<Json<BTreeSet<String>>>,
+    returned: bool,
+    retracted: bool,
+    /// It is in a message that can be made again.
+    waits: bool,
 }
+}
+
+row! {
+/// The column of [`RECORDED_OF_KEYS`] besides those of [`RECORDED_EVENTS`].
+pub struct PlaceRow {
+    place: i64,
+}
+}
+
+row! {
+/// The columns of an event as it came.
+pub struct RecordedEventRow {
+    event_id: String,
+    category: String,
+    other_categories: Option<Json<BTreeSet<String>>>,
+    entity_type: String,
+    entity_id: String,
+    actor: String,
+    occurred_at: Timestamp,
+    counts: Json<BTreeMap<String, i64>>,
+    urgent: bool,
+    payload: Json<Payload>,
+}
+}
+
+impl RecordedRow {
+    pub(super) fn repetition(&self, event: &Event) -> Repetition {
+        self.content().repetition(&event.content())
+    }
+
+    pub(super) fn content(&self) -> RecordedContent {
+        let fate = if self.returned || self.waits || self.state.takes_events() {
+            Fate::Pending
+        } else if self.retracted {
+            Fate::Retracted
+        } else {
+            Fate::Ended
+        };
+        let other_categories = self.other_categories.iter().flat_map(|categories| &categories.0);
+        RecordedContent {
+            occurred_at: self.occurred_at,
+            sha256: self.content_sha256.clone(),
+            urgent: self.urgent,
+            categories: [&self.category].into_iter().chain(other_categories).cloned().collect(),
+            fate,
+        }
+    }
+}
+
+impl From<RecordedEventRow> for Event {
+    fn from(row: RecordedEventRow) -> Self {
+        Self {
+            event_id: row.event_id,
+            category: row.category,
+            other_categories: row.other_categories.map(|categories| categories.0).unwrap_or_default(),
+            entity_type: row.entity_type,
+            entity_id: row.entity_id,
+            actor: row.actor,
+            occurred_at: row.occurred_at,
+            counts: row.counts.0,
+            urgent: row.urgent,
+            payload: row.payload.0,
+        }
+    }
 }

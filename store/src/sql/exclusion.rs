@@ -1,30 +1,38 @@
 //! Events of a window that are in no message: retracted ones, those of a category that is off, seen ones, and those that are too old or
 //! too few.
 
+use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
 use super::{Sql, json};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use std::collections::{BTreeMap, BTreeSet};
-use tidings_model::records::Exclusion;
-use tidings_model::settings::CategorySettings;
+use std::collections::BTreeSet;
+use tidings_model::records::{Exclusion, Withdrawn};
+use tidings_model::settings::Categories;
 use tidings_model::step::Window;
 
-/// The events under the digest `$1` that a retract covers.
+/// The events under a digest that a retract covers. Workers of earlier versions write [`jiff::Timestamp::MAX`], in milliseconds, as the end
+/// of a retract by id; it covers what occurred until it came.
 macro_rules! covered_by_a_retract {
-    () => {
-        "digest_id = $1 AND (
+    ($digest:literal) => {
+        concat!(
+            "digest_id = ",
+            $digest,
+            " AND (
     EXISTS (SELECT 1 FROM retracts r
             WHERE r.tenant = events.tenant AND r.digest_type = events.digest_type AND r.user_id = events.user_id
-              AND r.event_id = events.event_id AND r.category = '' AND r.entity_type = '' AND r.entity_id = '')
+              AND r.event_id = events.event_id AND r.category = '' AND r.entity_type = '' AND r.entity_id = ''
+              AND events.occurred_at <= CASE r.until_at WHEN 253402207200999 THEN r.retracted_at ELSE r.until_at END)
     OR EXISTS (SELECT 1 FROM retracts r
             WHERE r.tenant = events.tenant AND r.digest_type = events.digest_type AND r.user_id = events.user_id
               AND r.event_id = '' AND r.category = events.category AND r.entity_type = events.entity_type
               AND r.entity_id = events.entity_id AND events.occurred_at <= r.until_at))"
+        )
     };
 }
+pub(super) use covered_by_a_retract;
 
 /// Opens and ends the digest `$2` of excluded events for the digest `$1`; `$3` now, `$4` reason.
 pub const OPEN_EXCLUDED: &str = "
@@ -35,9 +43,17 @@ FROM digests WHERE digest_id = $1
 ON CONFLICT (digest_id) DO UPDATE SET closed_at = excluded.closed_at, emptied_at = NULL";
 
 pub const ANY_RETRACTED: &str =
-    concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", covered_by_a_retract!(), " LIMIT 1) any_of_them");
+    concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", covered_by_a_retract!("$1"), " LIMIT 1) any_of_them");
 
-pub const MOVE_RETRACTED: &str = concat!("UPDATE events SET digest_id = $2 WHERE ", covered_by_a_retract!());
+pub const MOVE_RETRACTED: &str = concat!("UPDATE events SET digest_id = $2 WHERE ", covered_by_a_retract!("$1"));
+
+/// Events under the digest `$1` whose id came with several categories.
+pub const OF_SEVERAL_CATEGORIES: &str = "
+SELECT event_id, category, other_categories FROM events WHERE digest_id = $1 AND other_categories IS NOT NULL";
+
+/// The event `$2` under the digest `$1` is shown under the category `$3` from now on; `$4` JSON array of the others.
+pub const SHOW_UNDER: &str =
+    "UPDATE events SET category = $3, other_categories = $4 WHERE digest_id = $1 AND event_id = $2";
 
 pub const ANY_OF_CATEGORY: &str =
     "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE digest_id = $1 AND category = $2 LIMIT 1) any_of_them";
@@ -58,22 +74,14 @@ pub const MOVE_NAMED: Variants = Variants {
 WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
 };
 
-/// Answers with (events, urgent events).
-pub const COUNT_CATEGORY: &str =
-    "SELECT COUNT(*), COUNT(CASE WHEN urgent THEN 1 END) FROM events WHERE digest_id = $1 AND category = $2";
+/// The categories under the digest `$1`. Answers with (category, events, urgent events, time of the oldest that is not urgent).
+pub const COUNT_CATEGORIES: &str = "
+SELECT category, COUNT(*), COUNT(CASE WHEN urgent THEN 1 END), MIN(CASE WHEN NOT urgent THEN occurred_at END)
+FROM events WHERE digest_id = $1 GROUP BY category";
 
-/// The events under the digest `$1` of the category `$2` that occurred before `$3`, unless they are urgent.
-macro_rules! too_old {
-    () => {
-        "digest_id = $1 AND category = $2 AND occurred_at < $3 AND NOT urgent"
-    };
-}
-
-pub const ANY_TOO_OLD: &str =
-    concat!("SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE ", too_old!(), " LIMIT 1) any_of_them");
-
-/// `$4` the digest that they go to.
-pub const MOVE_TOO_OLD: &str = concat!("UPDATE events SET digest_id = $4 WHERE ", too_old!());
+/// Moves the events under the digest `$1` of the category `$2` that occurred before `$3`, unless they are urgent, to the digest `$4`.
+pub const MOVE_TOO_OLD: &str =
+    "UPDATE events SET digest_id = $4 WHERE digest_id = $1 AND category = $2 AND occurred_at < $3 AND NOT urgent";
 
 /// For each reason a digest.
 pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4, $5)";
@@ -86,7 +94,7 @@ pub struct Unwanted<'a> {
     /// Events that the recipient has seen elsewhere.
     pub seen: &'a BTreeSet<String>,
     /// Categories whose old or few events do not count.
-    pub categories: &'a BTreeMap<String, CategorySettings>,
+    pub categories: &'a Categories,
 }
 
 impl<D: Dialect> Sql<D> {
@@ -101,22 +109,46 @@ impl<D: Dialect> Sql<D> {
         if digest.state.takes_events() {
             Self::take_returned(&mut *connection, window, digest).await?;
             Self::exclude_retracted(&mut *connection, window, now).await?;
+            if !off.is_empty() {
+                Self::show_under_categories_beside(&mut *connection, window, off).await?;
+            }
             for category in off {
                 Self::exclude_opted_out(&mut *connection, window, category, now).await?;
             }
             if !seen.is_empty() {
                 Self::exclude_seen(&mut *connection, window, seen, now).await?;
             }
-            for (category, settings) in categories {
-                if let Some(oldest) = settings.oldest(now) {
-                    Self::exclude_too_old(&mut *connection, window, category, oldest, now).await?;
-                }
-                if let Some(least) = settings.min_count {
-                    Self::exclude_too_few(&mut *connection, window, category, least, now).await?;
-                }
+            if categories.have_limits() {
+                Self::exclude_old_and_few(&mut *connection, window, categories, now).await?;
             }
         }
         Ok(())
+    }
+
+    /// Leaves to a digest that has its message what may still be in it when the message is made again.
+    pub(super) async fn exclude_withdrawn(
+        connection: &mut D::Connection,
+        window: &Window,
+        off: &BTreeSet<String>,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Withdrawn> {
+        let (all, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        Self::exclude_retracted(&mut *connection, window, now).await?;
+        let (unretracted, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        if !off.is_empty() {
+            Self::show_under_categories_beside(&mut *connection, window, off).await?;
+        }
+        for category in off {
+            Self::exclude_opted_out(&mut *connection, window, category, now).await?;
+        }
+        let (wanted, _) = Self::items_and_groups(&mut *connection, window.digest_id).await?;
+        if !seen.is_empty() {
+            Self::exclude_seen(&mut *connection, window, seen, now).await?;
+        }
+        let (left, _) = Self::items_and_groups(connection, window.digest_id).await?;
+        let (retracted, opted_out, seen) = (all - unretracted, unretracted - wanted, wanted - left);
+        Ok(Withdrawn { retracted, opted_out, seen, left, ..Withdrawn::default() })
     }
 
     pub(super) async fn exclude_retracted(
@@ -129,6 +161,26 @@ impl<D: Dialect> Sql<D> {
         if any > 0 {
             let aside = Self::open_excluded(&mut *connection, window, Exclusion::Retracted, now).await?;
             query(MOVE_RETRACTED).bind(id).bind(aside).execute(connection).await?;
+        }
+        Ok(())
+    }
+
+    /// A category that is off does not silence another one of the same event.
+    async fn show_under_categories_beside(
+        connection: &mut D::Connection,
+        window: &Window,
+        off: &BTreeSet<String>,
+    ) -> Result<()> {
+        let id = window.digest_id.to_string();
+        let rows: Vec<CategoriesRow> =
+            query_as(OF_SEVERAL_CATEGORIES).bind(id.clone()).fetch_all(&mut *connection).await?;
+        for CategoriesRow { event_id, category, other_categories: Json(mut categories) } in rows {
+            let beside = categories.iter().find(|other| !off.contains(*other)).filter(|_| off.contains(&category));
+            let Some(beside) = beside.cloned() else { continue };
+            categories.remove(&beside);
+            categories.insert(category);
+            let show = query(SHOW_UNDER).bind(id.clone()).bind(event_id).bind(beside).bind(json(&categories)?);
+            show.execute(&mut *connection).await?;
         }
         Ok(())
     }
@@ -176,37 +228,41 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    async fn exclude_too_old(
+    /// First what is too old, then what is left and too few (rule 20).
+    async fn exclude_old_and_few(
         connection: &mut D::Connection,
         window: &Window,
-        category: &str,
-        oldest: Timestamp,
+        categories: &Categories,
         now: Timestamp,
     ) -> Result<()> {
-        let (id, oldest) = (window.digest_id.to_string(), oldest.as_millisecond());
-        let any = query_as(ANY_TOO_OLD).bind(id.clone()).bind(category.to_owned()).bind(oldest);
-        let (any,): (i64,) = any.fetch_one(&mut *connection).await?;
-        if any > 0 {
-            let aside = Self::open_excluded(&mut *connection, window, Exclusion::TooOld, now).await?;
-            let statement = query(MOVE_TOO_OLD).bind(id).bind(category.to_owned()).bind(oldest).bind(aside);
-            statement.execute(connection).await?;
+        let counts = query_as(COUNT_CATEGORIES).bind(window.digest_id.to_string());
+        let counts: Vec<(String, i64, i64, Option<i64>)> = counts.fetch_all(&mut *connection).await?;
+        for (category, mut count, urgent, oldest_at) in counts {
+            let settings = categories.get(&category);
+            let oldest = settings.oldest(now).map(Timestamp::as_millisecond);
+            if let Some(oldest) = oldest.filter(|oldest| oldest_at.is_some_and(|at| at < *oldest)) {
+                count -= Self::exclude_too_old(&mut *connection, window, &category, oldest, now).await?;
+            }
+            let too_few = settings.min_count.is_some_and(|least| (1..i64::from(least)).contains(&count));
+            if too_few && urgent == 0 {
+                Self::exclude_category(&mut *connection, window, &category, Exclusion::TooFew, now).await?;
+            }
         }
         Ok(())
     }
 
-    async fn exclude_too_few(
+    /// Answers with the number of events.
+    async fn exclude_too_old(
         connection: &mut D::Connection,
         window: &Window,
         category: &str,
-        least: u32,
+        oldest: i64,
         now: Timestamp,
-    ) -> Result<()> {
-        let count = query_as(COUNT_CATEGORY).bind(window.digest_id.to_string()).bind(category.to_owned());
-        let (count, urgent): (i64, i64) = count.fetch_one(&mut *connection).await?;
-        if (1..i64::from(least)).contains(&count) && urgent == 0 {
-            Self::exclude_category(connection, window, category, Exclusion::TooFew, now).await?;
-        }
-        Ok(())
+    ) -> Result<i64> {
+        let aside = Self::open_excluded(&mut *connection, window, Exclusion::TooOld, now).await?;
+        let statement = query(MOVE_TOO_OLD).bind(window.digest_id.to_string()).bind(category.to_owned());
+        let moved = statement.bind(oldest).bind(aside).execute(connection).await?;
+        Ok(i64::try_from(D::rows(&moved)).unwrap_or(i64::MAX))
     }
 
     /// A digest that ends at once and sends nothing, so that the ledger has the events with the reason (rule 1).
@@ -221,4 +277,13 @@ impl<D: Dialect> Sql<D> {
         statement.bind(now.as_millisecond()).bind(reason.why().to_owned()).execute(connection).await?;
         Ok(aside)
     }
+}
+
+row! {
+/// Columns of [`OF_SEVERAL_CATEGORIES`].
+pub struct CategoriesRow {
+    event_id: String,
+    category: String,
+    other_categories: Json<BTreeSet<String>>,
+}
 }

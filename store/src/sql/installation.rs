@@ -6,7 +6,7 @@ use super::{Sql, within_timeout};
 use crate::{Error, Installations, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use sqlx::{query, query_as};
+use sqlx::{query, query_as, query_scalar};
 use tidings_model::installation::{BEAT, Installation};
 use tracing::instrument;
 use uuid::Uuid;
@@ -24,6 +24,11 @@ pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, bef
 /// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due.
 pub const NEXT_BEAT: &str = "
 UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3 WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
+
+/// `$1` the release of a worker.
+pub const KEEP_ZONE_RELEASE: &str = "UPDATE installation SET zone_release = $1 WHERE zone_release < $1";
+
+pub const ZONE_RELEASE: &str = "SELECT zone_release FROM installation";
 
 /// The place of the database, which a copy does not have. A file is known by its number (inode), because containers see it under several paths.
 /// A PostgreSQL database is known by its cluster and its number there, which a standby keeps when it is promoted. A server that does not
@@ -72,6 +77,25 @@ impl<D: Dialect> Installations for Sql<D> {
             let beat = query(NEXT_BEAT).bind(from.to_string()).bind(to.to_string()).bind(now.as_millisecond());
             let beat = beat.bind((now - BEAT).as_millisecond());
             Ok(D::rows(&beat.execute(&mut *self.writer.acquire().await?).await?) > 0)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(release), err(level = "debug"))]
+    async fn keep_zone_release(&self, release: &str) -> Result<()> {
+        within_timeout(async {
+            let keep = query(KEEP_ZONE_RELEASE).bind(release.to_owned());
+            keep.execute(&mut *self.writer.acquire().await?).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn zone_release(&self) -> Result<String> {
+        within_timeout(async {
+            let release = query_scalar(ZONE_RELEASE).fetch_optional(&mut *self.reader.acquire().await?).await?;
+            Ok(release.unwrap_or_default())
         })
         .await
     }

@@ -3,6 +3,7 @@
 use super::dialect::{Dialect, Variants};
 use super::digest::{DIGEST, DIGESTS, DigestRow};
 use super::ending::Adoption;
+use super::events::RecordedRow;
 use super::{Sql, json, within_timeout};
 use crate::{Ledger, Result};
 use async_trait::async_trait;
@@ -11,40 +12,90 @@ use serde::Serialize;
 use sqlx::{query, query_as};
 use std::collections::BTreeMap;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::records::{Closing, DigestRecord, DigestState};
+use tidings_model::records::{Closing, DigestRecord, DigestState, KnownEvents, Reached};
 use tidings_model::step::{Ending, Returned, Window};
-use tidings_model::{Event, Key, Retract};
+use tidings_model::{Content, Event, Key, Repetition, Retract};
 use tracing::instrument;
 use uuid::Uuid;
 
-/// Tenant, digest type, user, `$4` JSON array of retracts, each once, `$5` now.
+macro_rules! put_retracts {
+    ($until_at:literal, $retracts:literal) => {
+        concat!(
+            "
+INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
+SELECT $1, $2, $3, r.value->>'event_id', r.value->>'category', r.value->>'entity_type', r.value->>'entity_id',
+       ",
+            $until_at,
+            "
+FROM ",
+            $retracts,
+            " r
+LEFT JOIN events e ON e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id = r.value->>'event_id'
+WHERE TRUE
+ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
+    until_at = excluded.until_at, retracted_at = excluded.retracted_at
+WHERE CASE WHEN retracts.event_id <> '' AND retracts.until_at = 253402207200999 THEN retracts.retracted_at ELSE retracts.until_at END
+      < excluded.until_at"
+        )
+    };
+}
+
+/// Tenant, digest type, user, `$4` JSON array of retracts, each once, `$5` the time at which they were read. A retract of an id covers what
+/// the ledger has of the id, but nothing after the retract's own time; of an id that it does not have, what occurred until that time, or
+/// else until `$5`.
 pub const PUT_RETRACTS: Variants = Variants {
-sqlite: "
-INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
-SELECT $1, $2, $3, value->>'event_id', value->>'category', value->>'entity_type', value->>'entity_id', value->>'until_at', $5
-FROM jsonb_each($4) WHERE TRUE
-ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
-    until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at",
-postgres: "
-INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
-SELECT $1, $2, $3, value->>'event_id', value->>'category', value->>'entity_type', value->>'entity_id', (value->>'until_at')::bigint, $5::bigint
-FROM jsonb_array_elements($4::jsonb) WHERE TRUE
-ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
-    until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at",
+    sqlite: put_retracts!(
+        "COALESCE(MIN(r.value->>'until_at', e.occurred_at), r.value->>'until_at', e.occurred_at, $5), $5",
+        "jsonb_each($4)"
+    ),
+    postgres: put_retracts!(
+        "COALESCE(LEAST((r.value->>'until_at')::bigint, e.occurred_at), $5::bigint), $5::bigint",
+        "jsonb_array_elements($4::jsonb)"
+    ),
 };
 
 #[async_trait]
 impl<D: Dialect> Ledger for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
-    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
+    async fn known_events(
+        &self,
+        key: &Key,
+        event_ids: &[String],
+        contents: &[Content],
+        open: Option<Uuid>,
+    ) -> Result<KnownEvents> {
         within_timeout(async {
             let recorded = Self::recorded(&mut *self.reader.acquire().await?, key, json(&event_ids)?).await?;
-            let known = |id: &&String| {
-                recorded.get(*id).is_some_and(|(digest, state)| *state == DigestState::Closed || Some(*digest) == open)
-            };
-            Ok(event_ids.iter().filter(known).cloned().collect())
+            let mut known = KnownEvents::default();
+            for (index, id) in event_ids.iter().enumerate() {
+                let of_an_end = |row: &&RecordedRow| row.state == DigestState::Closed || Some(row.digest_id) == open;
+                let Some(row) = recorded.get(id).filter(of_an_end) else { continue };
+                let content = contents.get(index);
+                match content.map_or(Repetition::Same, |content| row.content().repetition(content)) {
+                    Repetition::Replaces | Repetition::New => continue,
+                    Repetition::Refused => known.refused.extend(content.map(|content| (id.clone(), content.clone()))),
+                    Repetition::Same => {}
+                }
+                known.event_ids.push(id.clone());
+            }
+            Ok(known)
         })
         .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key, events = refused.len()), err(level = "debug"))]
+    async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let mut tx = self.write().await?;
+            Self::refuse(&mut tx, key, refused, now).await?;
+            Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(events = events.len()), err(level = "debug"))]
+    async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
+        within_timeout(self.read_repetitions(events)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
@@ -54,6 +105,7 @@ impl<D: Dialect> Ledger for Sql<D> {
             let mut digest = Self::collect(&mut tx, window, None, events, None, now).await?;
             digest.elsewhere.retain(|id| Some(*id) != delivering);
             Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
+            Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
             tx.commit().await?;
             Ok(digest.taken)
         })
@@ -75,9 +127,15 @@ impl<D: Dialect> Ledger for Sql<D> {
                 let statement = query(D::pick(PUT_RETRACTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
                 statement.bind(json(&page)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
             }
+            Self::outdate_retracted(&mut tx, key, now).await?;
             Ok(tx.commit().await?)
         })
         .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(count = retracts.len()), err(level = "debug"))]
+    async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
+        within_timeout(self.read_reached(retracts, now)).await
     }
 
     #[instrument(level = "debug", skip_all, fields(key = %closing.window.key, digest = %closing.window.digest_id), err(level = "debug"))]
@@ -127,7 +185,8 @@ impl<D: Dialect> Ledger for Sql<D> {
 pub struct RetractRow<'a> {
     #[serde(flatten)]
     pub identity: RetractIdentity<'a>,
-    pub until_at: i64,
+    /// `None`: the ledger decides.
+    pub until_at: Option<i64>,
 }
 
 /// The columns of the other kind are empty.
@@ -139,14 +198,15 @@ pub struct RetractIdentity<'a> {
     pub entity_id: &'a str,
 }
 
-/// The identity of a retract, and its end in milliseconds. A retract of an event id has no end.
-fn identity(retract: &Retract) -> (RetractIdentity<'_>, i64) {
+/// The identity of a retract, and its end in milliseconds, if it says one.
+pub(super) fn identity(retract: &Retract) -> (RetractIdentity<'_>, Option<i64>) {
     match retract {
-        Retract::Event(event_id) => {
-            (RetractIdentity { event_id, ..RetractIdentity::default() }, Timestamp::MAX.as_millisecond())
+        Retract::Event(event_id) => (RetractIdentity { event_id, ..RetractIdentity::default() }, None),
+        Retract::EventUntil { event_id, until } => {
+            (RetractIdentity { event_id, ..RetractIdentity::default() }, Some(until.as_millisecond()))
         }
         Retract::Entity { category, entity_type, entity_id, until } => {
-            (RetractIdentity { event_id: "", category, entity_type, entity_id }, until.as_millisecond())
+            (RetractIdentity { event_id: "", category, entity_type, entity_id }, Some(until.as_millisecond()))
         }
     }
 }

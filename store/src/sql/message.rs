@@ -1,12 +1,13 @@
 //! The row of a message.
 
 use super::Sql;
-use super::columns::row;
+use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::closed;
 use crate::{Error, Result};
 use jiff::Timestamp;
 use sqlx::{query, query_as};
+use std::collections::BTreeSet;
 use tidings_model::records::{Message, MessageRecord, MessageState, Origin};
 use tidings_model::settings::StreamName;
 use tidings_model::step::Closed;
@@ -21,13 +22,15 @@ pub const LOCK_MESSAGE: Variants = Variants {
 
 pub const MESSAGE: &str = "
 SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
-       subject, bytes, template, counted, created_at, may_repeat
+       subject, bytes, template, counted, made_from, thread, COALESCE(made_at, created_at) AS made_at, former_envelopes,
+       may_repeat, epoch
 FROM messages WHERE id = $1";
 
 macro_rules! message_columns {
     () => {
         "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
-                m.why, m.envelope_to, m.message_id, m.subject, m.created_at, m.sent_at, m.closed_at,
+                m.why, m.envelope_to, m.message_id, m.subject, m.created_at, COALESCE(m.made_at, m.created_at) AS made_at,
+                m.sent_at, m.closed_at,
                 (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id) AS attempts
          FROM messages m "
     };
@@ -141,6 +144,13 @@ fn origin(
     }
 }
 
+impl MessageRow {
+    /// The addresses that the message was made for before.
+    pub(super) fn former_envelopes(&self) -> BTreeSet<String> {
+        self.former_envelopes.as_ref().map(|Json(former)| former.clone()).unwrap_or_default()
+    }
+}
+
 row! {
 /// Columns of [`MESSAGE`].
 pub struct MessageRow {
@@ -158,7 +168,12 @@ pub struct MessageRow {
     bytes: Vec<u8>,
     template: String,
     counted: bool,
-    created_at: Timestamp,
+    made_from: String,
+    thread: Option<Uuid>,
+    made_at: Timestamp,
+    /// Addresses that it was made for before.
+    former_envelopes: Option<Json<BTreeSet<String>>>,
+    epoch: u64,
     /// The attempt up to which an operator let the message be repeated; 0: none.
     may_repeat: i64,
 }
@@ -177,7 +192,9 @@ impl From<MessageRow> for Message {
             bytes: row.bytes,
             template: row.template,
             counted: row.counted,
-            created_at: row.created_at,
+            made_from: row.made_from,
+            thread: row.thread,
+            made_at: row.made_at,
         }
     }
 }
@@ -198,6 +215,7 @@ pub struct RecordRow {
     message_id: String,
     subject: String,
     created_at: Timestamp,
+    made_at: Timestamp,
     sent_at: Option<Timestamp>,
     closed_at: Option<Timestamp>,
     attempts: u32,
@@ -216,6 +234,7 @@ impl From<RecordRow> for MessageRecord {
             message_id: row.message_id,
             subject: row.subject,
             created_at: row.created_at,
+            made_at: row.made_at,
             sent_at: row.sent_at,
             closed_at: row.closed_at,
             attempts: row.attempts,

@@ -7,11 +7,13 @@ use crate::{Outbox, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::MessageKey;
+use std::collections::BTreeSet;
 use tidings_model::records::{
     Actor, AuditEntry, Cursor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin,
+    Withdrawn,
 };
-use tidings_model::step::Closed;
+use tidings_model::step::{Closed, Window};
+use tidings_model::{Event, Key, MessageKey};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -20,8 +22,10 @@ pub const RENDERED_DIGEST: &str =
 
 pub const PUT_MESSAGE: &str = "
 INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, idempotency_key, content_sha256, stream, envelope_from,
-                      envelope_to, message_id, subject, bytes, template, created_at, counted, state, may_repeat, shrunk)
-VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, 'queued', 0, 0)
+                      envelope_to, message_id, subject, bytes, template, created_at, counted, made_from, thread, thread_at, state,
+                      may_repeat, shrunk)
+VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+        NULLIF($18, ''), CASE WHEN $18 <> '' THEN (SELECT opened_at FROM digests WHERE digest_id = $5) END, 'queued', 0, 0)
 ON CONFLICT DO NOTHING";
 
 /// Only for the latest attempt, under way or too large, because no other one may be sending the bytes; and not where the
@@ -34,6 +38,11 @@ WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL AND LENGTH(bytes) > LENGTH($4
 
 /// A call whose answer was lost may be repeated.
 pub const IS_SHRUNK: &str = "SELECT 1 FROM messages WHERE id = $1 AND shrunk = $2 AND closed_at IS NULL";
+
+/// `$1` thread, `$2` before. The first message whose recipient may have it.
+pub const FIRST_OF_THREAD: &str = "
+SELECT message_id FROM messages
+WHERE thread = $1 AND thread_at < $2 AND state NOT IN ('failed', 'suppressed', 'cancelled') ORDER BY thread_at LIMIT 1";
 
 #[async_trait]
 impl<D: Dialect> Outbox for Sql<D> {
@@ -79,6 +88,42 @@ impl<D: Dialect> Outbox for Sql<D> {
             }
             tx.commit().await?;
             Ok(shrunk)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %window.key, digest = %window.digest_id), err(level = "debug"))]
+    async fn withdraw(
+        &self,
+        window: &Window,
+        off: &BTreeSet<String>,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Option<Withdrawn>> {
+        within_timeout(self.withdraw_events(window, off, seen, now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool> {
+        within_timeout(self.take_other_content(key, event, now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message.id, tenant = %message.tenant()), err(level = "debug"))]
+    async fn remake_message(&self, message: &Message, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>> {
+        within_timeout(self.replace_waiting(message, epoch, why, now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
+    async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()> {
+        within_timeout(self.write_missing(message, since)).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(thread = %thread), err(level = "debug"))]
+    async fn first_of_thread(&self, thread: Uuid, before: Timestamp) -> Result<Option<String>> {
+        within_timeout(async {
+            let statement = query_as(FIRST_OF_THREAD).bind(thread.to_string()).bind(before.as_millisecond());
+            let row: Option<(String,)> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
+            Ok(row.map(|(message_id,)| message_id))
         })
         .await
     }
@@ -166,8 +211,10 @@ impl<D: Dialect> Sql<D> {
             .bind(no_nul(&message.subject))
             .bind(&message.bytes)
             .bind(&message.template)
-            .bind(message.created_at.as_millisecond())
+            .bind(message.made_at.as_millisecond())
             .bind(message.counted)
+            .bind(&message.made_from)
+            .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default())
             .execute(connection)
             .await?;
         Ok(())

@@ -14,7 +14,7 @@ use tidings_model::records::{
 use tracing::instrument;
 
 use super::dialect::{Dialect, Variants};
-use super::{Sql, json, within_timeout};
+use super::{Sql, json, number, within_timeout};
 use crate::{People, Result};
 
 pub mod held;
@@ -30,6 +30,14 @@ WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' A
 SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_array_elements($1::jsonb)
 WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
 };
+
+/// `$1` tenant or empty.
+pub const ZONES: &str = "
+SELECT zone, COUNT(*) FROM (
+    SELECT zone FROM recipients WHERE zone <> '' AND ($1 = '' OR tenant = $1)
+    UNION ALL
+    SELECT chosen->>'zone' FROM preferences WHERE chosen->>'zone' IS NOT NULL AND ($1 = '' OR tenant = $1)) zones
+GROUP BY zone ORDER BY zone";
 
 #[async_trait]
 impl<D: Dialect> People for Sql<D> {
@@ -63,6 +71,16 @@ impl<D: Dialect> People for Sql<D> {
     #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>> {
         within_timeout(async { Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
+    async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>> {
+        within_timeout(async {
+            let counts = query_as(ZONES).bind(tenant.unwrap_or_default().to_owned());
+            let counts: Vec<(String, i64)> = counts.fetch_all(&mut *self.reader.acquire().await?).await?;
+            counts.into_iter().map(|(zone, rows)| Ok((zone, number(rows)?))).collect()
+        })
+        .await
     }
 
     #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]

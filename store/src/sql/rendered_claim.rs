@@ -5,17 +5,18 @@ use super::dialect::{Dialect, Variants};
 use super::events::{EventRow, event_columns, event_values};
 use super::{Sql, json, no_nul};
 use crate::Result;
+use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::Key;
 use tidings_model::records::RenderedClaim;
 use tidings_model::step::{Planned, Window};
 
-/// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now.
+/// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now, `$22` slot, 0 for none.
 macro_rules! insert_digest {
     () => {
         concat!(
-            "INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at)
-SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10
+            "INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at, slot_at)
+SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10, NULLIF($22, 0)
 WHERE NOT ",
             has_leftovers!(),
             "
@@ -25,12 +26,13 @@ ON CONFLICT DO NOTHING"
 }
 
 /// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18` template, `$19` created,
-/// `$20` counted.
+/// `$20` counted, `$21` hash of what it is made from, `$23` thread or empty.
 macro_rules! insert_message {
     () => {
         "INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, stream, envelope_from, envelope_to, message_id,
-                      subject, bytes, template, created_at, counted, state, may_repeat, shrunk)
-SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, 'queued', 0, 0"
+                      subject, bytes, template, created_at, counted, made_from, thread, thread_at, state, may_repeat, shrunk)
+SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NULLIF($23, ''), CASE WHEN $23 <> '' THEN $5 END,
+       'queued', 0, 0"
     };
 }
 
@@ -79,7 +81,7 @@ FROM digest CROSS JOIN jsonb_array_elements($11::jsonb) e
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn write_rendered_claim(&self, claim: RenderedClaim<'_>) -> Result<bool> {
-        let RenderedClaim { window, events, planned, message, now } = claim;
+        let RenderedClaim { window, events, planned, message, slot_at, now } = claim;
         let Window { key: Key { tenant, digest_type, user }, digest_id, opened_at, due_at } = window;
         let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
         let events: Vec<_> = events.iter().map(EventRow::new).collect::<Result<_>>()?;
@@ -102,8 +104,11 @@ impl<D: Dialect> Sql<D> {
             .bind(no_nul(&message.subject))
             .bind(&message.bytes)
             .bind(&message.template)
-            .bind(message.created_at.as_millisecond())
-            .bind(message.counted);
+            .bind(message.made_at.as_millisecond())
+            .bind(message.counted)
+            .bind(&message.made_from)
+            .bind(slot_at.map_or(0, Timestamp::as_millisecond))
+            .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default());
         self.write_at_once(claim).await
     }
 }

@@ -20,7 +20,7 @@ WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND c
 
 pub const REOPEN_DIGEST: &str = "
 UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, event_count = NULL,
-    claimed_at = COALESCE(claimed_at, $2),
+    claimed_at = COALESCE(claimed_at, $2), slot_at = NULL,
     state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
 WHERE digest_id = $1";
 

@@ -1,15 +1,15 @@
 //! Events that failed digests returned to their key (rule 25).
 
 use super::Sql;
-use super::columns::{Json, row};
+use super::columns::row;
 use super::dialect::Dialect;
 use super::digest::LockedDigest;
+use super::events::{RecordedEventRow, recorded_event};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use std::collections::BTreeMap;
 use tidings_model::step::{Returned, Window};
-use tidings_model::{Event, Key, Payload};
+use tidings_model::{Event, Key};
 use uuid::Uuid;
 
 /// `$4` digest, `$5` also if the digest has no other event.
@@ -23,12 +23,11 @@ SELECT digest_id, COUNT(*) AS items, MIN(returned_at) AS first_at FROM events
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
 GROUP BY digest_id";
 
-pub const RETURNED_EVENT: &str = "
-SELECT event_id, category, entity_type, entity_id, actor, occurred_at, CAST(counts AS TEXT) AS counts, urgent,
-       CAST(payload AS TEXT) AS payload
-FROM events
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
-ORDER BY returned_at, event_id LIMIT 1";
+pub const RETURNED_EVENT: &str = concat!(
+    recorded_event!(),
+    " WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+ORDER BY returned_at, event_id LIMIT 1"
+);
 
 impl<D: Dialect> Sql<D> {
     /// Moves the events that the key's failed digests returned to the window's digest. A call whose events are all in digests
@@ -54,7 +53,7 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) async fn read_returned_event(&self, key: &Key) -> Result<Option<Event>> {
         let statement = query_as(RETURNED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let row: Option<ReturnedEventRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
+        let row: Option<RecordedEventRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
         Ok(row.map(Event::from))
     }
 }
@@ -66,35 +65,4 @@ pub struct ReturnedRow {
     items: u64,
     first_at: Timestamp,
 }
-}
-
-row! {
-/// Columns of [`RETURNED_EVENT`].
-pub struct ReturnedEventRow {
-    event_id: String,
-    category: String,
-    entity_type: String,
-    entity_id: String,
-    actor: String,
-    occurred_at: Timestamp,
-    counts: Json<BTreeMap<String, i64>>,
-    urgent: bool,
-    payload: Json<Payload>,
-}
-}
-
-impl From<ReturnedEventRow> for Event {
-    fn from(row: ReturnedEventRow) -> Self {
-        Self {
-            event_id: row.event_id,
-            category: row.category,
-            entity_type: row.entity_type,
-            entity_id: row.entity_id,
-            actor: row.actor,
-            occurred_at: row.occurred_at,
-            counts: row.counts.0,
-            urgent: row.urgent,
-            payload: row.payload.0,
-        }
-    }
 }

@@ -41,6 +41,11 @@ macro_rules! migrations {
                 "idempotency keys",
                 include_str!(concat!("../../migrations/", $database, "/0022_idempotency_keys.sql")),
             ),
+            (23, "slots", include_str!(concat!("../../migrations/", $database, "/0023_slots.sql"))),
+            (24, "zone data", include_str!(concat!("../../migrations/", $database, "/0024_zone_data.sql"))),
+            (25, "made from", include_str!(concat!("../../migrations/", $database, "/0025_made_from.sql"))),
+            (26, "contents", include_str!(concat!("../../migrations/", $database, "/0026_contents.sql"))),
+            (27, "threads", include_str!(concat!("../../migrations/", $database, "/0027_threads.sql"))),
         ]
     };
 }
@@ -49,9 +54,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 22;
+const VERSION: i64 = 27;
 
-const STEPS: usize = 22;
+const STEPS: usize = 27;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {

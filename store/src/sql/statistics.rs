@@ -39,6 +39,10 @@ GROUP BY tenant, digest_type, outcome ORDER BY tenant, digest_type, outcome";
 pub const DEAD_LETTERS: &str = "
 SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 1, length($1)) = $1";
 
+/// `$1` tenant or empty, `$2` since.
+pub const REFUSED_CONTENTS: &str =
+    "SELECT COUNT(*) FROM events WHERE refused_at >= $2 AND refused_at IS NOT NULL AND ($1 = '' OR tenant = $1)";
+
 /// `$1` since. Their tenant is not known.
 pub const WEBHOOK_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at >= $1";
 
@@ -79,6 +83,8 @@ impl<D: Dialect> Statistics for Sql<D> {
             let ended: Vec<EndedRow> = query_as(ENDED).bind(tenant.clone()).bind(since).fetch_all(&mut *tx).await?;
             let letters = query_scalar(DEAD_LETTERS).bind(workflows_of(scope)).bind(since);
             let dead_letters: i64 = letters.fetch_one(&mut *tx).await?;
+            let refused = query_scalar(REFUSED_CONTENTS).bind(tenant.clone()).bind(since);
+            let refused_contents: i64 = refused.fetch_one(&mut *tx).await?;
             let webhook_dead_letters = match scope.tenant {
                 None => query_scalar(WEBHOOK_DEAD_LETTERS).bind(since).fetch_one(&mut *tx).await?,
                 Some(_) => 0,
@@ -92,6 +98,7 @@ impl<D: Dialect> Statistics for Sql<D> {
                 undelivered: undelivered.into_iter().map(Into::into).collect(),
                 ended: ended.into_iter().map(Into::into).collect(),
                 dead_letters: number(dead_letters)?,
+                refused_contents: number(refused_contents)?,
                 webhook_dead_letters: number(webhook_dead_letters)?,
                 reported: reported.into_iter().map(Into::into).collect(),
                 suppressed: suppressed.into_iter().map(Into::into).collect(),
@@ -106,6 +113,15 @@ impl<D: Dialect> Statistics for Sql<D> {
             let counted = query_as(UNDELIVERED).bind(String::new()).bind(now.as_millisecond()).bind(i64::from(most));
             let rows: Vec<UndeliveredRow> = counted.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(Into::into).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn refused_contents(&self, since: Timestamp) -> Result<u64> {
+        within_timeout(async {
+            let counted = query_scalar(REFUSED_CONTENTS).bind(String::new()).bind(since.as_millisecond());
+            number(counted.fetch_one(&mut *self.reader.acquire().await?).await?)
         })
         .await
     }

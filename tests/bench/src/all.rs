@@ -5,8 +5,9 @@ use std::{env, process::Command, time::Instant};
 use anyhow::{Result, ensure};
 
 /// Every bench, with the minutes that its default rounds take on two cores.
-const BENCHES: [(&str, u64); 15] = [
+const BENCHES: [(&str, u64); 16] = [
     ("cost", 5),
+    ("plan", 1),
     ("render", 1),
     ("smtp", 10),
     ("relays", 2),

@@ -18,6 +18,7 @@ mod ledger;
 mod load;
 mod machine;
 mod open;
+mod plan;
 mod process;
 mod queue;
 mod relays;
@@ -70,6 +71,7 @@ enum Bench {
     Gateway(gateway::Gateway),
     Digest(digest::Digest),
     Cost(cost::Cost),
+    Plan(plan::Plan),
     Render(render::Render),
     Smtp(smtp::Smtp),
     Relays(relays::Relays),
@@ -119,6 +121,7 @@ async fn main() -> Result<()> {
         Bench::Gateway(bench) => ("gateway", bench.run(&rounds).await?),
         Bench::Cost(bench) => ("cost", bench.run(&rounds).await?),
         Bench::Digest(bench) => ("digest", bench.run(&rounds).await?),
+        Bench::Plan(bench) => ("plan", bench.run(&rounds)?),
         Bench::Render(bench) => ("render", bench.run(&rounds)?),
         Bench::Smtp(bench) => ("smtp", bench.run(&rounds).await?),
         Bench::Relays(bench) => ("relays", bench.run(&rounds).await?),

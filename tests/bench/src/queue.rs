@@ -10,7 +10,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use sqlx::{PgPool, Row, postgres::PgPoolOptions};
 use tidings_harness::env::key;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party},
+    mime::{Draft, MessageKind, Party, Threading},
     render::{Input, Links, Renderer, View},
     smtp::{Lane, Limits, Mailer, Timeouts},
 };
@@ -137,6 +137,7 @@ impl Queue {
                 digest_type: "activity",
                 events: items,
                 list_host: "tidings.example",
+                threading: Threading::Alone,
             },
             date: now,
             message_domain: "tidings.example",

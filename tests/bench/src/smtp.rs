@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 use tidings_harness::{env::sqlite, postgres};
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party},
+    mime::{Draft, MessageKind, Party, Threading},
     smtp::{Lane, Limits, Mailer, Timeouts},
 };
 use tidings_model::{
@@ -213,7 +213,9 @@ async fn queued(store: &dyn Store, bytes: &[u8], writes: Writes, key: &str) -> R
         bytes: bytes.to_vec(),
         template: String::new(),
         counted: false,
-        created_at: Timestamp::now(),
+        made_from: String::new(),
+        thread: None,
+        made_at: Timestamp::now(),
     };
     store.put_message(&message, None).await?;
     if matches!(writes, Writes::Record) {
@@ -281,7 +283,13 @@ fn message(html_bytes: usize) -> Result<Vec<u8>> {
         html: Some(&html),
         text: "Three new comments\n",
         id: Uuid::from_u128(1),
-        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
+        of: MessageKind::Digest {
+            tenant: "acme",
+            digest_type: "activity",
+            events: 3,
+            list_host: "lists.example.com",
+            threading: Threading::Alone,
+        },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
         unsubscribe: None,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tidings_harness::process::signal;
 use tokio::{sync::Semaphore, time::sleep};
@@ -141,12 +141,14 @@ impl Producers {
 
     fn lines(&self, batch: usize) -> String {
         let numbers = self.plan.batches[batch].clone();
+        // Before each retract: what occurs after its retract is new.
+        let occurred_at = Timestamp::now() - SignedDuration::from_hours(24);
         let line = |number: u32| {
             let Event { key, category, entity, urgent } = &self.plan.events[number as usize];
             let event = json!({
                 "tenant": key.tenant, "digest": key.digest_type, "user": key.user, "event_id": id(number),
                 "category": category, "entity_type": "page", "entity_id": format!("p{entity}"),
-                "occurred_at": Timestamp::now(), "urgent": urgent, "payload": {"title": format!("Page {entity}")},
+                "occurred_at": occurred_at, "urgent": urgent, "payload": {"title": format!("Page {entity}")},
             });
             format!("{event}\n")
         };

@@ -107,6 +107,13 @@ fn wants(written: &str, time: DateTime) -> bool {
     match written.split(' ').collect::<Vec<_>>()[..] {
         ["daily", at] => is_time(at),
         ["weekdays", at] => !matches!(time.weekday(), Weekday::Saturday | Weekday::Sunday) && is_time(at),
+        ["weekdays", days, at] => {
+            let (first, last) = days.split_once('-').unwrap_or((days, days));
+            let number = |name: &str| words::DAYS.iter().position(|(day, _)| *day == name);
+            let (first, last, day) = (number(first), number(last), number(words::day_name(time.weekday())));
+            let is_in = if first <= last { first <= day && day <= last } else { first <= day || day <= last };
+            is_in && is_time(at)
+        }
         ["weekly", day, at] => is_time(at) && format!("{:?}", time.weekday()).to_ascii_lowercase().starts_with(day),
         ["monthly", day, at] => is_time(at) && time.day() == value(day).min(time.date().days_in_month()),
         ["cron", minute, hour, day, month, weekday] => {

@@ -177,7 +177,9 @@ fn same_in_every_encoding(event: &Event) {
 
 fn same_retract_in_every_encoding(retract: &Retract) {
     let wire = match retract.clone() {
-        Retract::Event(event_id) => v1::Retract { event_id, ..v1::Retract::default() },
+        Retract::Event(event_id) | Retract::EventUntil { event_id, .. } => {
+            v1::Retract { event_id, ..v1::Retract::default() }
+        }
         Retract::Entity { category, entity_type, entity_id, until } => {
             v1::Retract { category, entity_type, entity_id, occurred_at: Some(until.into()), ..v1::Retract::default() }
         }

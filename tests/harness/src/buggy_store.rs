@@ -15,9 +15,8 @@ use temporalio_client::tonic::async_trait;
 use temporalio_sdk::workflow_interceptors::{
     ContinueAsNewInput, ContinueAsNewResult, SyncWorkflowInterceptorContext, WorkflowInterceptor, WorkflowNext,
 };
-use tidings_model::settings::Cap;
 use tidings_model::{
-    Event, Key, MessageKey, Retract,
+    Content, Event, Key, MessageKey, Repetition, Retract,
     api_token::TokenRecord,
     breaker::VersionedBreaker,
     delivery_events::{LetterEmitted, Recorded, ReportRecord, Reported, RequestRecorded, WebhookRequest},
@@ -27,14 +26,14 @@ use tidings_model::{
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
     records::{
-        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, ClaimLimits,
-        Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
-        DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts, FirstAttempt,
-        KeptLetter, KeptWebhookLetter, KeyPlace, Listed, ListedRecipient, Message, MessageFilter, MessagePlace,
-        MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientFilter,
-        RecipientPlace, RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression, SuppressionFilter,
-        SuppressionPlace, Unattempted, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
-        Wish,
+        Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, CapSpan,
+        ClaimLimits, Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace,
+        DeadLetterRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts,
+        FirstAttempt, KeptLetter, KeptWebhookLetter, KeyPlace, KnownEvents, Listed, ListedRecipient, Message,
+        MessageFilter, MessagePlace, MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reached,
+        Reason, Recipient, RecipientFilter, RecipientPlace, RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression,
+        SuppressionFilter, SuppressionPlace, WaitingMessage, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace,
+        WebhookLetterRecord, Wish, Withdrawn,
     },
     report::{Counts, Question},
     retention::{Cutoff, Purged},
@@ -95,11 +94,25 @@ macro_rules! forward {
 
 #[async_trait]
 impl Ledger for BuggyStore {
-    async fn known_events(&self, key: &Key, event_ids: &[String], open: Option<Uuid>) -> Result<Vec<String>> {
+    async fn known_events(
+        &self,
+        key: &Key,
+        event_ids: &[String],
+        contents: &[Content],
+        open: Option<Uuid>,
+    ) -> Result<KnownEvents> {
         match self.bug {
-            Bug::NoDeduplication => Ok(Vec::new()),
-            _ => self.store.known_events(key, event_ids, open).await,
+            Bug::NoDeduplication => Ok(KnownEvents::default()),
+            _ => self.store.known_events(key, event_ids, contents, open).await,
         }
+    }
+
+    async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()> {
+        self.store.refuse_contents(key, refused, now).await
+    }
+
+    async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
+        self.store.repetitions(events).await
     }
 
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
@@ -107,6 +120,10 @@ impl Ledger for BuggyStore {
             Bug::RetractForgotten => Ok(()),
             _ => self.store.put_retracts(key, retracts, now).await,
         }
+    }
+
+    async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
+        self.store.reach(retracts, now).await
     }
 
     async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64> {
@@ -150,7 +167,7 @@ impl Attempts for BuggyStore {
         self.store.begin_attempt(message, relay, reply_time, now).await
     }
 
-    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<Unattempted>)> {
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)> {
         self.store.facts_for_attempt(key, message).await
     }
 
@@ -217,6 +234,7 @@ forward! { People {
     fn strangers(people: &BTreeSet<PersonId>) -> BTreeSet<PersonId>;
     fn directory_rows(page: &Page<RecipientPlace>) -> Listed<Recipient, RecipientPlace>;
     fn chosen_zones(page: &Page<KeyPlace>) -> Listed<(Key, String), KeyPlace>;
+    fn count_zones(tenant: Option<&str>) -> Vec<(String, u64)>;
     fn person(person: &PersonId) -> Person;
     fn held(key: &Key, addresses: &BTreeSet<String>, part: Part, page: &Page<RowPlace>) -> Listed<Value, RowPlace>;
 } }
@@ -245,7 +263,7 @@ forward! { Claims {
     fn window_events(window: &Window, most: u32) -> Vec<String>;
     fn claim_rendered(claim: RenderedClaim<'_>) -> bool;
     fn claim(window: &Window, events: &[Event], limits: &ClaimLimits<'_>, now: Timestamp) -> Claimed;
-    fn capped_until(key: &Key, cap: Cap, now: Timestamp) -> Option<Timestamp>;
+    fn capped_from(key: &Key, cap: CapSpan) -> Option<Timestamp>;
     fn preview(window: &Window, events: &[Event], off: &BTreeSet<String>, shown: Shown<'_>) -> Contents;
     fn contents(window: &Window, shown: Shown<'_>) -> Contents;
 } }
@@ -253,6 +271,11 @@ forward! { Claims {
 forward! { Outbox {
     fn put_message(message: &Message, tells_of: Option<u64>) -> bool;
     fn shrink_message(message: &Message, number: u32) -> bool;
+    fn withdraw(window: &Window, off: &BTreeSet<String>, seen: &BTreeSet<String>, now: Timestamp) -> Option<Withdrawn>;
+    fn take_content(key: &Key, event: &Event, now: Timestamp) -> bool;
+    fn remake_message(message: &Message, epoch: u64, why: &str, now: Timestamp) -> Option<u64>;
+    fn note_missing(message: Uuid, since: Option<Timestamp>) -> ();
+    fn first_of_thread(thread: Uuid, before: Timestamp) -> Option<String>;
     fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
     fn message(message: Uuid) -> Option<MessageRecord>;
     fn message_bytes(tenant: &str, message: Uuid) -> Option<Vec<u8>>;
@@ -301,6 +324,7 @@ forward! { Listings {
 forward! { Statistics {
     fn statistics(scope: &statistics::Scope) -> LedgerStatistics;
     fn undelivered(most: u32, now: Timestamp) -> Vec<Undelivered>;
+    fn refused_contents(since: Timestamp) -> u64;
     fn reported(after: Timestamp, until: Timestamp) -> Vec<ReportedByKind>;
     fn report(question: &Question) -> Vec<(String, Counts)>;
     fn suppressed_addresses(most: u32) -> Vec<Suppressed>;
@@ -355,6 +379,8 @@ forward! { Installations {
     fn installation() -> Option<Installation>;
     fn put_installation(identity: Uuid, replace: bool) -> Installation;
     fn beat(from: Uuid, to: Uuid, now: Timestamp) -> bool;
+    fn keep_zone_release(release: &str) -> ();
+    fn zone_release() -> String;
 } }
 
 forward! { Jobs {

@@ -33,7 +33,9 @@ pub async fn taken_message(store: &dyn Store, key: &str) -> Result<Uuid> {
         bytes: b"welcome".to_vec(),
         template: String::new(),
         counted: false,
-        created_at: now,
+        made_from: String::new(),
+        thread: None,
+        made_at: now,
     };
     store.put_message(&message, None).await?;
     let AttemptStart::Proceed { number, .. } = store.begin_attempt(id, "own", Duration::ZERO, now).await? else {

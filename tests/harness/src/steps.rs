@@ -1,5 +1,7 @@
 //! Inputs of steps that a test calls without a workflow.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use tidings_model::{
     Event,
@@ -20,6 +22,9 @@ pub fn claim_of(window: &Window, events: Vec<Event>) -> ClaimInput {
         due_at: None,
         limits: None,
         undo: None,
+        released: false,
+        limit_ended_at: None,
+        unknown_since: None,
     }
 }
 
@@ -30,6 +35,7 @@ pub fn recorded_event(event_id: &str, occurred_at: Timestamp) -> Event {
     Event {
         event_id: event_id.to_owned(),
         category: "comment".to_owned(),
+        other_categories: BTreeSet::new(),
         entity_type: "page".to_owned(),
         entity_id: event_id.to_owned(),
         actor: String::new(),

@@ -14,7 +14,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
-    settings::{CategorySettings, Section},
+    settings::{Categories, CategorySettings, Section},
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, Window},
 };
 use tidings_store::{Sqlite, prelude::*};
@@ -27,7 +27,7 @@ fn deps(store: Arc<Sqlite>) -> Result<Deps> {
     let activity = settings.digests.get_mut("activity").context("no digest type")?;
     let talk = CategorySettings { section: Some(Section::new("comment", "Talk")), ..CategorySettings::default() };
     let likes = CategorySettings { min_count: Some(2), max_age: Some(Duration::from_hours(1)), ..talk.clone() };
-    activity.category = [("comment".to_owned(), talk), ("like".to_owned(), likes)].into();
+    activity.category = Categories::from_iter([("comment", talk), ("like", likes)]);
     activities(store, RELAY, settings)
 }
 

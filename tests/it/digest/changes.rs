@@ -143,16 +143,18 @@ async fn a_retracted_event_is_in_no_email_whichever_arrives_first() -> Result<()
     let env = Env::start(settings("after 1d", "after 1d")).await?;
     let key = key("activity", "ann");
     let retracts = ["e2", "still to come"].map(|id| v1::Retract { event_id: id.to_owned(), ..retract(&key) });
-    for event_id in ["e1", "e2", "e3"] {
-        env.events.emit(event(&key, event_id)).await?;
+    // Each occurred before its retract.
+    let [e1, e2, e3, late] = ["e1", "e2", "e3", "still to come"].map(|id| event(&key, id));
+    for event in [e1, e2.clone(), e3] {
+        env.events.emit(event).await?;
     }
     collecting(&env, &key, 3).await?;
     for retract in retracts.iter().chain(&retracts) {
         env.events.retract(retract.clone()).await?;
     }
     collecting(&env, &key, 2).await?;
-    env.events.emit(event(&key, "still to come")).await?;
-    env.events.emit(event(&key, "e2")).await?;
+    env.events.emit(late).await?;
+    env.events.emit(e2).await?;
     env.update(&key, Digest::flush, order()).await?;
     env.completed(&key).await?;
     assert_eq!(outcomes(&env, &key).await?, of(&[("sent", "", 2), ("skipped", "retracted", 2)]));

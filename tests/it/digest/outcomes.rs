@@ -79,12 +79,12 @@ async fn possibly_delivered_events_stay_out_of_later_digests() -> Result<()> {
 
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> {
+async fn after_a_dot_a_retry_stops_when_its_original_address_was_suppressed() -> Result<()> {
     let mut settings = settings("instant", "instant");
     settings.streams.bulk.retry_delays = vec![Duration::from_secs(3); 5];
     let env = Env::start(settings).await?;
     let key = key("activity", "ann");
-    env.relay.fault(Fault::new(At::Rcpt, reply("450 4.2.0 greylisted")));
+    env.relay.fault(Fault::new(At::Dot, reply("451 4.3.0 try again later")));
     env.events.emit(event(&key, "e1")).await?;
     eventually("an attempt was made", MINUTE, async || {
         Ok((env.count("SELECT COUNT(*) FROM attempts WHERE class = 'deferred'").await? > 0).then_some(()))

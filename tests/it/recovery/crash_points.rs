@@ -10,7 +10,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, FuturesUnordered},
 };
-use jiff::{Timestamp, ToSpan};
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use tidings_activities::{
     Cancellable, Deps, Error,
     digest::{claim, render, send},
@@ -22,7 +22,8 @@ use tidings_harness::{
     steps::{claim_of, recorded_event},
 };
 use tidings_model::{
-    Event,
+    Event, Quiet,
+    rules::Wait,
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
 };
 use tidings_needs::needs;
@@ -179,7 +180,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let mut sent = None;
     let mut too_large = None;
     // An attempt that died past the dot makes the next one wait for its reply: each round is later than that.
-    for attempt in 0..12 {
+    for attempt in 0..14 {
         let asked_at = asked_at.checked_add((attempt * 11).minutes())?;
         let input = SendInput {
             asked_at,
@@ -189,6 +190,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
             opens_returned: true,
             keeps_ends: true,
             unrecorded: None,
+            after: Some(if attempt == 0 { Wait::FirstDeadline } else { Wait::Retry }),
         };
         let answer = step(&mut dice, &mut late_attempts, || {
             let input = input.clone();
@@ -214,7 +216,7 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
             Cancellable::Done(_) | Cancellable::Cancelled => {}
         }
     }
-    let closed = sent.context("twelve attempts did not deliver it")?;
+    let closed = sent.context("fourteen attempts did not deliver it")?;
     ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
     futures::future::join_all(late_attempts).await;
     if too_large.is_some() {
@@ -241,10 +243,20 @@ async fn check(activities: &Deps, relay: &Relay, digest: &Digest, to: &str) -> R
     Ok(mails.len() - 1)
 }
 
+/// A time of twenty minutes that begins soon: some attempts are put off.
+fn quiet_soon() -> Result<Quiet> {
+    let at =
+        |minutes: i64| (Timestamp::now() + minutes.minutes()).to_zoned(TimeZone::UTC).strftime("%H:%M").to_string();
+    let words = format!("{}-{}", at(15), at(35));
+    Ok(Quiet::new(vec![words.parse().map_err(anyhow::Error::msg)?])?)
+}
+
 /// One digest after the other: what is stopped holds connections and locks, and only its own digest wakes it.
 async fn many_digests(store: Arc<dyn Store>, drops: bool) -> Result<()> {
     let relay = Relay::start().await?;
-    let activities = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
+    let mut settings = settings("after 1s", "after 1s");
+    settings.digests.get_mut("activity").context("no such type")?.quiet = quiet_soon()?;
+    let activities = activities(store, &relay.url(), settings)?;
     let seeds = match env::var("TIDINGS_SEED") {
         Ok(seed) => vec![seed.parse()?],
         Err(_) => (0..env::var("TIDINGS_SEEDS").map_or(Ok(SEEDS), |seeds| seeds.parse())?).collect(),

@@ -115,10 +115,10 @@ async fn an_event_after_its_retract(bug: Option<Bug>) -> Result<Verdict> {
     let env = Env::without_worker(settings("after 1s", "after 1s")).await?;
     let _worker = worker(&env, bug)?;
     let key = key("activity", "ann");
-    let retract = r#"{"event_id": "e1"}"#;
+    let (event, retract) = (event(&key, "e1"), r#"{"event_id": "e1"}"#);
     signal(&env.temporal, &key, json_batch([], [retract])).await?;
     idle(&env, &key).await?;
-    env.events.emit(event(&key, "e1")).await?;
+    env.events.emit(event).await?;
     idle(&env, &key).await?;
     let id = checker::acknowledged(&key, "e1");
     checker::check_retracted(&id, &id, &env.relay.mails(), &sqlite_file(env.folder.path()))

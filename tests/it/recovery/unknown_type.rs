@@ -18,7 +18,7 @@ use tidings_model::{
     Key,
     records::Recipient,
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, Closed, Ending, Outcome, RenderInput, Rendered, Window},
+    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome, RenderInput, Rendered, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};
@@ -45,7 +45,8 @@ fn due_for(key: Key, days: i64) -> Window {
 }
 
 async fn claimed(deps: &Deps, window: &Window) -> Result<ClaimAnswer> {
-    Ok(claim::run(deps, &claim_of(window, vec![recorded_event("e1", Timestamp::now())])).await?)
+    let input = claim_of(window, vec![recorded_event("e1", Timestamp::now())]);
+    Ok(claim::run(deps, &ClaimInput { unknown_since: Some(window.due_at), ..input }).await?)
 }
 
 fn ended(answer: ClaimAnswer) -> Result<Closed> {

@@ -16,7 +16,7 @@ use tidings_harness::{
     wait::wait_for_emails,
 };
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Unsubscribe},
+    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
     render::Renderer,
 };
 use tidings_model::Key;
@@ -65,7 +65,13 @@ fn shipped(renderer: &Renderer, name: &str, language: &str) -> Result<Vec<u8>> {
         html: Some(&rendered.html),
         text: &rendered.text,
         id: Uuid::nil(),
-        of: MessageKind::Digest { tenant: "acme", digest_type: name, events: 3, list_host: "acme.example" },
+        of: MessageKind::Digest {
+            tenant: "acme",
+            digest_type: name,
+            events: 3,
+            list_host: "acme.example",
+            threading: Threading::Alone,
+        },
         date: Timestamp::now(),
         message_domain: "acme.example",
         unsubscribe: Some(Unsubscribe { url: "https://mail.acme.example/u/sample", mailto: None }),

@@ -78,6 +78,7 @@ async fn attempt(deps: &Deps, window: &Window, unrecorded: Option<UnrecordedEnd>
         opens_returned: true,
         keeps_ends: true,
         unrecorded,
+        after: None,
     };
     match send::run(deps, &input, std::future::pending()).await? {
         Cancellable::Done(sent) => Ok(sent),

@@ -19,6 +19,7 @@ use tidings_harness::{
     steps::{claim_of, recorded_event},
 };
 use tidings_model::{
+    Key,
     records::FirstAttempt,
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
 };
@@ -37,6 +38,8 @@ use uuid::Uuid;
 const CALLS: usize = 6;
 /// The transactions that write.
 const COMMITS: usize = 3;
+/// The calls of a digest that may continue a thread: it asks for the first message.
+const CALLS_IN_THREAD: usize = CALLS + 1;
 
 /// The calls within a span `counted`. sqlx logs each once, with all of its statements.
 #[derive(Clone, Default)]
@@ -100,8 +103,8 @@ fn commits(calls: &[String]) -> usize {
 }
 
 /// A window of `count` events that is claimed with its message.
-async fn claimed(deps: &Deps, user: &str, count: usize) -> Result<Window> {
-    let (key, now) = (key("activity", user), Timestamp::now());
+async fn claimed(deps: &Deps, key: Key, count: usize) -> Result<Window> {
+    let (user, now) = (key.user.clone(), Timestamp::now());
     let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: now, due_at: now };
     let events = (0..count).map(|n| recorded_event(&format!("{user}-{n}"), now)).collect();
     let claimed = claim::run(deps, &claim_of(&window, events)).await?;
@@ -110,9 +113,9 @@ async fn claimed(deps: &Deps, user: &str, count: usize) -> Result<Window> {
 }
 
 /// A digest of `count` events, from due to sent.
-async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) -> Result<()> {
-    let deps = activities(store, &relay.url(), settings("after 1s", "after 1s"))?;
-    let (window, now) = (claimed(&deps, user, count).await?, Timestamp::now());
+async fn digest(store: Arc<dyn Store>, relay: &Relay, key: Key, count: usize) -> Result<()> {
+    let deps = activities(store, &relay.url(), settings("after 1s", "instant"))?;
+    let (window, now) = (claimed(&deps, key, count).await?, Timestamp::now());
     let input = RenderInput { asked_at: now, window: window.clone(), stored: true, too_large: None };
     ensure!(render::run(&deps, &input).await? == Rendered::Stored);
     let input = SendInput {
@@ -123,6 +126,7 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, user: &str, count: usize) 
         opens_returned: true,
         keeps_ends: true,
         unrecorded: None,
+        after: None,
     };
     let sent = send::run(&deps, &input, std::future::pending()).await?;
     ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
@@ -133,12 +137,21 @@ async fn within_budget(store: Arc<dyn Store>) -> Result<()> {
     let calls = Calls::start()?;
     let relay = Relay::start().await?;
     // The first one makes the connections.
-    for (user, count) in [("warm", 1), ("one", 1), ("thirty", 30), ("full", 500)] {
-        digest(Arc::clone(&store), &relay, user, count).instrument(tracing::info_span!("counted")).await?;
+    for (digest_type, user, count, budget) in [
+        ("activity", "warm", 1, None),
+        ("activity", "one", 1, Some(CALLS)),
+        ("activity", "thirty", 30, Some(CALLS)),
+        ("activity", "full", 500, Some(CALLS)),
+        ("alerts", "one", 1, Some(CALLS_IN_THREAD)),
+        ("alerts", "two", 2, Some(CALLS)),
+    ] {
+        digest(Arc::clone(&store), &relay, key(digest_type, user), count)
+            .instrument(tracing::info_span!("counted"))
+            .await?;
         let seen = calls.take();
-        println!("{user}: {} calls, {} commits", seen.len(), commits(&seen));
-        if user != "warm" {
-            ensure!((seen.len(), commits(&seen)) == (CALLS, COMMITS), "{user}: {seen:#?}");
+        println!("{digest_type} of {user}: {} calls, {} commits", seen.len(), commits(&seen));
+        if let Some(budget) = budget {
+            ensure!((seen.len(), commits(&seen)) == (budget, COMMITS), "{digest_type} of {user}: {seen:#?}");
         }
     }
     Ok(())
@@ -168,13 +181,13 @@ async fn first_attempts_that_wait_for_each_other_share_a_call_on_sqlite() -> Res
     let deps = activities(store.clone(), &relay.url(), settings("after 1s", "after 1s"))?;
     let mut attempts = Vec::new();
     for n in 0..8 {
-        let window = claimed(&deps, &format!("user-{n}"), 1).await?;
-        let (_, unattempted) = store.facts_for_attempt(&window.key, window.digest_id).await?;
+        let window = claimed(&deps, key("activity", &format!("user-{n}")), 1).await?;
+        let (_, waiting) = store.facts_for_attempt(&window.key, window.digest_id).await?;
         attempts.push(FirstAttempt {
             message: window.digest_id,
             relay: "default".to_owned(),
             begun_at: window.due_at,
-            epoch: unattempted.context("the message has no attempt")?.epoch,
+            epoch: waiting.context("the message waits")?.epoch,
             nonce: Uuid::new_v4(),
         });
     }

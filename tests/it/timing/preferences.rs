@@ -53,14 +53,14 @@ async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Re
 #[needs(temporal)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_digest_over_the_cap_waits_and_keeps_collecting() -> Result<()> {
-    let cap = Some(Cap { most: 1, within: Duration::from_hours(24) });
+    let cap = Some(Cap { most: 1, within: Duration::from_hours(23) });
     let env = Env::start(Settings { cap, ..settings("instant", "after 1s") }).await?;
     let (activity, alerts) = (key("activity", "ann"), key("alerts", "ann"));
     env.events.emit(event(&activity, "e1")).await?;
     env.completed(&activity).await?;
     env.events.emit(event(&alerts, "e1")).await?;
     let waiting = env.status_when(&alerts, "it waits", |s| s.why.starts_with("the recipient had")).await?;
-    assert!(waiting.why.starts_with("the recipient had 1 digest in 1d, as many as they get -> "), "{}", waiting.why);
+    assert!(waiting.why.starts_with("the recipient had 1 digest in 23h, as many as they get -> "), "{}", waiting.why);
     assert_eq!((waiting.pending, env.relay.mails().len()), (1, 1));
     // An operator's flush is not refused.
     env.update(&alerts, Digest::flush, order()).await?;
@@ -115,5 +115,54 @@ async fn a_switch_from_daily_to_weekly_makes_one_weekly_email_and_within_grace_i
     }
     assert_eq!(sent, [vec![(weekly, 2)], vec![(weekly, 1), (daily, 1)]]);
     assert_eq!(env.relay.mails().len(), 3);
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_of_zones_makes_no_week_without_a_digest_and_none_with_two() -> Result<()> {
+    let types = settings("daily 08:00", "instant");
+    let env = TimeSkipping::start(types.clone()).await?;
+    let key = key("activity", "ann");
+    let weekly = (env.server.now().await?.to_zoned(TimeZone::UTC) + 2.days()).date();
+    let cadence = format!("weekly {} 08:00", weekly.strftime("%a").to_string().to_lowercase());
+    let lives_in = async |zone: &str| {
+        let (cadence, zone) = (Some(cadence.clone()), Some(zone.to_owned()));
+        let chosen = Preferences { cadence, zone, ..Preferences::default() };
+        choices::choose(&*env.store, &types, &key, &chosen, &order(), env.server.now().await?).await?;
+        anyhow::Ok(choices::tell(&env.server.client, &key).await?)
+    };
+    let slot = weekly.at(8, 0, 0, 0).to_zoned(TimeZone::UTC)?.timestamp();
+    // Until then and no further, so that the next window opens in this week.
+    let sent_at = async |due_at: Timestamp, count: usize| {
+        env.server.sleep_until(due_at + 1.minute()).await?;
+        let sent = async || {
+            let digests = env.store.digests(&key, 10).await?;
+            Ok((digests.iter().filter(|digest| digest.sent_at.is_some()).count() == count).then_some(()))
+        };
+        eventually("the digest is sent", MINUTE, sent).await
+    };
+
+    lives_in("Etc/UTC").await?;
+    env.emit(&key, "e1").await?;
+    assert_eq!(env.planned(&key).await?.due_at, Some(slot));
+    // An hour east it is half past eight already.
+    env.server.sleep_until(slot - 30.minutes()).await?;
+    lives_in("Etc/GMT-1").await?;
+    let kept = env.status_when(&key, "the deadline stands", |status| status.then.is_some()).await?;
+    assert_eq!(kept.due_at, Some(slot), "{}", kept.why);
+    sent_at(slot, 1).await?;
+
+    // Nine hours west of the first zone, eight o'clock of the same day is still to come.
+    lives_in("Etc/GMT+9").await?;
+    env.emit(&key, "e2").await?;
+    let next = env.planned(&key).await?;
+    let next_slot = slot + (7 * 24 + 9).hours();
+    assert_eq!(next.due_at, Some(next_slot), "{}", next.why);
+    sent_at(next_slot, 2).await?;
+    let mut digests = env.store.digests(&key, 10).await?;
+    digests.reverse();
+    assert_eq!(digests.iter().map(|digest| Some(digest.due_at)).collect::<Vec<_>>(), [kept.due_at, next.due_at]);
+    assert_eq!(env.relay.mails().len(), 2);
     Ok(())
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::time, tz::TimeZone};
 use tidings_harness::{
     env::{key, settings},
+    relay::{Act, At, Fault},
     time_skipping::TimeSkipping,
 };
 use tidings_model::{
@@ -43,6 +44,38 @@ async fn quiet_hours_move_an_email_to_their_end_plus_the_spread() -> Result<()> 
     let late = digest.closed_at.context("never closed")?.duration_since(end);
     assert!(!late.is_negative() && late < SignedDuration::from_mins(11), "{late:#} after the quiet hours");
     assert_eq!(env.relay.mails().len(), 1);
+    Ok(())
+}
+
+#[needs(test_server)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_and_the_end_of_undo_wait_for_the_end_of_quiet_hours() -> Result<()> {
+    let mut settings = settings("after 1h", "after 1h");
+    for digest in settings.digests.values_mut() {
+        digest.quiet = Quiet::new(vec!["22:00-07:00".parse().map_err(anyhow::Error::msg)?])?;
+    }
+    settings.digests.get_mut("alerts").context("no such type")?.undo = Some(Duration::from_mins(45));
+    let env = TimeSkipping::start(settings).await?;
+    let evening =
+        env.server.now().await?.to_zoned(TimeZone::UTC).tomorrow()?.with().time(time(20, 30, 0, 0)).build()?;
+    let end = evening.tomorrow()?.with().time(time(7, 0, 0, 0)).build()?.timestamp();
+    let (retried, undoable) = (key("activity", "ann"), key("alerts", "bo"));
+    // The attempts of 21:30, 21:31 and 21:36 fail. The next one would be at 22:06, and the end of the wait for a drop at 22:15.
+    let later = Act::Reply("451 4.3.0 later".into());
+    env.relay.fault(Fault::new(At::Rcpt, later).to(&Recipient::invented(&retried).address).times(3));
+    env.server.sleep_until(evening.timestamp()).await?;
+    for key in [&retried, &undoable] {
+        env.emit(key, "e1").await?;
+    }
+    env.server.sleep_until(end - 1.minute()).await?;
+    assert!(env.relay.mails().is_empty(), "an email in quiet hours");
+    for key in [&retried, &undoable] {
+        env.completed(key).await?;
+        let digest = env.store.digests(key, 1).await?.pop().context("no digest")?;
+        let late = digest.closed_at.context("never closed")?.duration_since(end);
+        assert!(!late.is_negative() && late < SignedDuration::from_mins(1), "{key}: {late:#} after the quiet hours");
+    }
+    assert_eq!(env.relay.mails().len(), 2);
     Ok(())
 }
 

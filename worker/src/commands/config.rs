@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::render::{self, Renderer};
-use tidings_model::ParseError;
+use tidings_model::{Cadence, ParseError, ZoneData, rules::working_days, zone_data};
 
 use crate::{
     Config,
@@ -39,7 +39,8 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
         tidings config check --tenant acme\n  \
-        tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n\n\
+        tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n  \
+        tidings config check --cadence 'weekdays 08:00' --zone Asia/Jerusalem --locale he-IL\n\n\
         Passwords and keys are shown as ***. The command connects to nothing but the database of [directory].")]
     Check {
         /// Check these words instead, and show the next three slots
@@ -48,6 +49,9 @@ pub enum Command {
         /// The IANA time zone of the slots
         #[arg(long, requires = "cadence", default_value = "UTC")]
         zone: String,
+        /// A recipient's locale, whose region has the working days of `weekdays`
+        #[arg(long, value_name = "TAG", requires = "cadence", default_value = "")]
+        locale: String,
         /// Print what is in force for this tenant, and where each setting comes from
         #[arg(long, value_name = "NAME", conflicts_with = "cadence")]
         tenant: Option<String>,
@@ -63,18 +67,19 @@ pub enum Command {
 /// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
 /// sign; [`Usage`] when the words are not a cadence, the zone does not exist, or the tenant has no table.
 pub(crate) async fn run(
-    Command::Check { cadence, zone, tenant, json }: &Command,
+    Command::Check { cadence, zone, locale, tenant, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
 ) -> anyhow::Result<bool> {
     match cadence {
-        Some(words) => check_cadence(words, zone, *json)?,
+        Some(words) => check_cadence(words, zone, locale, *json)?,
         None => check(&config()?.ready_to_send()?, tenant.as_deref(), *json).await?,
     }
     Ok(true)
 }
 
-fn check_cadence(words: &str, zone: &str, json: bool) -> anyhow::Result<()> {
-    let cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
+fn check_cadence(words: &str, zone: &str, locale: &str, json: bool) -> anyhow::Result<()> {
+    let cadence: Cadence = words.parse().map_err(|error: ParseError| Usage(error.to_string()))?;
+    let cadence = cadence.on_working_days(|| working_days::of_locale(locale, None));
     let zone = tidings_model::time_zone(zone).map_err(|problem| Usage(format!("--zone {zone:?}: {problem}")))?;
     let slots = NextSlots::new(&cadence, &zone, Timestamp::now());
     let shown = if json { serde_json::to_string_pretty(&slots)? } else { slots.to_string() };
@@ -118,6 +123,9 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
         anstream::eprintln!("There is no digest type: add [digest.activity] with cadence = \"daily 08:00\".");
     }
     for warning in config.warnings().into_iter().chain(config.door_warnings()).chain(unchecked) {
+        anstream::eprintln!("warning: {warning}");
+    }
+    for warning in zone_data().warnings() {
         anstream::eprintln!("warning: {warning}");
     }
     Ok(())
@@ -173,6 +181,7 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     subscribe: Vec<subscriptions::SubscriptionView<'a>>,
     temporal: TemporalView<'a>,
+    zone_data: &'static ZoneData,
     doors: BTreeMap<String, String>,
 }
 
@@ -230,6 +239,7 @@ impl<'a> ConfigView<'a> {
                 tls: config.temporal.connection.tls_options.is_some(),
                 api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
             },
+            zone_data: zone_data(),
             doors: config.doors_in_words(),
         }
     }

@@ -307,6 +307,7 @@ mod tests {
             message_id: "m@example.com".into(),
             subject: "Welcome".into(),
             created_at: at(0),
+            made_at: at(0),
             sent_at: None,
             closed_at: None,
             attempts: 2,

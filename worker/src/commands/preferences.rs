@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Chosen, Error, PreferencesView, capped_until};
+use tidings_activities::choices::{self, Chosen, Error, PreferencesView, capped_from};
 use tidings_model::Key;
 
 use crate::{
@@ -134,8 +134,8 @@ async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyho
     let settings = preferences.settings.digest(key).ok_or_else(unknown)?;
     let facts = preferences.store.facts(key).await?;
     let (limits, now) = (preferences.settings.frequency_limits(settings), Timestamp::now());
-    let capped_until = capped_until(&*preferences.store, limits.cap, key, now).await?;
-    let shown = PreferencesView::new(settings, &limits, capped_until, &facts, key, now);
+    let capped_from = capped_from(&*preferences.store, limits.cap, key, now).await?;
+    let shown = PreferencesView::new(settings, &limits, capped_from, &facts, key, now);
     let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{text}");
     Ok(true)

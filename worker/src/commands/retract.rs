@@ -1,11 +1,19 @@
 //! `tidings retract`: takes events of a key back, before or after they arrive.
 
-use jiff::Timestamp;
-use serde_json::json;
-use tidings_model::{Key, Retract, when};
-use tidings_proto::v1;
+use std::time::Duration;
 
-use crate::{Config, client, error::Usage};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_activities::operations::take_back::take_back;
+use tidings_model::{
+    Key, Retract,
+    records::{Reach, Reached},
+    when,
+};
+use tidings_proto::v1;
+use tokio::time::timeout;
+
+use crate::{Config, client, error::Usage, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,8 +21,11 @@ Examples:
   tidings retract acme/activity/ann --category comment --entity-type document --entity-id 42
   tidings retract acme/alerts/ann --category alarm --until 2026-01-31T08:00:00Z
 
-Events that are taken back appear in no message, even if they arrive later. A message that is already made does not change.
-Retracting twice changes nothing.";
+Events that are taken back appear in no message, even if they arrive later. A message that waits, for `undo` or for its relay, is made
+again without them. The answer says so, or that a message with one of them has gone out. Retracting twice changes nothing.";
+
+/// Time for the ledger's answer. Temporal has the retract by then.
+const LEDGER_TIME: Duration = Duration::from_secs(5);
 
 /// The events to take back.
 #[derive(Debug, clap::Args)]
@@ -50,12 +61,46 @@ pub struct Options {
 /// [`Usage`] where it breaks a limit of the contract; Temporal does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (key, as_json) = (options.key.clone(), options.json);
-    let wire = options.into_wire(Timestamp::now());
+    let now = Timestamp::now();
+    let wire = options.into_wire(now);
     let (_, retract) = Retract::from_wire(wire.clone(), None).map_err(|error| Usage(error.to_string()))?;
     client::connect(config).await?.retract(wire.clone()).await?;
-    let text = if as_json { json!(wire).to_string() } else { in_words(&key, &retract) };
+    let reached = reached(config, &key, &retract, now).await;
+    let text = if as_json { in_json(&wire, reached).to_string() } else { in_words(&key, &retract, reached) };
     anstream::println!("{text}");
     Ok(true)
+}
+
+/// What the retract reaches; `None`: the ledger does not say.
+async fn reached(config: &Config, key: &Key, retract: &Retract, now: Timestamp) -> Option<Reached> {
+    let looked = async {
+        let store = storage::open(&config.database_url).await?;
+        let retracts = [(key.clone(), retract.clone())];
+        Ok::<_, anyhow::Error>(take_back(&*store, &retracts, now).await?.pop())
+    };
+    match timeout(LEDGER_TIME, looked).await {
+        Ok(Ok(reached)) => reached,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the ledger does not say what the retract reaches; Temporal has it");
+            None
+        }
+        Err(_) => {
+            tracing::warn!("the ledger does not say in time what the retract reaches; Temporal has it");
+            None
+        }
+    }
+}
+
+fn in_json(wire: &v1::Retract, reached: Option<Reached>) -> Value {
+    let mut json = json!(wire);
+    if let Some(Reached { reach, digest }) = reached {
+        json["reached"] = json!(reach);
+        if let Some((digest_id, claimed_at)) = digest {
+            json["digest_id"] = json!(digest_id);
+            json["claimed_at"] = json!(claimed_at);
+        }
+    }
+    json
 }
 
 impl Options {
@@ -75,9 +120,9 @@ impl Options {
     }
 }
 
-fn in_words(key: &Key, retract: &Retract) -> String {
+fn in_words(key: &Key, retract: &Retract, reached: Option<Reached>) -> String {
     let what = match retract {
-        Retract::Event(id) => format!("event {id} is"),
+        Retract::Event(id) | Retract::EventUntil { event_id: id, .. } => format!("event {id} is"),
         Retract::Entity { category, entity_type, entity_id, until } => {
             let entity = [entity_type, entity_id].into_iter().filter(|part| !part.is_empty());
             let about: Vec<_> = entity.map(String::as_str).collect();
@@ -85,12 +130,21 @@ fn in_words(key: &Key, retract: &Retract) -> String {
             format!("every {category} about {about} until {until:.0} is")
         }
     };
-    format!("{key}: {what} taken back, unless its mail was made already")
+    let reached = match reached {
+        None => ", unless its mail has gone out".to_owned(),
+        Some(Reached { digest: None, .. }) => "; no mail has it".to_owned(),
+        Some(Reached { reach: Reach::Sent, digest: Some((id, _)) }) => {
+            format!(", too late for digest {id}: its mail has gone out, or may have")
+        }
+        Some(Reached { digest: Some((id, _)), .. }) => format!("; digest {id} waits, and its mail is made again"),
+    };
+    format!("{key}: {what} taken back{reached}")
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use uuid::Uuid;
 
     use super::*;
 
@@ -104,7 +158,22 @@ mod tests {
         let line = ["retract", "acme/activity/ann"].iter().chain(arguments);
         let wire = Command::try_parse_from(line).ok()?.options.into_wire(Timestamp::UNIX_EPOCH);
         let (key, retract) = Retract::from_wire(wire, None).unwrap();
-        Some(in_words(&key, &retract))
+        Some(in_words(&key, &retract, None))
+    }
+
+    #[test]
+    fn the_answer_says_what_the_retract_reached() {
+        let (key, retract) = ("acme/activity/ann".parse().unwrap(), Retract::Event("e1".into()));
+        let digest = Some((Uuid::nil(), None));
+        for (reached, says) in [
+            (None, "unless its mail has gone out"),
+            (Some(Reached::PENDING), "no mail has it"),
+            (Some(Reached { reach: Reach::Waiting, digest }), "its mail is made again"),
+            (Some(Reached { reach: Reach::Sent, digest }), "too late for digest"),
+        ] {
+            let words = in_words(&key, &retract, reached);
+            assert!(words.contains(says), "{words}");
+        }
     }
 
     #[test]

@@ -70,6 +70,9 @@ fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
     if !status.why.is_empty() {
         line("why", &status.why);
     }
+    if let Some(then) = &status.then {
+        line("then", then);
+    }
     if let Some(Hold { order, until }) = &status.hold {
         let until = until.map_or_else(|| "released".to_owned(), at);
         line("on hold", &format!("until {until}, by {}: {}", order.by, order.why));

@@ -1,10 +1,10 @@
-//! Categories with a place in a message or limits of their own, as `[digest.NAME.category.CATEGORY]` describes them.
+//! The categories of a digest type: their places in a message and their limits, as `[digest.NAME.category.CATEGORY]` describes them.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tidings_model::{
-    settings::{CategorySettings, Section},
+    settings::{Categories, CategorySettings, Section},
     words,
 };
 use toml::Spanned;
@@ -37,17 +37,30 @@ impl RawCategory {
     }
 }
 
-/// Checks the tables of all categories of a digest type. `None` if one is wrong.
+/// Checks the tables of all categories of a digest type. What they do not name is as in `others`. A category without a table has the
+/// longest `max_age` of those with one, if the type has none: who names an age for some wants nothing of years ago from the rest.
+/// `None` if one is wrong.
 pub(super) fn check(
     table: &str,
     all: &BTreeMap<String, RawCategory>,
+    others: CategorySettings,
     checks: &mut Checks<'_>,
-) -> Option<BTreeMap<String, CategorySettings>> {
-    let checked: Vec<_> = all
-        .iter()
-        .map(|(name, raw)| Some((name.clone(), check_one(&format!("{table}.{name}"), name, raw, all, checks)?)))
-        .collect();
-    checked.into_iter().collect()
+) -> Option<Categories> {
+    let mut checked = Vec::new();
+    for (name, raw) in all {
+        let place = raw.place(checks).unwrap_or_default();
+        checks.report_star(table, name, place, "write `max_age` and `min_count` without a category");
+        let own = check_one(&format!("{table}.{name}"), name, raw, all, checks).map(|own| CategorySettings {
+            min_count: own.min_count.or(others.min_count),
+            max_age: own.max_age.or(others.max_age),
+            ..own
+        });
+        checked.push(own.map(|own| (name.clone(), own)));
+    }
+    let named: BTreeMap<_, CategorySettings> = checked.into_iter().collect::<Option<_>>()?;
+    let longest = named.values().filter_map(|category| category.max_age).max();
+    let others = CategorySettings { max_age: others.max_age.or(longest), ..others };
+    Some(Categories { named, others })
 }
 
 fn check_one(

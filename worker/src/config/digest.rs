@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
-    settings::{Counted, DigestSettings, OverLimit, Track},
+    settings::{CategorySettings, Counted, DigestSettings, OverLimit, Track},
     words, zone,
 };
 use toml::Spanned;
@@ -44,12 +44,15 @@ pub(super) struct RawDigest {
     adapt: Option<Spanned<bool>>,
     choices: Option<SpannedList>,
     zone: Option<Spanned<String>>,
+    weekdays: Option<Spanned<String>>,
     spread: Option<Spanned<String>>,
     quiet: Option<SpannedList>,
     template: Option<Spanned<String>>,
     max_items: Option<Spanned<i64>>,
     max_lines: Option<Spanned<i64>>,
     max_events: Option<Spanned<i64>>,
+    min_count: Option<Spanned<i64>>,
+    max_age: Option<Spanned<String>>,
     more_url: Option<Spanned<String>>,
     title: Option<Spanned<String>>,
     description: Option<Spanned<String>>,
@@ -64,8 +67,12 @@ pub(super) struct RawDigest {
 
 impl RawDigest {
     /// Returns the keys that a tenant sets for all its digest types.
-    pub fn everywhere(zone: Option<Spanned<String>>, quiet: Option<SpannedList>) -> Self {
-        Self { zone, quiet, ..Self::default() }
+    pub fn everywhere(
+        zone: Option<Spanned<String>>,
+        weekdays: Option<Spanned<String>>,
+        quiet: Option<SpannedList>,
+    ) -> Self {
+        Self { zone, weekdays, quiet, ..Self::default() }
     }
 
     /// Merges two tables. These keys override those of `base`.
@@ -82,12 +89,15 @@ impl RawDigest {
             adapt: self.adapt.or(base.adapt),
             choices: self.choices.or(base.choices),
             zone: self.zone.or(base.zone),
+            weekdays: self.weekdays.or(base.weekdays),
             spread: self.spread.or(base.spread),
             quiet: self.quiet.or(base.quiet),
             template: self.template.or(base.template),
             max_items: self.max_items.or(base.max_items),
             max_lines: self.max_lines.or(base.max_lines),
             max_events: self.max_events.or(base.max_events),
+            min_count: self.min_count.or(base.min_count),
+            max_age: self.max_age.or(base.max_age),
             more_url: self.more_url.or(base.more_url),
             title: self.title.or(base.title),
             description: self.description.or(base.description),
@@ -109,6 +119,8 @@ impl RawDigest {
         let key = |key: &str| format!("{table}.{key}");
         let cadence = checks.value(&key("cadence"), self.cadence.as_ref(), cadence);
         let delay = self.delay.iter().map(|(category, wait)| {
+            let place = checks.place_of(wait);
+            checks.report_star(&key("delay"), category, place, "what `delay` does not name waits as `cadence` says");
             Some((category.clone(), checks.value(&key(&format!("delay.{category}")), Some(wait), words::duration)?))
         });
         let delay = delay.collect::<Vec<_>>();
@@ -120,6 +132,7 @@ impl RawDigest {
         let throttled = checks.value(&key("throttled"), self.throttled.as_ref(), over_limit);
         let choices = self.choices.as_ref().map(|raw| choices(&key("choices"), raw, checks));
         let zone = checks.value(&key("zone"), self.zone.as_ref(), zone);
+        let weekdays = checks.value(&key("weekdays"), self.weekdays.as_ref(), str::parse);
         let spread = checks.value(&key("spread"), self.spread.as_ref(), spread);
         let quiet = self.quiet.as_ref().map(|raw| quiet(&key("quiet"), raw, checks));
         let max_items = checks.count(&key("max_items"), self.max_items.as_ref());
@@ -129,11 +142,18 @@ impl RawDigest {
         let title = checks.value(&key("title"), self.title.as_ref(), brand::name);
         let description = checks.value(&key("description"), self.description.as_ref(), brand::sentence);
         let categories = self.categories.iter().map(|(category, title)| {
+            let place = checks.place_of(title);
+            checks.report_star(&key("categories"), category, place, "name each one that recipients may turn off");
             let key = key(&format!("categories.{category}"));
             Some((category.clone(), checks.value(&key, Some(title), brand::name)?))
         });
         let categories = categories.collect::<Vec<_>>();
-        let category = category::check(&key("category"), &self.category, checks);
+        let others = CategorySettings {
+            min_count: checks.count(&key("min_count"), self.min_count.as_ref()),
+            max_age: checks.value(&key("max_age"), self.max_age.as_ref(), words::duration),
+            ..CategorySettings::default()
+        };
+        let category = category::check(&key("category"), &self.category, others, checks);
         let seen = seen::check(table, self.seen_url.as_ref(), self.seen_secret_env.as_ref(), checks);
         let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
         let track: Track = track.unwrap_or_else(|| Some(Vec::new()))?.into_iter().collect();
@@ -152,6 +172,7 @@ impl RawDigest {
             adapt: adapt?,
             choices: choices.unwrap_or_else(|| Some(Choices::default()))?,
             zone,
+            weekdays,
             spread,
             quiet: quiet.unwrap_or_else(|| Some(Quiet::default()))?,
             template: self.template.as_ref().map_or_else(|| name.to_owned(), |template| template.as_ref().clone()),
@@ -187,6 +208,7 @@ pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut C
 /// Checks a general digest type, which must have a cadence.
 pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_>) -> Option<DigestSettings> {
     let table = format!("digest.{name}");
+    checks.report_star("digest", name, checks.place_of(raw), "write a table for each digest type");
     if raw.as_ref().cadence.is_none() {
         checks.report(Problem {
             place: checks.place_of(raw),

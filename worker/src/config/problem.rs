@@ -171,6 +171,14 @@ impl<'a> Checks<'a> {
         self.value(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
     }
 
+    /// Reports an entry `*` of `table`: it looks like all entries, and would be the one of this name.
+    pub fn report_star(&mut self, table: &str, name: &str, place: String, instead: &str) {
+        if name == "*" {
+            let (key, problem) = (format!("{table}.\"*\""), format!("does not stand for all of them; {instead}"));
+            self.report(Problem { place, key, value: String::new(), problem });
+        }
+    }
+
     /// Returns the value, or reports its problem.
     pub fn accept<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.report(problem)).ok()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use tidings_model::{
     Key,
+    rules::DayRange,
     settings::{Brand, DigestSettings, TenantSettings},
 };
 use toml::Spanned;
@@ -29,6 +30,7 @@ pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTenant {
     zone: Option<Spanned<String>>,
+    weekdays: Option<Spanned<String>>,
     quiet: Option<SpannedList>,
     name: Option<Spanned<String>>,
     logo_url: Option<Spanned<String>>,
@@ -146,7 +148,7 @@ impl RawTenant {
 
     /// The keys for all digest types of the tenant.
     fn everywhere(&self) -> RawDigest {
-        RawDigest::everywhere(self.zone.clone(), self.quiet.clone())
+        RawDigest::everywhere(self.zone.clone(), self.weekdays.clone(), self.quiet.clone())
     }
 
     /// Checks the tenant's digest types and returns those that differ from the general ones.
@@ -157,8 +159,9 @@ impl RawTenant {
         checks: &mut Checks<'_>,
     ) -> Option<BTreeMap<String, DigestSettings>> {
         let table = format!("tenant.{tenant}");
-        // These two come first, so that their problems are reported under their own keys.
+        // These come first, so that their problems are reported under their own keys.
         checks.value(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
+        checks.value(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
         if let Some(quiet) = &self.quiet {
             digest::quiet(&format!("{table}.quiet"), quiet, checks);
         }
@@ -166,7 +169,8 @@ impl RawTenant {
             report_unknown(&format!("{table}.digest.{name}"), name, raw, general, checks);
         }
         let everywhere = self.everywhere();
-        let differs = |name: &&String| self.zone.is_some() || self.quiet.is_some() || self.digest.contains_key(*name);
+        let is_everywhere = self.zone.is_some() || self.weekdays.is_some() || self.quiet.is_some();
+        let differs = |name: &&String| is_everywhere || self.digest.contains_key(*name);
         let own = general.keys().filter(differs).filter_map(|name| {
             let own = self.digest.get(name).map(|raw| raw.as_ref().clone()).unwrap_or_default();
             let raw = own.over(&everywhere.clone().over(general.get(name)?.as_ref()));
@@ -185,6 +189,7 @@ pub(super) fn check(
     checks: &mut Checks<'_>,
 ) -> Option<BTreeMap<String, Tenant>> {
     let checked = tenants.iter().map(|(name, raw)| {
+        checks.report_star("tenant", name, checks.place_of(raw), "the general tables are those of every tenant");
         if let Err(invalid) = Key::new(name.clone(), "t".to_owned(), "u".to_owned()) {
             checks.report(Problem {
                 place: checks.place_of(raw),

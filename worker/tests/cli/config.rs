@@ -41,8 +41,16 @@ fn a_cadence_is_explained_with_three_slots_without_a_configuration() {
     let check = ["config", "check", "--cadence", "weekdays 08:00", "--zone", "Asia/Tokyo"];
     let (code, out, error) = run(folder.path(), &check, "");
     assert_eq!((code, out.lines().count()), (0, 4), "{error}");
-    assert!(out.starts_with("weekdays 08:00: Monday to Friday at 08:00, in Asia/Tokyo\n"), "{out}");
+    assert!(
+        out.starts_with(
+            "weekdays 08:00: on the recipient's working days, here Monday to Friday, at 08:00, in Asia/Tokyo\n"
+        ),
+        "{out}"
+    );
     assert!(out.lines().skip(1).all(|line| line.contains(" 08:00:00 JST  ") && line.ends_with("T23:00:00Z")), "{out}");
+
+    let (_, out, _) = run(folder.path(), &[&check[..], &["--locale", "ar-EG"]].concat(), "");
+    assert!(out.starts_with("weekdays sun-thu 08:00: Sunday to Thursday at 08:00, in Asia/Tokyo\n"), "{out}");
 
     let (code, out, _) = run(folder.path(), &[&check[..], &["--json"]].concat(), "");
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -233,4 +241,20 @@ fn a_file_with_a_byte_order_mark_is_read_and_utf_16_is_named() {
     fs::write(folder.path().join("tidings.toml"), b"\xff\xfet\0a\0").unwrap();
     let (code, _, error) = run(folder.path(), &["config", "check"], "");
     assert!(code == 2 && error.contains("is UTF-16; save it as UTF-8"), "{error}");
+}
+
+#[test]
+fn the_zone_data_in_use_is_shown_and_a_tzdir_without_any_is_named() {
+    let folder = folder_with("tidings.toml", "");
+    let check = |arguments: &[&str]| {
+        let missing = [("TZDIR", "/nowhere/zoneinfo")];
+        let output = start_with(folder.path(), arguments, &missing).wait_with_output().unwrap();
+        (output.status.code(), crate::said(&output.stdout), crate::said(&output.stderr))
+    };
+    let (code, out, error) = check(&["config", "check"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(out.contains("[zone_data]\nrelease = \"20"), "{out}");
+    assert!(error.contains("warning: TZDIR: /nowhere/zoneinfo has no zone data; it is ignored"), "{error}");
+    let (code, out, error) = check(&["config", "check", "--cadence", "daily 08:00", "--zone", "Asia/Calcutta"]);
+    assert!(code == Some(0) && out.contains("in Asia/Kolkata"), "{out}{error}");
 }

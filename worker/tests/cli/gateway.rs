@@ -120,7 +120,8 @@ fn a_gateway_without_temporal_lives_and_ends_at_a_signal() {
     ready.write_all(b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let ready = rest(ready);
     assert!(
-        ready.starts_with("HTTP/1.1 503 ") && ready.contains("{\"store\":\"ok\",\"temporal\":\"no_answer\"}"),
+        ready.starts_with("HTTP/1.1 503 ")
+            && ready.contains("{\"store\":\"ok\",\"temporal\":\"no_answer\",\"zone_data\":{\"release\":\"20"),
         "{ready}"
     );
     assert!(Command::new("kill").arg(gateway.id().to_string()).status().unwrap().success());

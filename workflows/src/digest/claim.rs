@@ -1,7 +1,10 @@
 //! Step claim (`load` on the wire): the window is due. Its events become a digest, or admission says why not yet.
 
 use jiff::Timestamp;
-use tidings_model::step::{ClaimAnswer, ClaimInput, Ending};
+use tidings_model::{
+    rules::Wait,
+    step::{ClaimAnswer, ClaimInput, Ending},
+};
 
 use super::{
     deadline::{moved_due_at, planned, undo},
@@ -26,6 +29,9 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
         due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
         limits: plan.limits,
         undo: undo(state, plan),
+        released: open.released,
+        limit_ended_at: open.limit_ends_at,
+        unknown_since: open.unknown_since,
     })
 }
 
@@ -42,12 +48,16 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
         ClaimAnswer::Claimed { .. } => false,
     };
     match answer {
-        ClaimAnswer::Later { until, why, pause } => {
+        ClaimAnswer::Later { until, why, pause, limit_ends_at, unknown_since } => {
             let Some(open) = &mut state.open else { return };
             open.note_deferral(&why);
+            open.unknown_since = unknown_since;
             if pause.is_none() {
                 open.not_before = Some(until);
                 open.why = why;
+                // Not the hour puts it off, and what does ends at a good moment.
+                open.released = false;
+                open.limit_ends_at = open.limit_ends_at.max(limit_ends_at);
             }
             if let Some(plan) = &mut open.plan {
                 plan.pause = pause;
@@ -55,12 +65,15 @@ pub(super) fn apply(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, 
         }
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
         ClaimAnswer::Claimed { items, groups, taken, rendered } => {
-            state.close_window(taken);
+            state.close_window(&asked.events, taken);
+            // An urgent event that came during the claim would wait behind the digest.
+            let is_urgent = state.pending.urgent_at(usize::MAX).is_some();
+            let wait = if is_urgent { Wait::Urgent } else { asked.wait() };
             let digest = Delivering::new(asked.due_window(), items, groups);
-            state.delivering = Some(Delivering { stored: rendered, undo: asked.undo, ..digest });
+            state.delivering = Some(Delivering { stored: rendered, undo: asked.undo, wait, ..digest });
         }
         ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
-            state.close_window(taken);
+            state.close_window(&asked.events, taken);
             state.end(asked.window.digest_id, closed);
         }
     }

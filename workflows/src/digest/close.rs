@@ -42,7 +42,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<CloseInput
 /// Ends the delivery, or the window if nothing was being delivered.
 pub(super) fn apply(state: &mut State, asked: &CloseInput, Ending { closed, taken, returned }: Ending, _: Timestamp) {
     if state.delivering.take().is_none() {
-        state.close_window(taken);
+        state.close_window(&asked.events, taken);
     }
     state.note_returned(returned);
     state.end(asked.window.digest_id, closed);

@@ -4,24 +4,29 @@ use jiff::Timestamp;
 use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     pause::Paused,
+    rules::Wait,
     step::Plan,
 };
 
 use super::{
     deadline::{deadline, moved, why},
-    delivering::Delivering,
+    decide::is_due,
     plan::spread_if_overdue,
     requests::{Drop, Preferences},
     state::State,
 };
 
-/// Makes the pending events due, and sends a message at once that could be taken back. A digest in delivery and a hold still
-/// come first.
+/// Makes the pending events due, and sends a message at once that could be taken back or waits for a better hour. A digest in delivery
+/// and a hold still come first.
 pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed {
     let events = state.waiting();
     state.flushed = events > 0;
-    let hurried = state.delivering.as_mut().is_some_and(Delivering::end_undo);
+    let digest = state.delivering.as_mut();
+    let hurried = digest.is_some_and(|digest| digest.end_undo() || digest.waits_for_moment(now));
     if state.flushed || hurried {
+        if let Some(digest) = &mut state.delivering {
+            digest.note_wait(Wait::Flushed);
+        }
         state.note("flush", order, now);
     }
     let held = state.held_until(now).is_some();
@@ -53,9 +58,23 @@ pub(super) fn release(state: &mut State, Release { order, spread }: Release, now
         if let Some(digest) = &mut state.delivering {
             digest.wait_for(share, "the hold is over", now);
         }
+    } else if held {
+        release_at_once(state, now);
     }
     let due_at = if state.flushed { Some(now) } else { deadline(state) };
     Released { held, events: state.waiting(), due_at, paused: paused(state, now) }
+}
+
+/// Lets what is overdue go at any hour: an operator named the key.
+fn release_at_once(state: &mut State, now: Timestamp) {
+    if let Some(digest) = &mut state.delivering {
+        digest.note_wait(Wait::Released);
+    }
+    let plan = state.open.as_ref().and_then(|open| open.plan.as_ref());
+    let overdue = plan.is_some_and(|plan| is_due(state, plan, now));
+    if let Some(open) = &mut state.open {
+        open.released = overdue;
+    }
 }
 
 fn paused(state: &State, now: Timestamp) -> Option<Paused> {
@@ -83,6 +102,8 @@ pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Times
             let moved = moved(at, plan.due_at);
             let why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
             open.set_plan(Plan { due_at: at, why, slide: None, ..plan });
+            // At this hour, and not at the next good one: until another plan moves the deadline.
+            open.released = true;
             open.not_before = None;
             open.deferrals.clear();
             state.note("retime", Order { why: format!("{}: {moved}", order.why), ..order }, now);
@@ -105,8 +126,15 @@ pub(super) fn due(state: &State) -> Option<Due> {
     let open = state.open.as_ref()?;
     let events = state.pending.head(state.pending.page_len(usize::MAX));
     let more = state.collected() - open.stashed - events.len() as u64;
-    let limits = open.plan.as_ref().and_then(|plan| plan.limits);
-    Some(Due { window: open.window.clone(), events, more, limits })
+    let plan = open.plan.as_ref();
+    Some(Due {
+        window: open.window.clone(),
+        events,
+        more,
+        limits: plan.and_then(|plan| plan.limits),
+        basis: plan.and_then(|plan| plan.basis.clone()),
+        promised_at: plan.and_then(|plan| plan.promised_at),
+    })
 }
 
 /// Asks for a digest to be resumed. Answers at once if the digest cannot be resumed now.

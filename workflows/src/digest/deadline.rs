@@ -42,10 +42,21 @@ fn undoable(state: &State, plan: &Plan) -> Option<String> {
 
 /// The due time, moved by pauses and by the limits that were exhausted at the plan. A flush goes past the limits.
 fn foreseen(state: &State, plan: &Plan, why: String) -> Deadline {
-    let pause = plan.pause.as_ref().and_then(|pause| pause.paused.until);
-    let at = [plan.paused_until, pause].into_iter().flatten().fold(moved_due_at(state, plan), Timestamp::max);
+    let due_at = moved_due_at(state, plan);
+    let at = pause_ends_at(plan).map_or(due_at, |at| at.max(resumes_at(state, plan).unwrap_or(at)).max(due_at));
     let limited = if state.flushed { &[][..] } else { &plan.limited };
     Deadline { at, why }.under(limited)
+}
+
+/// The end of the pauses that are known, where each has one.
+fn pause_ends_at(plan: &Plan) -> Option<Timestamp> {
+    plan.paused_until.max(plan.pause.as_ref().and_then(|pause| pause.paused.until))
+}
+
+/// The next good moment after a pause in which the window is due. What is flushed or urgent goes out when the pause ends.
+fn resumes_at(state: &State, plan: &Plan) -> Option<Timestamp> {
+    let at_once = state.flushed || plan.urgent;
+    plan.resumes_at.filter(|_| !at_once && pause_ends_at(plan) > Some(moved_due_at(state, plan)))
 }
 
 /// The reason for the time at which the open window asks for admission.
@@ -58,7 +69,10 @@ fn why_due(state: &State) -> String {
         |(at, slide)| format!("{} after the latest event -> {at:.0}", words::written(slide.by)),
     );
     match plan.paused_until.filter(|until| *until > due_at(state, plan)) {
-        Some(until) => format!("{why}; paused until {until:.0}"),
+        Some(until) => match resumes_at(state, plan) {
+            Some(at) => format!("{why}; paused until {until:.0}; next good moment -> {at:.0}"),
+            None => format!("{why}; paused until {until:.0}"),
+        },
         None => why,
     }
 }

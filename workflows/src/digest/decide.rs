@@ -25,6 +25,8 @@ pub(super) enum Decision {
     Plan,
     /// Only events that the ledger may know fill the window: a plan compares them.
     Compare,
+    /// Urgent events came while the digest in delivery waits for a better hour: a plan compares them with the ledger.
+    CompareUrgent,
     Stash,
     Claim,
     Render,
@@ -111,6 +113,8 @@ fn chore(state: &State) -> Option<Decision> {
         Some(Decision::Reopen)
     } else if state.delivering.is_none() && must_plan(state) {
         Some(Decision::Plan)
+    } else if state.compares_urgent() {
+        Some(Decision::CompareUrgent)
     } else if must_stash(state) && !is_full(state) {
         Some(Decision::Stash)
     } else {

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::step::{PauseWait, TooLarge, UnrecordedEnd, Window};
+use tidings_model::{
+    rules::{Goes, Wait},
+    step::{PauseWait, TooLarge, UnrecordedEnd, Window},
+};
 
 use crate::driver::after;
 
@@ -38,9 +41,15 @@ pub(crate) struct Delivering {
     /// The last attempt found this pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
+    /// A signal came since the last attempt was asked for, so that what the attempt found about pauses and hours may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
+    /// The next good moment for this person, by an activity's answer, after their own pause too. The workflow knows no zones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moment: Option<Timestamp>,
+    /// The last wait. One that ends [at once](Goes::AtOnce) stays: the hour does not matter to this digest any more.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub wait: Wait,
 }
 
 impl Delivering {
@@ -60,12 +69,37 @@ impl Delivering {
             undo_until: None,
             pause: None,
             signalled: false,
+            moment: None,
+            wait: Wait::FirstDeadline,
         }
     }
 
-    /// The time until which no attempt starts: after a failed one, or while the message can be taken back.
+    /// The time until which no attempt starts: after a failed one, while the message can be taken back, or at a bad hour.
     pub fn waits_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.not_before.max(self.undo_until).filter(|at| *at > now)
+        let moment = self.moment.filter(|_| !self.is_hurried());
+        self.not_before.max(self.undo_until).max(moment).filter(|at| *at > now)
+    }
+
+    /// Notes what the next attempt waits for.
+    pub fn note_wait(&mut self, wait: Wait) {
+        if !self.is_hurried() {
+            self.wait = wait;
+        }
+    }
+
+    /// Reports a wait for nothing but a better hour.
+    pub fn waits_for_moment(&self, now: Timestamp) -> bool {
+        let is_ahead = |at: Option<Timestamp>| at.is_some_and(|at| at > now);
+        !self.is_hurried() && is_ahead(self.moment) && !is_ahead(self.not_before)
+    }
+
+    /// Reports a better hour that an urgent event would not wait for.
+    pub fn may_be_hurried(&self) -> bool {
+        self.moment.is_some() && !self.is_hurried()
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.wait.goes() == Goes::AtOnce
     }
 
     /// Makes the digest ready to be sent. Its first message waits for `undo`.
@@ -76,6 +110,7 @@ impl Delivering {
         {
             let at = after(now, undo);
             self.undo_until = Some(at);
+            self.note_wait(Wait::Undo);
             self.why = format!("waits until {at:.0}; tidings digest drop takes it back");
         }
     }
@@ -92,18 +127,28 @@ impl Delivering {
     /// Lets an attempt that is due wait for the key's share of the spread.
     pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
         let at = after(now, share);
-        if self.not_before.is_none_or(|not_before| not_before < at) {
+        if self.not_before.max(self.moment).is_none_or(|not_before| not_before < at) {
             self.not_before = Some(at);
+            self.note_wait(Wait::HoldOfMany);
             self.why = format!("{why}; spread -> {at:.0}");
         }
     }
 
-    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over.
+    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over. A better hour is asked for anew: it
+    /// may be another one, and the recipient's own pause may have been the reason.
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
+        // It stays one that was waited for, so that what came meanwhile is one digest.
+        self.moment = self.moment.map(|moment| moment.min(now));
         if let Some(pause) = &self.pause {
             let at = after(now, pause.share);
             self.not_before = self.not_before.map(|not_before| not_before.min(at));
         }
     }
+}
+
+/// The wait that JSON leaves out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
+fn is_first(wait: &Wait) -> bool {
+    *wait == Wait::FirstDeadline
 }

@@ -1,10 +1,10 @@
 //! The events that wait in a workflow's state for their window's claim.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::{Event, Retract};
+use tidings_model::{Content, Event, Retract};
 
 /// Events in one page: the most that one activity call carries, and that a window keeps in workflow state.
 pub const PAGE_EVENTS: usize = 500;
@@ -42,15 +42,35 @@ impl Arrival {
 }
 
 impl Pending {
-    /// Appends an event; `false` if its id is already here.
+    /// Appends an event. If its id is already here, other content is merged into the event, which keeps its place. `false`: nothing
+    /// changed.
     pub fn push(&mut self, event: Event, at: Timestamp, started_at: Option<Timestamp>) -> bool {
         if !self.ids.insert(event.event_id.clone()) {
-            return false;
+            return self.merge(event);
         }
         let bytes = size(&event);
         self.bytes += bytes;
         self.arrivals.push_back(Arrival { at, started_at, event, bytes });
         true
+    }
+
+    fn merge(&mut self, event: Event) -> bool {
+        let arrival = self.arrivals.iter_mut().find(|arrival| arrival.event.event_id == event.event_id);
+        let Some(arrival) = arrival.filter(|arrival| arrival.event != event) else { return false };
+        let mut merged = arrival.event.clone();
+        merged.merge(event);
+        let changed = merged != arrival.event;
+        let bytes = size(&merged);
+        self.bytes = self.bytes - arrival.bytes + bytes;
+        (arrival.event, arrival.bytes) = (merged, bytes);
+        changed
+    }
+
+    /// The event with this id.
+    pub fn event(&self, event_id: &str) -> Option<&Event> {
+        // Most ids are new.
+        self.ids.get(event_id)?;
+        self.arrivals.iter().map(|arrival| &arrival.event).find(|event| event.event_id == event_id)
     }
 
     pub fn first(&self) -> Option<&Arrival> {
@@ -71,9 +91,14 @@ impl Pending {
         self.arrivals.iter().take(count).find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
     }
 
-    /// A page of the events that the retracts cover.
-    pub fn covered_by(&self, retracts: &[Retract]) -> Vec<Event> {
-        let covered = |arrival: &&Arrival| retracts.iter().any(|retract| retract.covers(&arrival.event));
+    /// A page of the events that the retracts cover. A retract by id covers what occurred until the time that `until` has for the id.
+    pub fn covered_by(&self, retracts: &[Retract], until: &BTreeMap<String, Timestamp>) -> Vec<Event> {
+        let in_time = |retract: &Retract, event: &Event| match retract {
+            Retract::Event(id) => until.get(id).is_none_or(|until| !event.occurred_after(*until)),
+            Retract::EventUntil { .. } | Retract::Entity { .. } => true,
+        };
+        let covers = |retract: &Retract, event: &Event| retract.covers(event) && in_time(retract, event);
+        let covered = |arrival: &&Arrival| retracts.iter().any(|retract| covers(retract, &arrival.event));
         let mut bytes = 0;
         let fits = |arrival: &&Arrival| {
             let first = bytes == 0;
@@ -97,9 +122,24 @@ impl Pending {
         self.bytes
     }
 
-    /// A page of the ids that follow the first `count` events.
-    pub fn event_ids_after(&self, count: usize) -> Vec<String> {
-        self.arrivals.iter().skip(count).take(PAGE_EVENTS).map(|arrival| arrival.event.event_id.clone()).collect()
+    /// A page of the ids and contents that follow the first `count` events.
+    pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<Content>) {
+        let page = self.arrivals.iter().skip(count).take(PAGE_EVENTS);
+        page.map(|arrival| (arrival.event.event_id.clone(), arrival.event.content())).unzip()
+    }
+
+    /// A page of the ids and contents of urgent events.
+    pub fn urgent_contents(&self) -> (Vec<String>, Vec<Content>) {
+        let urgent = self.arrivals.iter().map(|arrival| &arrival.event).filter(|event| event.urgent);
+        urgent.take(PAGE_EVENTS).map(|event| (event.event_id.clone(), event.content())).unzip()
+    }
+
+    /// The ids of those of these events that have these contents.
+    pub fn with_contents(&self, contents: &BTreeMap<&str, &Content>) -> Vec<String> {
+        let events = self.arrivals.iter().map(|arrival| &arrival.event);
+        let same =
+            |event: &&Event| contents.get(event.event_id.as_str()).is_some_and(|asked| event.content() == **asked);
+        events.filter(same).map(|event| event.event_id.clone()).collect()
     }
 
     /// Number of the first `most` events that make a page: at least one, if any is pending.
@@ -129,10 +169,34 @@ impl Pending {
 
     /// Removes the first `count` events.
     pub fn drop_head(&mut self, count: usize) {
-        for arrival in self.arrivals.drain(..count.min(self.arrivals.len())) {
+        drop(self.take_head(count));
+    }
+
+    /// Removes the first events, of which an activity has `taken` some of those that it was asked about. One that came with other
+    /// content meanwhile is pending anew.
+    pub fn drop_taken(&mut self, asked: &[Event], taken: usize) {
+        for (arrival, asked) in self.take_head(taken).into_iter().zip(asked) {
+            if arrival.event != *asked {
+                self.push(arrival.event, arrival.at, arrival.started_at);
+            }
+        }
+    }
+
+    fn take_head(&mut self, count: usize) -> Vec<Arrival> {
+        let head: Vec<_> = self.arrivals.drain(..count.min(self.arrivals.len())).collect();
+        for arrival in &head {
             self.ids.remove(&arrival.event.event_id);
             self.bytes -= arrival.bytes;
         }
+        head
+    }
+
+    /// The ids of those of the events that are pending and did not change.
+    pub fn unchanged(&self, events: &[Event]) -> Vec<String> {
+        let asked: BTreeMap<_, _> = events.iter().map(|event| (event.event_id.as_str(), event)).collect();
+        let pending = self.arrivals.iter().map(|arrival| &arrival.event);
+        let same = pending.filter(|event| asked.get(event.event_id.as_str()).is_some_and(|asked| asked == event));
+        same.map(|event| event.event_id.clone()).collect()
     }
 
     /// Number of events with one of these ids among the first `count`.
@@ -221,18 +285,24 @@ mod tests {
             assert_eq!(pending.page_len(1), page.min(1));
             assert_eq!(pending.overflows(), count > 500 || bytes > 2 * HALF, "{count} events, {bytes} bytes");
             let all: Vec<_> = (0..count).map(|id| Retract::Event(id.to_string())).collect();
-            assert_eq!(pending.covered_by(&all), pending.head(page));
+            assert_eq!(pending.covered_by(&all, &BTreeMap::new()), pending.head(page));
         }
         let pending = pending([small; 3]);
-        assert_eq!(pending.covered_by(&[Retract::Event("1".into())]), [event(1, small)]);
+        let first = [Retract::Event("1".into())];
+        let covered = |until| pending.covered_by(&first, &[("1".to_owned(), until)].into());
+        assert_eq!(pending.covered_by(&first, &BTreeMap::new()), [event(1, small)]);
+        let occurred_at = event(1, small).occurred_at;
+        assert_eq!(covered(occurred_at), [event(1, small)]);
+        assert_eq!(covered(occurred_at - jiff::SignedDuration::from_millis(1)), []);
         assert_eq!((pending.page_len(0), pending.page_len(2)), (0, 2));
     }
 
     #[test]
     fn events_are_found_by_their_place() {
         let mut pending = pending([200; 501]);
-        assert_eq!(pending.event_ids_after(499), ["499", "500"]);
-        assert_eq!(pending.event_ids_after(0).len(), 500);
+        assert_eq!(pending.contents_after(499).0, ["499", "500"]);
+        assert_eq!(pending.contents_after(499).1, [499, 500].map(|id| event(id, 200).content()));
+        assert_eq!(pending.contents_after(0).0.len(), 500);
         assert_eq!((pending.arrived_at(2), pending.arrived_at(501)), (Some(second(2)), None));
         let ids = ["1", "2", "600"].map(str::to_owned);
         assert_eq!([0, 1, 2, 3].map(|count| pending.count_in_head(count, &ids)), [0, 0, 1, 2]);
@@ -241,6 +311,37 @@ mod tests {
         assert_eq!((pending.urgent_at(501), pending.urgent_at(502)), (None, Some(second(600))));
         assert_eq!(pending.last().map(Arrival::opens_at), Some(second(550)));
         assert_eq!((pending.len(), pending.is_empty(), Pending::default().is_empty()), (502, false, true));
+    }
+
+    /// The event with another title, a second later.
+    fn corrected(event: &Event) -> Event {
+        let payload = [("title".to_owned(), "corrected".into())].into_iter().collect();
+        Event { payload, occurred_at: event.occurred_at + jiff::SignedDuration::from_secs(1), ..event.clone() }
+    }
+
+    #[test]
+    fn other_content_of_a_pending_id_is_merged_in_its_place() {
+        let mut pending = pending([200; 3]);
+        let first = event(0, 200);
+        assert!(!pending.push(first.clone(), second(9), None), "equal content is a repetition");
+        assert!(pending.push(corrected(&first), second(9), None));
+        assert!(!pending.push(first.clone(), second(9), None), "an earlier content changes nothing");
+        assert_eq!(pending.head(3), [corrected(&first), event(1, 200), event(2, 200)]);
+        assert_eq!((pending.len(), pending.arrived_at(0)), (3, Some(second(0))));
+        assert_eq!(pending.bytes(), size(&corrected(&first)) + 400);
+        assert_eq!(pending.event("0"), Some(&corrected(&first)));
+        assert_eq!(pending.event("7"), None);
+    }
+
+    #[test]
+    fn what_changed_while_an_activity_had_it_is_pending_anew() {
+        let mut pending = pending([200; 3]);
+        let asked = pending.head(2);
+        pending.push(corrected(&asked[0]), second(9), None);
+        assert_eq!(pending.unchanged(&asked), ["1"]);
+        pending.drop_taken(&asked, 2);
+        assert_eq!(pending.head(3), [event(2, 200), corrected(&asked[0])]);
+        assert_eq!(pending.bytes(), 200 + size(&corrected(&asked[0])));
     }
 
     #[test]

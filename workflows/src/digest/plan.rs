@@ -1,6 +1,6 @@
 //! Step `plan`: asks when the pending events' window is due, and opens the window.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -26,12 +26,14 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
         state.preferences = Preferences::Planning;
     }
     let open = state.open.as_ref();
+    let (event_ids, contents) = state.pending.contents_after(state.compared());
     Some(PlanInput {
         asked_at: Some(asked_at),
         key: state.key.clone()?,
         signs,
         open: open.map(|open| open.window.digest_id),
-        event_ids: state.pending.event_ids_after(state.compared()),
+        event_ids,
+        contents,
         waited: state.queued_behind_delivery,
         before: open.and_then(|open| open.plan.clone()),
         anew_at: state.retiming.as_ref().map(|_| asked_at),
@@ -40,9 +42,36 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput>
     })
 }
 
+/// The input that compares the urgent events behind a digest that waits for a better hour.
+pub(super) fn begin_urgent(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
+    let (event_ids, contents) = state.pending.urgent_contents();
+    Some(PlanInput {
+        asked_at: Some(asked_at),
+        key: state.key.clone()?,
+        signs: deadline_inputs(state, asked_at)?,
+        open: None,
+        event_ids,
+        contents,
+        waited: false,
+        before: None,
+        anew_at: None,
+        joined: None,
+        opens_returned: true,
+    })
+}
+
+/// Hurries the digest for an urgent event that is new. The window is planned after the delivery.
+pub(super) fn apply_urgent(state: &mut State, asked: &PlanInput, mut plan: Plan, _: Timestamp) {
+    forget_known(state, asked, &plan.known);
+    state.note_returned(plan.returned.take());
+    if plan.known.len() < asked.event_ids.len() {
+        state.hurry();
+    }
+}
+
 /// Opens the window with its plan, or replaces the open window's plan.
 pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
-    state.forget(&plan.known);
+    forget_known(state, asked, &plan.known);
     let new = asked.event_ids.len() - plan.known.len();
     state.note_compared(new);
     state.note_returned(plan.returned.take());
@@ -89,6 +118,18 @@ pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: T
     if let Some(PauseWait { share, .. }) = resumed {
         spread_if_overdue(state, share, "the pause is over", now);
     }
+}
+
+/// Forgets the events that the ledger knows. What came with other content meanwhile stays: a later write compares it.
+fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
+    if known.is_empty() {
+        return;
+    }
+    let known: BTreeSet<_> = known.iter().collect();
+    let asked = asked.event_ids.iter().zip(&asked.contents).filter(|(id, _)| known.contains(id));
+    let asked = asked.map(|(id, content)| (id.as_str(), content)).collect();
+    let ids = state.pending.with_contents(&asked);
+    state.forget(&ids);
 }
 
 /// Lets an overdue window wait for its share of the spread after a pause or a hold (rule 30), unless an operator wants it

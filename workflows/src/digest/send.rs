@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tidings_model::{
+    rules::Wait,
     settings::RETRY_DELAYS,
     step::{SendInput, Sent, TooLarge},
 };
@@ -14,6 +15,9 @@ use crate::driver::after;
 /// The input, if a digest is being delivered.
 pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
     let digest = state.delivering.as_mut()?;
+    if state.hold.is_some() {
+        digest.note_wait(Wait::Hold);
+    }
     digest.signalled = false;
     digest.end_undo();
     Some(SendInput {
@@ -24,11 +28,14 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput>
         opens_returned: true,
         keeps_ends: true,
         unrecorded: digest.unrecorded.clone(),
+        after: Some(digest.wait),
     })
 }
 
 /// Ends the digest, or sets the time of the next attempt.
 pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
+    // What has left for the ledger is not compared any more.
+    let is_urgent = state.open.as_ref().is_some_and(|open| open.urgent_at.is_some());
     let Some(digest) = &mut state.delivering else { return };
     digest.unrecorded = None;
     match answer {
@@ -40,15 +47,30 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
             let delay = again_in.unwrap_or_else(|| default_delay(digest.attempts));
             digest.attempts += 1;
             digest.not_before = Some(after(now, delay));
+            digest.moment = None;
+            digest.note_wait(if is_urgent { Wait::Urgent } else { Wait::Retry });
             digest.why = why;
             digest.pause = None;
         }
-        Sent::Waiting { until, why, pause, too_large } => {
+        Sent::Waiting { until, why, moment: true, .. } => {
+            if is_urgent {
+                digest.note_wait(Wait::Urgent);
+            }
+            digest.moment = Some(until);
+            digest.why = why;
+            digest.pause = None;
+            // The attempt may have asked the store before the recipient's pause ended.
+            if digest.signalled {
+                digest.look_again(now);
+            }
+        }
+        Sent::Waiting { until, why, pause, too_large, moment: false } => {
             if let Some(attempt) = too_large {
                 digest.rendered = false;
                 digest.too_large = Some(TooLarge { attempt, why: why.clone() });
             }
             digest.not_before = Some(until);
+            digest.note_wait(if pause.is_some() { Wait::PauseOfOperator } else { Wait::Breaker });
             digest.why = why;
             digest.pause = pause;
             // The attempt may have asked the store before the pause ended.

@@ -1,6 +1,7 @@
 //! Property test of the state against a model of the store: random sequences of events, commands, lost answers, lost workflow
 //! tasks, new runs, a cancel and time. Every event ends in exactly one digest, and each message has all events of its
-//! digest. No message goes out during a hold or a pause, after a drop, before its time, or with an event that was withdrawn before.
+//! digest. No message goes out during a hold or a pause, after a drop, before its time, in quiet hours unless somebody wanted that, or
+//! with an event that was withdrawn before.
 
 use proptest::prelude::*;
 
@@ -13,6 +14,7 @@ mod flushes;
 mod ledger;
 mod limits;
 mod pauses;
+mod quiet_hours;
 mod releases;
 mod returned;
 mod runs;
@@ -33,10 +35,11 @@ proptest! {
         max_events in prop_oneof![2 => Just(None), 1 => Just(Some(1)), 1 => Just(Some(7))],
         slides in any::<bool>(),
         undoes in any::<bool>(),
+        has_quiet_hours in any::<bool>(),
         counts_known in prop::bool::weighted(0.2),
         cancel in any::<bool>(),
     ) {
-        let mut world = World::new(Model { max_events, slides, undoes });
+        let mut world = World::new(Model { max_events, slides, undoes, has_quiet_hours });
         if counts_known {
             world.state.repetitions = Repetitions::Counted;
         }

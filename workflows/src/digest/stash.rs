@@ -24,7 +24,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<StashInput
 pub(super) fn apply(state: &mut State, done: &StashInput, answer: Stashed, _: Timestamp) {
     let Stashed { taken, returned, events } = answer;
     state.note_leaving(count(taken));
-    state.drop_head(count(taken));
+    state.drop_taken(&done.events, taken);
     if let Some(open) = &mut state.open {
         open.stashed += taken;
         open.late = returned.or(open.late.take());

@@ -4,14 +4,17 @@
 //! Events collect in `pending`. The first of them opens a window (`open`). A due window becomes a digest (`delivering`),
 //! and events that arrive during the delivery are pending again. There is at most one window and one digest.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
-    rules::spread,
+    rules::{Wait, spread},
     step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, Window},
 };
 use uuid::Uuid;
@@ -64,6 +67,10 @@ pub(crate) struct State {
     /// Retracts that the ledger does not have yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retracts: BTreeSet<Retract>,
+    /// The time until which such a retract by id covers pending events of the id; [`Timestamp::MIN`]: the ledger decides. An id that has
+    /// none: any time.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub retracted_until: BTreeMap<String, Timestamp>,
     /// An operator wants everything to end without a message.
     #[serde(flatten, with = "drop_fields")]
     pub drop: Option<Drop>,
@@ -177,6 +184,15 @@ pub(crate) struct Open {
     pub closed_to_events: bool,
     /// Admission deferred the window to this time.
     pub not_before: Option<Timestamp>,
+    /// The latest end of a limit that put the window off, by admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_ends_at: Option<Timestamp>,
+    /// The first claim that found the recipient or the digest type unknown, if the last one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_since: Option<Timestamp>,
+    /// An operator released the overdue window by the name of its key, or gave it its time: it goes out at any hour.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
     /// The reason that admission gave, or else the plan's.
     pub why: String,
     /// The reasons for which the due window waited on, each once. For the ledger.
@@ -205,6 +221,9 @@ impl Open {
             unread: 0,
             closed_to_events: false,
             not_before: None,
+            limit_ends_at: None,
+            unknown_since: None,
+            released: false,
             why: String::new(),
             deferrals: Vec::new(),
         }
@@ -223,6 +242,10 @@ impl Open {
 
     /// Sets the plan, and the copies of its deadline and reason that activities and older workers read.
     pub fn set_plan(&mut self, plan: Plan) {
+        if self.window.due_at != plan.due_at {
+            self.released = false;
+            self.limit_ends_at = None;
+        }
         self.window.due_at = plan.due_at;
         self.why.clone_from(&plan.why);
         self.plan = Some(plan);
@@ -246,6 +269,7 @@ impl State {
             retiming: None,
             reopen: None,
             retracts: BTreeSet::new(),
+            retracted_until: BTreeMap::new(),
             drop: None,
             audit_notes: Vec::new(),
             dead_letters: Vec::new(),
@@ -262,12 +286,70 @@ impl State {
 
     /// Adds an event. `started_at` is the start of the run if the event came in the run's first workflow task.
     pub fn add(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
+        if self.awaits_retract(&event.event_id) {
+            self.retracted_until.insert(event.event_id.clone(), Timestamp::MIN);
+        }
         self.pending.push(event, now, started_at);
     }
 
-    /// Withdraws events: pending ones and ones that are still to come.
+    /// Reports an id whose retract came while nothing of it was pending, and is not in the ledger yet.
+    fn awaits_retract(&self, event_id: &str) -> bool {
+        let awaits = |id: &str| self.retracts.contains(&Retract::Event(id.to_owned()));
+        !self.retracts.is_empty() && !self.retracted_until.contains_key(event_id) && awaits(event_id)
+    }
+
+    /// Reports an event that earlier versions took for a repetition, or for one that its retract covers: other content under a
+    /// pending id, and what occurred after the retract of its id.
+    pub fn is_other_content(&self, event: &Event) -> bool {
+        let pending = self.pending.event(&event.event_id);
+        let until = self.retracted_until.get(&event.event_id);
+        pending.is_some_and(|pending| pending != event)
+            || until.is_some_and(|until| event.occurred_after(*until))
+            || self.awaits_retract(&event.event_id)
+    }
+
+    /// Adds such an event as earlier versions did.
+    pub fn add_by_id(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
+        self.retracted_until.remove(&event.event_id);
+        if self.pending.event(&event.event_id).is_none() {
+            self.pending.push(event, now, started_at);
+        }
+    }
+
+    /// Withdraws events: pending ones and ones that are still to come. A retract by id covers what is pending of the id, and not what
+    /// comes after it and occurred later. Where nothing is pending, the ledger decides.
     pub fn retract(&mut self, retract: Retract) {
+        if let Retract::Event(id) = &retract
+            && let Some(event) = self.pending.event(id)
+        {
+            self.retracted_until.insert(id.clone(), event.occurred_at);
+        }
         self.retracts.insert(retract);
+    }
+
+    /// The retracts, of which those by id say until when they cover, if that does not depend on the ledger.
+    pub fn dated_retracts(&self) -> Vec<Retract> {
+        let dated = |retract: &Retract| match retract {
+            Retract::Event(id) => {
+                let until = self.retracted_until.get(id).filter(|until| **until != Timestamp::MIN);
+                until.map_or_else(|| retract.clone(), |until| retract.clone().until(*until))
+            }
+            _ => retract.clone(),
+        };
+        self.retracts.iter().map(dated).collect()
+    }
+
+    /// A page of the pending events that the retracts cover.
+    pub fn covered_by(&self, retracts: &[Retract]) -> Vec<Event> {
+        self.pending.covered_by(retracts, &self.retracted_until)
+    }
+
+    /// Forgets a retract that the ledger has.
+    pub fn forget_retract(&mut self, retract: &Retract) {
+        self.retracts.remove(retract);
+        if let Retract::Event(id) = retract {
+            self.retracted_until.remove(id);
+        }
     }
 
     /// Number of events that arrived for the next claim, in this state, in the ledger or in earlier runs.
@@ -373,9 +455,9 @@ impl State {
         }
     }
 
-    /// Removes the events that the ledger took for the window, and closes the window. The ledger took the returned ones, too.
-    pub fn close_window(&mut self, taken: u64) {
-        self.drop_head(count(taken));
+    /// Removes the `asked` events that the ledger took for the window, and closes the window. The ledger took the returned ones, too.
+    pub fn close_window(&mut self, asked: &[Event], taken: u64) {
+        self.drop_taken(asked, taken);
         self.returned = self.open.take().and_then(|open| open.late);
         self.windows += 1;
     }
@@ -396,10 +478,24 @@ impl State {
         }
     }
 
+    /// Reports urgent events behind a digest that waits for a better hour. One that the ledger knows does not hurry the digest.
+    pub fn compares_urgent(&self) -> bool {
+        let digest = self.delivering.as_ref();
+        digest.is_some_and(Delivering::may_be_hurried) && self.pending.urgent_at(usize::MAX).is_some()
+    }
+
+    /// Sends the digest in delivery at any hour, because an urgent event waits behind it.
+    pub fn hurry(&mut self) {
+        if let Some(digest) = &mut self.delivering {
+            digest.note_wait(Wait::Urgent);
+        }
+    }
+
     /// Ends the digest in delivery.
     pub fn end_delivery(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
-            self.queued_behind_delivery = digest.not_before.is_some() || digest.undo.is_some();
+            self.queued_behind_delivery =
+                digest.not_before.is_some() || digest.moment.is_some() || digest.undo.is_some();
             self.end(digest.window.digest_id, closed);
         }
     }
@@ -430,9 +526,21 @@ impl State {
         open.stashed_at = last.or(open.stashed_at);
     }
 
+    /// Removes the first pending events, of which the ledger has `taken` some of those that it was asked to. What came with other
+    /// content meanwhile is pending anew.
+    pub fn drop_taken(&mut self, asked: &[Event], taken: u64) {
+        self.note_gone(count(taken));
+        self.pending.drop_taken(asked, count(taken));
+    }
+
     /// Removes the first `count` pending events.
     pub fn drop_head(&mut self, count: usize) {
+        self.note_gone(count);
         self.pending.drop_head(count);
+    }
+
+    /// Counts the first `count` pending events no more.
+    fn note_gone(&mut self, count: usize) {
         if let Some(open) = &mut self.open {
             open.compared = open.compared.saturating_sub(count);
         }
@@ -463,6 +571,7 @@ impl State {
         self.note_leaving(count);
         self.drop_head(count);
         self.retracts.clear();
+        self.retracted_until.clear();
         if let Some(open) = &mut self.open {
             open.unread += count as u64;
             open.runs.push(run_id.to_owned());

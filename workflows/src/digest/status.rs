@@ -33,6 +33,9 @@ pub struct Status {
     pub due_at: Option<Timestamp>,
     /// The reason for that time, in words.
     pub why: String,
+    /// The schedule of later windows, in words, where this one keeps the deadline of an earlier schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
     /// An operator's hold: no message goes out before its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
@@ -106,6 +109,7 @@ impl Status {
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
             why: why(state),
+            then: open.and_then(|open| open.plan.as_ref()?.then.clone()),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             pause: state.pause(now).map(|pause| pause.paused.clone()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
@@ -137,6 +141,7 @@ impl Stage {
             Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
             Decision::Wait(_) if is_undoable(state, now) => Self::Undoable,
             Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
+            Decision::CompareUrgent => Self::Retrying,
             Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
             Decision::Wait(_)
             | Decision::Compare
@@ -217,6 +222,9 @@ impl fmt::Display for Status {
         }
         if let Some(due_at) = self.due_at {
             write!(f, ", due at {due_at:.0} ({})", self.why)?;
+            if let Some(then) = &self.then {
+                write!(f, ", then {then}")?;
+            }
         }
         if self.malformed > 0 {
             write!(f, "\n\n{} refused, see the dead letters", count(self.malformed, "malformed event"))?;

@@ -270,7 +270,7 @@ mod tests {
         let mut state = state();
         state.attempted(
             Attempted {
-                sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None, too_large: None },
+                sent: Sent::Waiting { until: at(9), why: "535".into(), pause: None, too_large: None, moment: false },
                 delays: vec![],
             },
             at(0),
@@ -281,8 +281,13 @@ mod tests {
     fn paused() -> Attempted {
         let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None };
         let pause = PauseWait { look_at: at(1800), share: Duration::from_secs(9), paused };
-        let sent =
-            Sent::Waiting { until: pause.look_at, why: pause.paused.to_string(), pause: Some(pause), too_large: None };
+        let sent = Sent::Waiting {
+            until: pause.look_at,
+            why: pause.paused.to_string(),
+            pause: Some(pause),
+            too_large: None,
+            moment: false,
+        };
         Attempted { sent, delays: vec![] }
     }
 

@@ -27,10 +27,12 @@ pub(crate) fn post() -> Operation {
     let body = json!({"$ref": "#/components/schemas/EventsBody"});
     Operation::new(
         Tag::Events,
-        "An event that came before is accepted again and changes nothing. What is legal and looks like a mistake is accepted \
+        "An event that came before changes nothing, and other content replaces it until it goes out; result says what the ledger knows \
+         of an id. What is legal and looks like a mistake is accepted \
          with warnings. Content-Encoding may be gzip or zstd. A request has at most 1 MiB and 10,000 items.",
     )
     .header(Header::IdempotencyKey)
+    .header(Header::Prefer)
     .schema("Event", event_schema())
     .schema("Retract", retract_schema())
     .schema("EventsBody", body_schema())
@@ -38,6 +40,7 @@ pub(crate) fn post() -> Operation {
     .content("application/x-ndjson", &json!({"type": "string"}), &[("Two lines", json!(lines))])
     .answer::<Answer>(200, "Some items are durable, and the others were refused for the reasons in results.")
     .answer::<Answer>(202, "All items are durable.")
+    .problem(Problem::OtherContent)
     .problem(Problem::UnknownDigest)
     .problem(Problem::InboxFull)
 }
@@ -70,7 +73,7 @@ fn event_schema() -> Value {
         "tenant": id("The tenant; that of the token if it is missing."),
         "user": id("The recipient's id in the directory."),
         "digest": id("The digest type."),
-        "event_id": id("A second event of the key with this id changes nothing. Idempotency-Key is another spelling for a single event."),
+        "event_id": id("What the event is known by within its key: the same content again changes nothing. Idempotency-Key is another spelling for a single event."),
         "category": id("The kind of event."),
         "entity_type": id("Events about the same entity share a line of the message."),
         "entity_id": id("The entity of this type."),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tidings_mail::render::doubts;
 use tidings_model::{
-    Event,
+    Content, Event,
     foreign_text::{WrongEncoding, is_utf16, skip_bom},
     inbox::Item,
     limits::Invalid,
@@ -49,6 +49,8 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(super) struct Checked {
     pub item: Item,
+    /// `None`: a retract.
+    pub content: Option<Content>,
     pub warnings: Vec<Fault>,
 }
 
@@ -129,7 +131,7 @@ impl Checks<'_> {
         let unknown = |invalid: Invalid| Refused { problem: Some(Problem::UnknownDigest), ..invalid.into() };
         self.settings.check_digest(&key).map_err(unknown)?;
         let warnings = doubts(&event, self.now).into_iter().map(Fault::from).collect();
-        Ok(Checked { item: Item::of(key, &event)?, warnings })
+        Ok(Checked { item: Item::of(key, &event)?, content: Some(event.content()), warnings })
     }
 
     /// A retract of a removed digest type is accepted, because events of the type may still wait.
@@ -142,7 +144,7 @@ impl Checks<'_> {
         let result = within(&mut wire.tenant, self.caller).map_err(Refused::from).and_then(|()| {
             let item = Item::retract(wire)?;
             let warnings = self.settings.check_digest(&item.key).err().map(Fault::from).into_iter().collect();
-            Ok(Checked { item, warnings })
+            Ok(Checked { item, content: None, warnings })
         });
         Read { event_id, result }
     }

@@ -37,6 +37,7 @@ async fn ledger() -> Env {
             let event = Event {
                 event_id: format!("e{n}"),
                 category: "comment".into(),
+                other_categories: std::collections::BTreeSet::new(),
                 entity_type: String::new(),
                 entity_id: String::new(),
                 actor: String::new(),

@@ -113,16 +113,18 @@ pub(crate) enum Header {
     IdempotencyKey,
     IfMatch,
     RequiredIfMatch,
+    Prefer,
 }
 
 impl Header {
-    pub const ALL: [Self; 3] = [Self::IdempotencyKey, Self::IfMatch, Self::RequiredIfMatch];
+    pub const ALL: [Self; 4] = [Self::IdempotencyKey, Self::IfMatch, Self::RequiredIfMatch, Self::Prefer];
 
     pub const fn component(self) -> &'static str {
         match self {
             Self::IdempotencyKey => "IdempotencyKey",
             Self::IfMatch => "IfMatch",
             Self::RequiredIfMatch => "RequiredIfMatch",
+            Self::Prefer => "Prefer",
         }
     }
 
@@ -143,6 +145,11 @@ impl Header {
                 "name": "If-Match", "in": "header", "required": true,
                 "description": "The ETag that the caller saw, or * for any version. Without it the answer is 428.",
                 "schema": tag,
+            }),
+            Self::Prefer => json!({
+                "name": "Prefer", "in": "header",
+                "description": "handling=strict (RFC 7240) refuses the request with 409 if the id of an event was sent with other content.",
+                "schema": {"type": "string", "examples": ["handling=strict"]},
             }),
         }
     }

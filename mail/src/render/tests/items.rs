@@ -64,6 +64,28 @@ fn fifty_lines_of_three_items_stay_under_the_limit() {
     }
 }
 
+/// Three comments on one document, whose title they have.
+#[test]
+fn every_item_shows_its_words_and_its_link() {
+    let words = ["The budget is wrong.", "It has to move to May.", "Who signs this?"];
+    let comment = |(n, excerpt): (usize, &str)| {
+        item(1, &json!({"title": "Plan", "excerpt": excerpt, "url": format!("https://a.example/plan#{n}")}))
+    };
+    let line = Group { latest: words.into_iter().enumerate().map(comment).collect(), ..group(3, &json!({})) };
+    for name in ["activity", "alerts", "default"] {
+        let mail = renderer().render(name, &view(vec![line.clone()], 0)).unwrap();
+        for (n, excerpt) in words.into_iter().enumerate() {
+            assert!(
+                mail.text.contains(&format!("  {excerpt}\n")) && mail.html.contains(excerpt),
+                "{name}: {}",
+                mail.text
+            );
+            let url = format!("https://a.example/plan#{n}");
+            assert!(mail.text.contains(&url) && mail.html.contains(&format!("href=\"{url}\"")), "{name}: {url}");
+        }
+    }
+}
+
 #[test]
 fn the_size_limit_leaves_items_out_before_lines() {
     let payload = json!({"title": "<".repeat(120), "url": "https://a.example/"});

@@ -54,6 +54,9 @@ fn asked(now: &str, flushed: bool) -> ClaimInput {
         limits: None,
         due_at: None,
         undo: None,
+        released: false,
+        limit_ended_at: None,
+        unknown_since: Some(at(DUE)),
     }
 }
 
@@ -71,7 +74,11 @@ fn admit_at(facts: &Facts, now: &str) -> Admission {
 #[test]
 fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
     let settings = DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("instant", &[]) };
-    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let facts = Facts {
+        last_sent_at: Some(at("2026-03-02T07:30:00Z")),
+        last_slot_at: Some(at("2026-03-02T07:30:00Z")),
+        ..facts()
+    };
     let admitted = |flushed, now| {
         let input = asked(now, flushed);
         admit(&settings, &facts, &input, at(now))
@@ -79,6 +86,7 @@ fn a_throttle_defers_to_its_end_and_a_flush_goes_past_it() {
     let later = Admission::Later {
         until: at("2026-03-02T08:30:00Z"),
         why: "throttled to one in 1h, the last at 2026-03-02T07:30:00Z -> 2026-03-02T08:30:00Z".into(),
+        limit_ends_at: None,
     };
     assert_eq!(admitted(false, DUE), later);
     assert_eq!(admitted(true, DUE), Admission::Admitted);
@@ -105,12 +113,200 @@ fn a_suppressed_address_gets_nothing() {
 }
 
 #[test]
-fn a_pause_defers_to_its_end_and_not_past_it() {
+fn a_pause_ends_at_the_next_good_moment() {
+    let pause = |until: &str| Preferences { paused_until: Some(at(until)), ..Preferences::default() };
+    let admitted = |until: &str, now: &str| admit_at(&Facts { preferences: pause(until), ..facts() }, now);
+    let at_midnight = "2026-03-05T00:00:00Z";
+    let Admission::Later { until, why, .. } = admitted(at_midnight, DUE) else { panic!("was admitted") };
+    let share = until.duration_since(at("2026-03-05T08:00:00Z"));
+    assert!(!share.is_negative() && share < SignedDuration::from_mins(15), "{until}");
+    assert_eq!(why, format!("paused until {at_midnight}; not before 08:00 -> {until}"));
+    assert!(matches!(admitted(at_midnight, at_midnight), Admission::Later { until: u, .. } if u == until));
+    assert_eq!(admit_at(&facts(), &until.to_string()), Admission::Admitted);
+    // On the day of the deadline its time of day has come.
+    let noon = "2026-03-02T12:00:00Z";
+    assert!(matches!(admitted(noon, DUE), Admission::Later { until, .. } if until == at(noon)));
+    assert_eq!(admitted(noon, noon), Admission::Admitted);
+}
+
+#[test]
+fn a_flushed_or_urgent_window_goes_out_when_the_pause_ends() {
     let until = at("2026-03-05T00:00:00Z");
-    let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
-    let facts = Facts { preferences: paused, ..facts() };
-    assert!(matches!(admit_at(&facts, DUE), Admission::Later { until: u, .. } if u == until));
-    assert_eq!(admit_at(&facts, "2026-03-05T00:00:00Z"), Admission::Admitted);
+    let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
+    let facts = Facts { preferences, ..facts() };
+    let daily = settings("daily 08:00", &["22:00-07:00"]);
+    for input in [asked(DUE, true), ClaimInput { urgent: true, ..asked(DUE, false) }] {
+        let later = admit(&daily, &facts, &input, at(DUE));
+        assert!(matches!(later, Admission::Later { until: u, .. } if u == until), "{later:?}");
+    }
+}
+
+#[test]
+fn what_an_operator_released_by_name_goes_out_in_quiet_hours() {
+    let night = settings("daily 08:00", &["22:00-07:00"]);
+    let released = ClaimInput { released: true, ..asked(DUE, false) };
+    assert_eq!(admit(&night, &facts(), &released, at("2026-03-02T23:00:00Z")), Admission::Admitted);
+    let throttled = DigestSettings { throttle: Some(Duration::from_hours(24)), ..night };
+    let facts = Facts { last_slot_at: Some(at(DUE)), ..facts() };
+    assert!(matches!(admit(&throttled, &facts, &released, at(DUE)), Admission::Later { .. }), "a throttle holds");
+}
+
+#[test]
+fn a_window_that_is_late_waits_for_its_time_of_day() {
+    let admitted = |now: &str| admit(&settings("daily 08:00", &[]), &facts(), &asked(now, false), at(now));
+    assert_eq!(admitted("2026-03-02T23:30:00Z"), Admission::Admitted, "on the day of its slot");
+    let Admission::Later { until, .. } = admitted("2026-03-03T03:00:00Z") else { panic!("was admitted in the night") };
+    assert_eq!(until.to_string().get(..13), Some("2026-03-03T08"));
+    assert_eq!(admitted("2026-03-03T10:00:00Z"), Admission::Admitted);
+}
+
+#[test]
+fn a_throttle_of_a_day_ends_with_the_day_of_the_last_slot() {
+    let daily = DigestSettings { throttle: Some(Duration::from_hours(24)), ..settings("daily 08:00", &[]) };
+    let admitted = |last: &str| {
+        let facts = Facts { last_slot_at: Some(at(last)), ..facts() };
+        admit(&daily, &facts, &asked(DUE, false), at("2026-03-02T08:14:59Z"))
+    };
+    assert_eq!(admitted("2026-03-01T23:59:59Z"), Admission::Admitted);
+    let Admission::Later { until, limit_ends_at, .. } = admitted("2026-03-02T00:00:00Z") else { panic!("admitted") };
+    assert_eq!(until.to_string().get(..13), Some("2026-03-03T08"));
+    assert_eq!(limit_ends_at, None, "it allows a digest in each slot, so that the slot counts");
+}
+
+#[test]
+fn a_digest_that_a_longer_limit_puts_off_counts_from_its_end() {
+    let limits = DigestSettings { throttle: Some(Duration::from_mins(90)), ..settings("hourly", &[]) };
+    let facts = Facts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
+    let later = admit(&limits, &facts, &asked(DUE, false), at(DUE));
+    let ends_at = at("2026-03-02T08:30:00Z");
+    assert!(matches!(later, Admission::Later { limit_ends_at, .. } if limit_ends_at == Some(ends_at)), "{later:?}");
+}
+
+#[test]
+fn a_limit_of_whole_days_lets_each_key_go_at_its_own_second() {
+    let settings = DigestSettings::new("activity", "instant".parse().unwrap());
+    let limits = FrequencyLimits { throttle: Some(Duration::from_hours(24)), ..FrequencyLimits::default() };
+    let facts = Facts { last_slot_at: Some(at("2026-03-02T07:00:00Z")), ..facts() };
+    let ends: std::collections::BTreeSet<_> = (0..60)
+        .map(|user| {
+            let key = Key::new("acme".into(), "activity".into(), format!("u{user}")).unwrap();
+            let input = ClaimInput { window: Window { key, ..window() }, ..asked(DUE, false) };
+            match super::admit(&settings, &limits, &facts, &input, at(DUE)) {
+                Admission::Later { until, why, .. } => {
+                    assert!(
+                        why.ends_with(&format!("-> 2026-03-03T00:00:00Z; spread -> {until}"))
+                            || until == at("2026-03-03T00:00:00Z"),
+                        "{why}"
+                    );
+                    until.duration_since(at("2026-03-03T00:00:00Z")).as_secs()
+                }
+                admission => panic!("{admission:?}"),
+            }
+        })
+        .collect();
+    assert!(ends.iter().all(|seconds| (0..60).contains(seconds)) && ends.len() > 25, "{ends:?}");
+}
+
+/// A digest type's open window in the story of a cap.
+struct Open {
+    name: &'static str,
+    settings: DigestSettings,
+    window: Window,
+    /// The next claim.
+    asks_at: Timestamp,
+    limit_ended_at: Option<Timestamp>,
+}
+
+impl Open {
+    /// The window that opens then.
+    fn new(name: &'static str, cadence: &str, opened_at: Timestamp) -> Self {
+        let settings = settings(cadence, &["sat-sun 00:00-24:00"]);
+        let key = Key::new("acme".into(), name.into(), "ann".into()).unwrap();
+        let facts = facts();
+        let effective = Effective::new(&settings, &facts, opened_at);
+        let due_at = Timing::new(&settings, &key, &effective).deadline(&settings.cadence, None, opened_at).at;
+        let window = Window { key, digest_id: Uuid::nil(), opened_at, due_at };
+        Self { name, settings, window, asks_at: due_at, limit_ended_at: None }
+    }
+}
+
+/// Two weeks of a person with two types and a cap: who got a digest when.
+fn weeks_under_a_cap(limits: &FrequencyLimits, types: [(&'static str, &str); 2]) -> Vec<(&'static str, Timestamp)> {
+    let begin = at("2026-03-02T00:00:00Z");
+    let mut open = types.map(|(name, cadence)| Open::new(name, cadence, begin));
+    // Each with the time from which it counts for its own type.
+    let mut sent: Vec<(&str, Timestamp, Timestamp)> = Vec::new();
+    loop {
+        open.sort_by_key(|open| open.asks_at);
+        let (Open { name, settings, window, limit_ended_at, .. }, now) = (&open[0], open[0].asks_at);
+        if now > at("2026-03-16T00:00:00Z") {
+            return sent.into_iter().map(|(name, at, _)| (name, at)).collect();
+        }
+        let input = ClaimInput {
+            window: window.clone(),
+            due_at: Some(now),
+            limit_ended_at: *limit_ended_at,
+            unknown_since: None,
+            ..asked(&now.to_string(), false)
+        };
+        let zone = jiff::tz::TimeZone::UTC;
+        let mut admission = super::admit(settings, limits, &facts(), &input, now);
+        if admission == Admission::Admitted {
+            let cap = limits.cap.unwrap();
+            let since = crate::rules::limit::limit_since(now, cap.within, &zone);
+            let counts_from = |(of, at, slot): &(&str, Timestamp, Timestamp)| if of == name { *slot } else { *at };
+            if let Some(oldest) = sent.iter().map(counts_from).filter(|at| *at > since).max() {
+                admission = capped(settings, limits, &facts(), &input, oldest, now);
+            }
+        }
+        let opened = match admission {
+            Admission::Admitted => {
+                let ended_at = limits.counted_end(&settings.cadence, window.due_at, *limit_ended_at, &zone);
+                let slot = crate::rules::limit::counts_from(&settings.cadence, window.due_at, ended_at, now);
+                sent.push((name, now, slot.unwrap()));
+                Some(Open::new(name, &settings.cadence.to_string(), now))
+            }
+            Admission::Later { until, limit_ends_at, .. } => {
+                assert!(until > now, "{name} at {now}");
+                (open[0].asks_at, open[0].limit_ended_at) = (until, open[0].limit_ended_at.max(limit_ends_at));
+                None
+            }
+            admission => panic!("{admission:?}"),
+        };
+        if let Some(opened) = opened {
+            open[0] = opened;
+        }
+    }
+}
+
+#[test]
+fn a_cap_of_one_a_day_starves_no_type_whose_slot_comes_later_in_the_day() {
+    let within = Duration::from_hours(24);
+    let cap = Some(crate::settings::Cap { most: 1, within });
+    let limits = FrequencyLimits { cap, ..FrequencyLimits::default() };
+    let sent = weeks_under_a_cap(&limits, [("news", "daily 07:00"), ("activity", "daily 08:00")]);
+    let days: std::collections::BTreeSet<_> = sent.iter().map(|(_, at)| at.to_string()[..10].to_owned()).collect();
+    assert_eq!(days.len(), sent.len(), "one a day: {sent:?}");
+    assert!(days.len() >= 9, "each working day has one: {sent:?}");
+    for (name, least) in [("news", 4), ("activity", 4)] {
+        let digests: Vec<_> = sent.iter().filter(|(of, _)| *of == name).map(|(_, at)| *at).collect();
+        assert!(digests.len() >= least, "{name} has {}: {sent:?}", digests.len());
+        let longest = digests.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_hours()).max();
+        assert!(longest < Some(5 * 24), "{name} waited {longest:?} h: {sent:?}");
+    }
+    let night = |(name, at): &&(&str, Timestamp)| *name == "activity" && at.to_string()[11..13] == *"00";
+    assert!(sent.iter().any(|digest| night(&digest)), "put off again, it waits for no time of day: {sent:?}");
+}
+
+#[test]
+fn a_digest_that_a_cap_puts_off_past_its_next_slot_counts_from_the_end() {
+    let (daily, utc) = ("daily 08:00".parse().unwrap(), jiff::tz::TimeZone::UTC);
+    let cap = Some(crate::settings::Cap { most: 1, within: Duration::from_hours(24) });
+    let limits = FrequencyLimits { cap, ..FrequencyLimits::default() };
+    for (ended, counts) in [("2026-03-02T20:00:00Z", false), ("2026-03-03T08:00:00Z", true)] {
+        let end = limits.counted_end(&daily, at(DUE), Some(at(ended)), &utc);
+        assert_eq!(end, Some(at(ended)).filter(|_| counts), "{ended}");
+    }
 }
 
 #[test]
@@ -121,10 +317,15 @@ fn an_unknown_recipient_is_retried_hourly_and_ends_after_seven_days() {
         ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
         ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
     ] {
-        assert!(matches!(admit_at(&facts, now), Admission::Later { until, .. } if until == at(next)));
+        assert!(matches!(admit_at(&facts, now), Admission::Unknown { until, .. } if until == at(next)));
     }
     let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
     assert_eq!(closed.outcome, Outcome::Unknown);
+    // A pause may have held the window for longer: the days count from the first look.
+    let (now, until) = (at("2026-03-20T08:00:00Z"), at("2026-03-20T08:01:00Z"));
+    let first = ClaimInput { unknown_since: None, ..asked("2026-03-20T08:00:00Z", false) };
+    let admission = admit(&settings("daily 08:00", &[]), &facts, &first, now);
+    assert!(matches!(admission, Admission::Unknown { since, until: next, .. } if (since, next) == (now, until)));
 }
 
 #[test]
@@ -136,18 +337,20 @@ fn a_digest_type_without_a_table_waits_as_long_and_ends_with_that_reason() {
         ("2026-03-02T08:08:00Z", "2026-03-02T08:16:00Z"),
         ("2026-03-04T08:00:00Z", "2026-03-04T09:00:00Z"),
     ] {
-        let later = Admission::Later { until: at(next), why: why.to_owned() };
-        assert_eq!(admit_without_table(&facts(), &window(), at(now)), later);
+        let later = Admission::Unknown { since: at(DUE), until: at(next), why: why.to_owned() };
+        assert_eq!(admit_without_table(&facts(), &asked(now, false), at(now)), later);
     }
     let over = at("2026-03-09T08:00:00Z");
     let closed = Closed { outcome: Outcome::Unknown, why: format!("for seven days there was no table: {why}") };
-    assert_eq!(admit_without_table(&facts(), &window(), over), Admission::Refused(closed));
+    assert_eq!(admit_without_table(&facts(), &asked(DUE, false), over), Admission::Refused(closed));
     let opted_out = Facts { consent: false, ..facts() };
-    let Admission::Refused(closed) = admit_without_table(&opted_out, &window(), at(DUE)) else { panic!("it waits") };
+    let Admission::Refused(closed) = admit_without_table(&opted_out, &asked(DUE, false), at(DUE)) else {
+        panic!("it waits")
+    };
     assert_eq!(closed.outcome, Outcome::Skipped);
     let until = at("2026-03-12T00:00:00Z");
     let paused = Preferences { paused_until: Some(until), ..Preferences::default() };
-    let later = admit_without_table(&Facts { preferences: paused, ..facts() }, &window(), over);
+    let later = admit_without_table(&Facts { preferences: paused, ..facts() }, &asked(DUE, false), over);
     assert!(matches!(later, Admission::Later { until: said, .. } if said == until), "{later:?}");
 }
 
@@ -162,7 +365,7 @@ fn a_directory_elsewhere_says_why_it_has_no_recipient() {
     let why = "the answer has no usable zone";
     let facts = facts().without_recipient(why.to_owned());
     let later = admit_at(&facts, DUE);
-    assert!(matches!(&later, Admission::Later { why: said, .. } if said == why), "{later:?}");
+    assert!(matches!(&later, Admission::Unknown { why: said, .. } if said == why), "{later:?}");
     let Admission::Refused(closed) = admit_at(&facts, "2026-03-09T08:00:00Z") else { panic!("still waiting") };
     assert_eq!(
         (closed.outcome, closed.why),
@@ -189,10 +392,10 @@ fn a_late_window_waits_for_quiet_hours_and_spread() {
     let night = settings("daily 08:00", &["22:00-07:00"]);
     let mut input = asked(DUE, false);
     let now = at("2026-03-02T23:00:00Z");
-    let Admission::Later { until, why } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
-    let spread = until.duration_since(at("2026-03-03T07:00:00Z"));
+    let Admission::Later { until, why, .. } = admit(&night, &facts(), &input, now) else { panic!("was admitted") };
+    let spread = until.duration_since(at("2026-03-03T08:00:00Z"));
     assert!(!spread.is_negative() && spread < SignedDuration::from_mins(15), "{until}");
-    assert_eq!(why, format!("quiet until Tue 07:00 -> {until}"));
+    assert_eq!(why, format!("quiet until Tue 07:00; not before 08:00 -> {until}"));
     assert_eq!(admit(&night, &facts(), &input, until), Admission::Admitted);
     // An operator's flush goes past them.
     input.flushed = true;
@@ -201,8 +404,14 @@ fn a_late_window_waits_for_quiet_hours_and_spread() {
 
 #[test]
 fn quiet_hours_that_are_younger_than_a_deadline_do_not_move_it() {
-    let input = asked(DUE, false);
-    assert_eq!(admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(DUE)), Admission::Admitted);
+    let admitted = |now: &str| {
+        let input = ClaimInput { unknown_since: None, ..asked(now, false) };
+        admit(&settings("daily 08:00", &["07:00-09:00"]), &facts(), &input, at(now))
+    };
+    assert_eq!(admitted(DUE), Admission::Admitted);
+    assert_eq!(admitted("2026-03-02T08:01:00Z"), Admission::Admitted);
+    let late = admitted("2026-03-02T08:01:01Z");
+    assert!(matches!(&late, Admission::Later { why, .. } if why.starts_with("quiet until 09:00")), "{late:?}");
 }
 
 #[test]
@@ -212,7 +421,11 @@ fn a_throttle_that_skips_ends_the_window() {
         throttled: OverLimit::Skip,
         ..settings("instant", &[])
     };
-    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let facts = Facts {
+        last_sent_at: Some(at("2026-03-02T07:30:00Z")),
+        last_slot_at: Some(at("2026-03-02T07:30:00Z")),
+        ..facts()
+    };
     let Admission::Refused(closed) = admit(&skips, &facts, &asked(DUE, false), at(DUE)) else { panic!("not skipped") };
     assert_eq!(closed.outcome, Outcome::Throttled);
     assert_eq!(admit(&skips, &facts, &asked(DUE, true), at(DUE)), Admission::Admitted);
@@ -226,7 +439,7 @@ fn a_throttle_that_skips_ends_no_urgent_window() {
         ..settings("instant", &[])
     };
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
     assert_eq!(admit(&skips, &sent("2026-03-02T07:30:00Z"), &urgent, at(DUE)), Admission::Admitted);
     let soon = admit(&skips, &sent("2026-03-02T07:59:30Z"), &urgent, at(DUE));
     assert!(matches!(soon, Admission::Later { until, .. } if until == at("2026-03-02T08:00:30Z")), "{soon:?}");
@@ -234,7 +447,11 @@ fn a_throttle_that_skips_ends_no_urgent_window() {
 
 #[test]
 fn a_window_keeps_the_limits_that_it_was_planned_with() {
-    let facts = Facts { last_sent_at: Some(at("2026-03-02T07:30:00Z")), ..facts() };
+    let facts = Facts {
+        last_sent_at: Some(at("2026-03-02T07:30:00Z")),
+        last_slot_at: Some(at("2026-03-02T07:30:00Z")),
+        ..facts()
+    };
     let (daily, never) = (settings("daily 08:00", &[]), settings("never", &[]));
     let throttle = Some(Duration::from_hours(1));
     let strict = DigestSettings { throttle, throttled: OverLimit::Skip, ..daily.clone() };
@@ -254,14 +471,14 @@ fn an_urgent_window_skips_throttle_and_quiet_hours_but_no_pause() {
         DigestSettings { throttle: Some(Duration::from_hours(1)), ..settings("daily 08:00", &["22:00-07:00"]) };
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
     let night = at("2026-03-02T23:00:00Z");
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
     assert_eq!(admit(&strict, &sent("2026-03-02T22:59:00Z"), &urgent, night), Admission::Admitted);
     assert_eq!(
         admit(&strict, &sent("2026-03-02T22:59:01Z"), &urgent, night),
-        Admission::Later {
-            until: at("2026-03-02T23:00:01Z"),
-            why: "urgent, a minute after the last digest -> 2026-03-02T23:00:01Z".into()
-        }
+        Admission::later(
+            at("2026-03-02T23:00:01Z"),
+            "urgent, a minute after the last digest -> 2026-03-02T23:00:01Z".into()
+        )
     );
     let until = at("2026-03-05T00:00:00Z");
     let preferences = Preferences { paused_until: Some(until), ..Preferences::default() };
@@ -288,7 +505,7 @@ fn quiet_hours_of_a_recipient_replace_those_of_the_digest_type() {
 #[test]
 fn an_urgent_window_is_never_later_than_an_ordinary_one() {
     let urgent = ClaimInput { urgent: true, ..asked(DUE, false) };
-    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), ..facts() };
+    let sent = |last: &str| Facts { last_sent_at: Some(at(last)), last_slot_at: Some(at(last)), ..facts() };
     // Nothing is in the way, not even the digest of a moment ago.
     assert_eq!(admit(&settings("instant", &[]), &sent("2026-03-02T07:59:59Z"), &urgent, at(DUE)), Admission::Admitted);
     // The throttle is over before the minute is.

@@ -6,9 +6,12 @@
 use std::{fmt, sync::Arc};
 
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::civil::{DateTime, datetime};
+use jiff::{
+    ToSpan as _,
+    civil::{DateTime, Time, Weekday, datetime},
+};
 
-use super::words::number;
+use super::words::{self, number};
 
 /// A field: what it is called, its numbers, and the names of those from `first_name` on.
 struct Field {
@@ -40,6 +43,12 @@ const FIELDS: [Field; 5] = [
 
 /// Start of the search for a first time. Any date does: the calendar repeats.
 const SOME_DAY: DateTime = datetime(2024, 1, 1, 0, 0, 0, 0);
+
+/// The last minute before that day.
+const JUST_BEFORE: DateTime = datetime(2023, 12, 31, 23, 59, 0, 0);
+
+/// A schedule with more times of a day takes more than a phrase.
+const SAID_TIMES: usize = 4;
 
 /// A schedule in five fields.
 #[derive(Clone, Debug)]
@@ -76,10 +85,44 @@ impl Cron {
         std::iter::successors(next(&time), move |time| next(time))
     }
 
+    /// The first time of each of its days.
+    pub(super) fn first_of_day(&self) -> Time {
+        self.after(JUST_BEFORE).next().map_or_else(Time::midnight, DateTime::time)
+    }
+
+    /// The schedule as days of the week and times of day. `None`: it is about days of a month or months, not all of its days have the
+    /// same times, or the times are too many for a phrase.
+    #[must_use]
+    pub fn week_times(&self) -> Option<WeekTimes> {
+        let mut fields = self.words.split(' ').skip(2);
+        if (fields.next(), fields.next()) != (Some("*"), Some("*")) {
+            return None;
+        }
+        let (before, after) = (SOME_DAY - 1.minute(), SOME_DAY + 1.week());
+        // One more than can be said, so that too many are noticed.
+        let all: Vec<_> = self.after(before).take_while(|at| *at < after).take(7 * SAID_TIMES + 1).collect();
+        let times_of =
+            |day: Weekday| -> Vec<Time> { all.iter().filter(|at| at.weekday() == day).map(|at| at.time()).collect() };
+        let days: Vec<_> =
+            words::DAYS.into_iter().map(|(_, day)| day).filter(|day| !times_of(*day).is_empty()).collect();
+        let times = times_of(*days.first()?);
+        let same = times.len() <= SAID_TIMES && days.iter().all(|day| times_of(*day) == times);
+        same.then_some(WeekTimes { days, times })
+    }
+
     /// In a sentence, for people.
     pub(super) fn explain(&self) -> String {
         self.schedule.describe()
     }
+}
+
+/// Times of day, the same on some days of the week.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeekTimes {
+    /// From Monday on, at least one.
+    pub days: Vec<Weekday>,
+    /// In order, at least one.
+    pub times: Vec<Time>,
 }
 
 impl Field {

@@ -21,6 +21,8 @@ fn every_cadence_reads_back_the_words_that_it_writes() {
         "hourly at :05",
         "daily 08:00",
         "weekdays 17:30",
+        "weekdays sun-thu 17:30",
+        "weekdays mon-fri 17:30",
         "weekly sun 23:59",
         "monthly 1 08:00",
         "monthly 31 23:59",
@@ -63,6 +65,9 @@ fn an_error_points_at_the_word_and_says_what_would_be_right() {
         ("hourly at 30", "\"30\""),
         ("weekdays", "\"weekdays 08:00\""),
         ("weekdays 8", "\"8\""),
+        ("weekdays sun-thu", "\"sun-thu\" is not a time of day"),
+        ("weekdays sun-thurs 08:00", "\"thurs\" is not a day"),
+        ("weekdays sun-thu 08:00 09:00", "write \"weekdays 08:00\" or \"weekdays sun-thu 08:00\""),
         ("never 08:00", "\"never\" alone"),
         ("cron", "five fields, not 0"),
         ("cron 0 9 * * * *", "five fields, not 6"),
@@ -125,6 +130,53 @@ fn weekdays_leave_the_weekend_out() {
     assert_eq!(due("weekdays 08:00", "UTC", "2026-03-06T08:00:00Z"), "2026-03-09T08:00:00Z");
     assert_eq!(due("weekdays 08:00", "Asia/Tokyo", "2026-03-05T23:00:00Z"), "2026-03-08T23:00:00Z");
     assert_eq!(due("weekdays 08:00", "UTC", "2026-03-05T08:00:00Z"), "2026-03-06T08:00:00Z");
+}
+
+#[test]
+fn weekdays_can_be_other_days_in_a_row() {
+    // Thursday, by the zone's calendar, and then Sunday.
+    assert_eq!(due("weekdays sun-thu 08:00", "Asia/Jerusalem", "2026-01-08T06:00:00Z"), "2026-01-11T06:00:00Z");
+    assert_eq!(due("weekdays sat-wed 08:00", "UTC", "2026-03-04T08:00:00Z"), "2026-03-07T08:00:00Z");
+    assert_eq!(due("weekdays sun-thu 08:00", "UTC", "2026-03-05T08:00:00Z"), "2026-03-08T08:00:00Z");
+}
+
+#[test]
+fn only_weekdays_without_days_follow_the_working_days_of_the_recipient() {
+    for (words, working_days, said) in [
+        ("weekdays 08:00", "sun-thu", "weekdays sun-thu 08:00"),
+        ("weekdays 08:00", "mon-fri", "weekdays 08:00"),
+        ("weekdays mon-fri 08:00", "sun-thu", "weekdays mon-fri 08:00"),
+        ("daily 08:00", "sun-thu", "daily 08:00"),
+    ] {
+        let cadence: Cadence = words.parse().unwrap();
+        assert_eq!(cadence.on_working_days(|| working_days.parse().unwrap()).to_string(), said);
+    }
+}
+
+#[test]
+fn a_schedule_of_equal_days_has_days_and_times() {
+    let said = |fields: &str| {
+        let Cadence::Cron(cron) = format!("cron {fields}").parse().unwrap() else { unreachable!() };
+        cron.week_times().map(|WeekTimes { days, times }| {
+            let days: Vec<_> = days.into_iter().map(words::day_name).collect();
+            let times: Vec<_> = times.into_iter().map(|time| time.strftime("%H:%M").to_string()).collect();
+            format!("{} {}", days.join(","), times.join(","))
+        })
+    };
+    for (fields, expected) in [
+        ("0 8 * * sun-thu", Some("mon,tue,wed,thu,sun 08:00")),
+        ("30 17,9 * * 1-5", Some("mon,tue,wed,thu,fri 09:30,17:30")),
+        ("0 0 * * 7", Some("sun 00:00")),
+        ("59 23 * * *", Some("mon,tue,wed,thu,fri,sat,sun 23:59")),
+        ("*/30 8-9 * * sat", Some("sat 08:00,08:30,09:00,09:30")),
+        ("*/15 8-9 * * *", None),
+        ("0 8 1 * *", None),
+        ("0 8 1 * mon", None),
+        ("0 8 * jan mon", None),
+        ("0 8 */2 * mon", None),
+    ] {
+        assert_eq!(said(fields).as_deref(), expected, "{fields}");
+    }
 }
 
 #[test]
@@ -235,7 +287,8 @@ fn a_cadence_explains_itself() {
     for (words, said) in [
         ("after 15m", "15m after the first event"),
         ("hourly at :05", "every hour at :05"),
-        ("weekdays 08:00", "Monday to Friday at 08:00"),
+        ("weekdays 08:00", "on the recipient's working days, here Monday to Friday, at 08:00"),
+        ("weekdays sun-thu 08:00", "Sunday to Thursday at 08:00"),
         ("weekly sun 08:00", "every Sunday at 08:00"),
         ("monthly 1 08:00", "on day 1 of every month at 08:00"),
         ("monthly 30 08:00", "on day 30 of every month, or the last day of a shorter one, at 08:00"),
@@ -262,6 +315,7 @@ fn only_a_time_of_day_moves_to_another() {
     for (words, moved) in [
         ("daily 08:00", Some("daily 18:30")),
         ("weekdays 08:00", Some("weekdays 18:30")),
+        ("weekdays sun-thu 08:00", Some("weekdays sun-thu 18:30")),
         ("weekly fri 08:00", Some("weekly fri 18:30")),
         ("monthly 31 08:00", Some("monthly 31 18:30")),
         ("hourly", None),

@@ -1,9 +1,11 @@
 //! Contents of a few events. The conformance suite of the store compares them with those of both databases.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::*;
-use crate::settings::{CategorySettings, Section};
+use crate::settings::{Categories, CategorySettings, Section};
 
 fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + milliseconds).unwrap()
@@ -14,6 +16,7 @@ fn on(id: &str, entity_id: &str, milliseconds: i64) -> Event {
     Event {
         event_id: id.to_owned(),
         category: "comment".to_owned(),
+        other_categories: BTreeSet::new(),
         entity_type: "page".to_owned(),
         entity_id: entity_id.to_owned(),
         actor: String::new(),
@@ -37,12 +40,12 @@ fn named(counts: &[(&str, i64)]) -> BTreeMap<String, i64> {
     counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
 }
 
-fn with(events: &[Event], groups: u32, items: u32, categories: &BTreeMap<String, CategorySettings>) -> Contents {
+fn with(events: &[Event], groups: u32, items: u32, categories: &Categories) -> Contents {
     contents(events, at(60_000), Shown { groups, items, categories })
 }
 
 fn of(events: &[Event]) -> Contents {
-    with(events, 50, 3, &BTreeMap::new())
+    with(events, 50, 3, &Categories::default())
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn the_priority_of_a_category_comes_first_and_names_the_section() {
     let events = [on("1", "a", 0), on("2", "a", 1), Event { category: "bill".to_owned(), ..on("3", "b", 0) }];
     let section = Some(Section::new("bill", "Money"));
     let bill = CategorySettings { section: section.clone(), priority: 1, ..CategorySettings::default() };
-    let lines = with(&events, 50, 3, &[("bill".to_owned(), bill)].into()).lines;
+    let lines = with(&events, 50, 3, &Categories::from_iter([("bill", bill)])).lines;
     let placed: Vec<_> = lines.into_iter().map(|line| (line.category, line.section)).collect();
     assert_eq!(placed, [("bill".to_owned(), section), ("comment".to_owned(), None)]);
 }
@@ -86,7 +89,7 @@ fn totals_cover_the_groups_that_are_not_shown() {
         counting("2", "a", &[("critical", 3)]),
         counting("3", "b", &[("critical", 5)]),
     ];
-    let contents = with(&events, 1, 3, &BTreeMap::new());
+    let contents = with(&events, 1, 3, &Categories::default());
     assert_eq!(
         (contents.claimed_at, contents.items, contents.groups, contents.lines.len()),
         (Some(at(60_000)), 3, 2, 1)
@@ -129,12 +132,13 @@ fn a_line_names_three_actors_by_their_latest_events() {
 #[test]
 fn times_are_cut_to_milliseconds() {
     let fine = Event { occurred_at: at(7) + jiff::SignedDuration::from_micros(900), ..on("1", "a", 0) };
-    let line = contents(&[fine], at(8), Shown { groups: 1, items: 1, categories: &BTreeMap::new() }).lines.remove(0);
+    let line =
+        contents(&[fine], at(8), Shown { groups: 1, items: 1, categories: &Categories::default() }).lines.remove(0);
     assert_eq!((line.first_at, line.last_at, line.latest[0].at), (at(7), at(7), at(7)));
 }
 
 #[test]
-fn events_with_equal_title_and_actor_are_one_item() {
+fn events_of_which_a_reader_reads_the_same_are_one_item() {
     let events = [
         by("a", "Ann", "Fix", 1),
         by("b", "Bo", "Fix", 2),
@@ -143,7 +147,7 @@ fn events_with_equal_title_and_actor_are_one_item() {
         by("e", "Cy", "Fix", 0),
     ];
     let told = |most| {
-        let items = with(&events, 50, most, &BTreeMap::new()).lines.remove(0).latest;
+        let items = with(&events, 50, most, &Categories::default()).lines.remove(0).latest;
         let told = |item: Item| (item.count, item.at, item.actor, item.payload["title"].as_str().map(str::to_owned));
         items.into_iter().map(told).collect::<Vec<_>>()
     };
@@ -151,6 +155,30 @@ fn events_with_equal_title_and_actor_are_one_item() {
         .map(|(count, time, actor, title)| (count, at(time), actor.to_owned(), Some(title.to_owned())));
     assert_eq!(told(9), expected);
     assert_eq!(told(2), expected[..2]);
+}
+
+/// Three comments of one person on one document: the title is the document's.
+#[test]
+fn events_with_other_excerpts_or_links_are_items_of_their_own() {
+    let of_ann = |id: &str, more: &[(&str, serde_json::Value)], milliseconds| {
+        let fields = [("title", json!("Plan")), ("build", json!(id))].into_iter().chain(more.iter().cloned());
+        let payload = fields.map(|(name, value)| (name.to_owned(), value)).collect();
+        Event { payload, ..by(id, "Ann", "", milliseconds) }
+    };
+    let url = |url: &str| ("url", json!(url));
+    let excerpt = |excerpt: &str| ("excerpt", json!(excerpt));
+    let counts = |events: &[Event]| -> Vec<u64> {
+        with(events, 50, 9, &Categories::default()).lines.remove(0).latest.iter().map(|item| item.count).collect()
+    };
+    for (others, folded) in [
+        ([vec![excerpt("Too late.")], vec![excerpt("Too early.")], vec![]], vec![1, 1, 1]),
+        ([vec![url("https://a.example/#1")], vec![url("https://a.example/#2")], vec![]], vec![1, 1, 1]),
+        ([vec![url("https://a.example")], vec![url("https://a.example")], vec![]], vec![1, 2]),
+        ([vec![excerpt(" ")], vec![], vec![("excerpt", json!(7))]], vec![3]),
+    ] {
+        let events: Vec<_> = others.iter().zip(0..).map(|(more, n)| of_ann(&n.to_string(), more, n)).collect();
+        assert_eq!(counts(&events), folded, "{others:?}");
+    }
 }
 
 #[test]

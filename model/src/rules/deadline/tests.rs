@@ -24,6 +24,7 @@ fn berlin(settings: &DigestSettings) -> Effective {
         quiet: settings.quiet.clone(),
         zone: TimeZone::get("Europe/Berlin").unwrap(),
         zone_name: "Europe/Berlin".to_owned(),
+        unknown_zone: None,
     }
 }
 

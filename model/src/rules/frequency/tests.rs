@@ -12,10 +12,15 @@ use crate::{
 const NOW: &str = "2026-03-02T08:00:00Z";
 const DUE: &str = "2026-03-02T09:00:00Z";
 const WHY: &str = "after 1h -> 2026-03-02T09:00:00Z";
-const CAP: Option<Cap> = Some(Cap { most: 2, within: Duration::from_hours(24) });
+const CAP: Option<Cap> = Some(Cap { most: 2, within: Duration::from_hours(5) });
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
+}
+
+/// The time from which the oldest digest counts that fills the cap until then.
+fn counted(capped_until: &str) -> Timestamp {
+    at(capped_until) - Duration::from_hours(5)
 }
 
 fn key() -> Key {
@@ -23,7 +28,7 @@ fn key() -> Key {
 }
 
 fn facts(last_sent_at: &str) -> Facts {
-    Facts { last_sent_at: Some(at(last_sent_at)), ..samples::facts() }
+    Facts { last_sent_at: Some(at(last_sent_at)), last_slot_at: Some(at(last_sent_at)), ..samples::facts() }
 }
 
 fn settings(quiet: &[&str]) -> DigestSettings {
@@ -41,7 +46,7 @@ fn plan(limits: FrequencyLimits) -> Plan {
 
 /// The time and the reason that a status shows.
 fn foreseen(settings: &DigestSettings, facts: &Facts, plan: Plan, capped_until: Option<&str>) -> (String, String) {
-    let Plan { limited, due_at, why, .. } = foresee(plan, settings, facts, &key(), capped_until.map(at), at(NOW));
+    let Plan { limited, due_at, why, .. } = foresee(plan, settings, facts, &key(), capped_until.map(counted), at(NOW));
     let deadline = Deadline { at: due_at, why }.under(&limited);
     let new = deadline.why.strip_prefix(WHY).unwrap();
     (deadline.at.to_string(), new.trim_start_matches("; ").to_owned())
@@ -52,7 +57,7 @@ fn a_throttle_and_a_cap_defer_in_turn() {
     let settings = settings(&[]);
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let throttled = "throttled to one in 4h, the last at 2026-03-02T07:00:00Z -> 2026-03-02T11:00:00Z";
-    let capped = "the recipient had 2 digests in 1d, as many as they get -> 2026-03-02T12:00:00Z";
+    let capped = "the recipient had 2 digests in 5h, as many as they get -> 2026-03-02T12:00:00Z";
     for (last, capped_until, at, why) in [
         ("2026-03-02T05:00:00Z", None, DUE, String::new()), // over when the window is due
         ("2026-03-02T04:00:00Z", None, DUE, String::new()), // over now
@@ -77,7 +82,7 @@ fn a_limit_that_skips_ends_the_window_when_it_is_due() {
     let late = Some("2026-03-02T12:00:00Z");
     for (last, why) in [
         ("2026-03-02T07:00:00Z", "throttled to one in 4h, the last at 2026-03-02T07:00:00Z -> 2026-03-02T11:00:00Z"),
-        ("2026-03-02T04:00:00Z", "the recipient had 2 digests in 1d, as many as they get -> 2026-03-02T12:00:00Z"),
+        ("2026-03-02T04:00:00Z", "the recipient had 2 digests in 5h, as many as they get -> 2026-03-02T12:00:00Z"),
     ] {
         let why = format!("ends then without a message: {why}");
         assert_eq!(foreseen(&settings, &facts(last), plan(limits), late), (DUE.to_owned(), why));
@@ -113,7 +118,7 @@ fn the_next_time_in_preferences_knows_throttle_and_cap() {
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let next = |capped_until: Option<&str>| {
         let facts = facts("2026-03-02T07:00:00Z");
-        InForce::new(&settings, &limits, capped_until.map(at), &facts, &key(), at(NOW)).next.unwrap()
+        InForce::new(&settings, &limits, capped_until.map(counted), &facts, &key(), at(NOW)).next.unwrap()
     };
     assert_eq!(next(None).due_at, at("2026-03-02T11:00:00Z"));
     assert!(
@@ -130,7 +135,7 @@ fn a_cap_that_ends_now_holds_nothing_back() {
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
     let limited = |capped_until: &str| {
         let facts = facts("2026-03-02T01:00:00Z");
-        foresee(plan(limits), &settings, &facts, &key(), Some(at(capped_until)), at(NOW)).limited.len()
+        foresee(plan(limits), &settings, &facts, &key(), Some(counted(capped_until)), at(NOW)).limited.len()
     };
     assert_eq!((limited(NOW), limited("2026-03-02T08:00:01Z")), (0, 1));
 }
@@ -143,6 +148,30 @@ fn a_cap_says_its_number_and_span() {
     };
     for (most, digests) in [(1, "1 digest in 1h"), (2, "2 digests in 1h")] {
         let expected = format!("the recipient had {digests}, as many as they get -> {DUE}");
-        assert_eq!(limits(most).capped(at(DUE)).why, expected);
+        assert_eq!(limits(most).capped(at(NOW), &TimeZone::UTC).why, expected);
     }
+}
+
+#[test]
+fn a_limit_of_whole_days_ends_with_a_day_of_the_recipient() {
+    let kiritimati = TimeZone::get("Pacific/Kiritimati").unwrap(); // 14 hours ahead
+    let throttle =
+        |hours| FrequencyLimits { throttle: Some(Duration::from_hours(hours)), ..FrequencyLimits::default() };
+    for (hours, ends) in [(24, "2026-03-02T10:00:00Z"), (23, "2026-03-03T08:59:00Z"), (7 * 24, "2026-03-08T10:00:00Z")]
+    {
+        let throttled = throttle(hours).throttled(Some(at("2026-03-02T09:59:00Z")), &kiritimati, at(NOW));
+        assert_eq!(throttled.unwrap().until, at(ends), "{hours} h");
+    }
+}
+
+#[test]
+fn a_pause_that_is_known_shows_the_next_good_moment() {
+    let daily = DigestSettings::new("activity", "daily 08:00".parse().unwrap());
+    let resumes = |until: &str| {
+        let plan = Plan { paused_until: Some(at(until)), ..plan(FrequencyLimits::default()) };
+        foresee(plan, &daily, &samples::facts(), &key(), None, at(NOW)).resumes_at
+    };
+    assert_eq!(resumes("2026-03-05T00:00:00Z"), Some(at("2026-03-05T08:00:00Z")));
+    assert_eq!(resumes("2026-03-02T12:00:00Z"), None, "on the day of the deadline");
+    assert_eq!(resumes(NOW), None, "it is over");
 }

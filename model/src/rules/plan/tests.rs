@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod kept;
+mod promise;
 
 const OPENED_AT: &str = "2026-10-24T18:00:00Z";
 
@@ -42,6 +43,7 @@ fn input() -> PlanInput {
         },
         open: None,
         event_ids: vec!["a".into(), "b".into()],
+        contents: Vec::new(),
         waited: false,
         before: None,
         anew_at: None,
@@ -212,7 +214,8 @@ fn only_a_retime_applies_a_changed_configuration() {
     let before = planned(&settings("daily 08:00"), &facts());
     let asked = PlanInput { before: Some(before.clone()), ..input() };
     let weekly = settings("weekly mon 12:00");
-    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new(), at(OPENED_AT)), Plan { known: Vec::new(), ..before });
+    let then = Some("every Monday at 12:00 (Europe/Berlin)".to_owned());
+    assert_eq!(plan(&weekly, &facts(), &asked, Vec::new(), at(OPENED_AT)), Plan { known: Vec::new(), then, ..before });
     let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
     assert_eq!(plan(&weekly, &facts(), &anew, Vec::new(), at(OPENED_AT)).due_at, at("2026-11-02T11:00:00Z"));
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::join;
 use crate::{
     Key, Quiet,
-    records::Facts,
+    records::{Facts, Preferences},
     rules::{plan::plan, samples::facts},
     settings::{DigestSettings, FrequencyLimits, OverLimit, RETRY_DELAYS},
     step::{Joined, Plan, PlanInput, Signs},
@@ -37,6 +37,7 @@ fn input(own_at: Option<&str>) -> PlanInput {
         },
         open: None,
         event_ids: Vec::new(),
+        contents: Vec::new(),
         waited: false,
         before: None,
         anew_at: None,
@@ -147,4 +148,17 @@ fn nothing_waits_where_nothing_is_sent() {
     let refused = Facts { consent: false, ..facts() };
     assert_eq!(planned(&settings("daily 08:00"), &refused, &input(None)).due_at, at(RETURNED_AT));
     assert_eq!(planned(&settings("never"), &facts(), &input(None)).due_at, at(RETURNED_AT));
+}
+
+#[test]
+fn a_promise_stands_for_returned_events() {
+    let weekly = settings("weekly mon 08:00");
+    let before = planned(&weekly, &facts(), &input(None));
+    assert_eq!(before.due_at, at("2026-10-26T07:00:00Z"));
+    let preferences = Preferences { zone: Some("Europe/Athens".into()), ..Preferences::default() };
+    // At eight in Berlin it is nine in Athens.
+    let chosen = Facts { preferences, revision: 1, changed_at: Some(at("2026-10-26T06:30:00Z")), ..facts() };
+    let asked = PlanInput { before: Some(before.clone()), ..input(None) };
+    let plan = planned(&weekly, &chosen, &asked);
+    assert_eq!((plan.due_at, plan.then.as_deref()), (before.due_at, Some("every Monday at 08:00 (Europe/Athens)")));
 }

@@ -23,8 +23,8 @@ ORDER BY opened_at, digest_id LIMIT $6";
 
 /// Tenant, digest type, user. After the id `$4`; `$5` limit.
 pub const EVENTS_OF_KEY: &str = "
-SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.entity_type, e.entity_id, e.actor,
-       e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
+SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.other_categories, e.entity_type,
+       e.entity_id, e.actor, e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
        e.returned_from, d.closed_at
 FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id > $4 ORDER BY e.event_id LIMIT $5";

@@ -4,25 +4,39 @@ use sqlx::query_as;
 use tidings_model::records::{
     Cursor, KeyPlace, Listed, ListedRecipient, Page, Reason, Recipient, RecipientFilter, RecipientPlace,
 };
-use tidings_model::{EmailAddress, Key};
+use tidings_model::{EmailAddress, Key, zone_aliases};
 
-use super::super::Sql;
 use super::super::columns::row;
-use super::super::dialect::Dialect;
+use super::super::dialect::{Dialect, Variants};
+use super::super::{Sql, json};
 use crate::Result;
 
-/// `$1` tenant, `$2` folded address, `$3` zone, `$4` locale; each may be empty. `$5`: only suppressed ones. After the tenant `$6`
-/// and the user `$7`; `$8` limit.
-pub const RECIPIENTS: &str = "
+/// The recipients of these zones.
+macro_rules! recipients {
+    ($zones:literal) => {
+        concat!(
+            "
 SELECT * FROM (
     SELECT r.tenant, r.user_id, r.address, r.name, r.zone, r.locale,
            (SELECT s.reason FROM suppressions s WHERE s.tenant = r.tenant AND s.address_lower IN (r.address_lower, r.pseudonym)
             ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed
     FROM recipients r
-    WHERE (r.tenant = $1 OR $1 = '') AND (r.address_lower = $2 OR $2 = '') AND (r.zone = $3 OR $3 = '')
+    WHERE (r.tenant = $1 OR $1 = '') AND (r.address_lower = $2 OR $2 = '') AND ($3 = '[]' OR r.zone IN (",
+            $zones,
+            "))
       AND (r.locale = $4 OR $4 = '') AND (r.tenant, r.user_id) > ($6, $7)) known
 WHERE suppressed IS NOT NULL OR NOT $5
-ORDER BY tenant, user_id LIMIT $8";
+ORDER BY tenant, user_id LIMIT $8"
+        )
+    };
+}
+
+/// `$1` tenant, `$2` folded address, `$3` JSON array of the names that a zone has had, `$4` locale; each may be empty. `$5`: only suppressed
+/// ones. After the tenant `$6` and the user `$7`; `$8` limit.
+pub const RECIPIENTS: Variants = Variants {
+    sqlite: recipients!("SELECT value FROM jsonb_each($3)"),
+    postgres: recipients!("SELECT jsonb_array_elements_text($3::jsonb)"),
+};
 
 /// After the tenant `$1` and the user `$2`; `$3` limit.
 pub const DIRECTORY: &str = "
@@ -71,10 +85,11 @@ impl<D: Dialect> Sql<D> {
         let RecipientFilter { tenant, address, zone, locale, suppressed, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let (after_tenant, after_user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
-        let rows = query_as(RECIPIENTS)
+        let names = zone.as_deref().map(zone_aliases).unwrap_or_default();
+        let rows = query_as(D::pick(RECIPIENTS))
             .bind(text(tenant))
             .bind(EmailAddress::folded(address.as_deref().unwrap_or_default()))
-            .bind(text(zone))
+            .bind(json(&names)?)
             .bind(text(locale))
             .bind(*suppressed)
             .bind(after_tenant)

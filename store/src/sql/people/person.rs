@@ -39,11 +39,11 @@ pub const TYPES_OF: &str = "
 SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
 UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2";
 
-/// Addresses that messages were sent to, as the envelopes have them.
+/// Addresses that messages were made for, as the envelopes have them, each with the former ones.
 pub const ENVELOPES_OF: &str = "
-SELECT DISTINCT m.envelope_to FROM digests d JOIN messages m ON m.id = d.digest_id
+SELECT DISTINCT m.envelope_to, m.former_envelopes FROM digests d JOIN messages m ON m.id = d.digest_id
 WHERE d.tenant = $1 AND d.user_id = $2
-UNION SELECT envelope_to FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
+UNION SELECT envelope_to, former_envelopes FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn read_person(connection: &mut D::Connection, person: &PersonId) -> Result<Person> {
@@ -53,8 +53,9 @@ impl<D: Dialect> Sql<D> {
         let consents: Vec<ConsentRow> = Self::of_person(&mut *connection, CONSENTS, person).await?;
         let readings: Vec<ReadingRow> = Self::of_person(&mut *connection, READINGS, person).await?;
         let types: Vec<(String,)> = Self::of_person(&mut *connection, TYPES_OF, person).await?;
-        let envelopes: Vec<(String,)> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
-        let mut addresses: BTreeSet<_> = envelopes.iter().map(|(address,)| EmailAddress::folded(address)).collect();
+        let envelopes: Vec<EnvelopeRow> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
+        let envelopes = envelopes.iter().flat_map(EnvelopeRow::addresses);
+        let mut addresses: BTreeSet<_> = envelopes.map(|address| EmailAddress::folded(address)).collect();
         addresses.extend(recipient.iter().map(|recipient| EmailAddress::folded(&recipient.address)));
         let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
         let preferences: Vec<_> = choices.into_iter().map(PersonsChoice::from).collect();
@@ -87,6 +88,20 @@ impl<D: Dialect> Sql<D> {
             suppressions.extend(rows.into_iter().map(Suppression::from));
         }
         Ok(suppressions)
+    }
+}
+
+row! {
+/// Columns of [`ENVELOPES_OF`].
+pub struct EnvelopeRow {
+    envelope_to: String,
+    former_envelopes: Option<Json<BTreeSet<String>>>,
+}
+}
+
+impl EnvelopeRow {
+    fn addresses(&self) -> impl Iterator<Item = &String> {
+        [&self.envelope_to].into_iter().chain(self.former_envelopes.iter().flat_map(|former| &former.0))
     }
 }
 

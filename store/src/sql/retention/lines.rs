@@ -30,6 +30,7 @@ pub struct EventRow {
     event_id: String,
     digest_id: String,
     category: String,
+    other_categories: Option<Json<Value>>,
     entity_type: String,
     entity_id: String,
     actor: String,
@@ -46,10 +47,11 @@ pub struct EventRow {
 impl From<EventRow> for Line {
     fn from(row: EventRow) -> Self {
         let key = json!([row.tenant, row.digest_type, row.user_id, row.event_id]);
+        let other_categories = row.other_categories.map_or_else(|| json!([]), |others| others.0);
         let json = json!({
             "kind": "event", "tenant": row.tenant, "digest_type": row.digest_type, "user": row.user_id,
             "event_id": row.event_id, "digest_id": row.digest_id, "closed_at": row.closed_at, "category": row.category,
-            "entity_type": row.entity_type, "entity_id": row.entity_id, "actor": row.actor,
+            "other_categories": other_categories, "entity_type": row.entity_type, "entity_id": row.entity_id, "actor": row.actor,
             "occurred_at": row.occurred_at, "counts": row.counts.0, "urgent": row.urgent, "payload": row.payload.0,
             "recorded_at": row.recorded_at, "returned_from": row.returned_from,
         });
@@ -185,6 +187,7 @@ impl From<ReportRow> for Line {
 /// The bytes are text where they are UTF-8, and else base64: `encoding` says which.
 pub fn message(record: RecordRow, message: MessageRow, attempts: Vec<AttemptRow>) -> Value {
     let record = MessageRecord::from(record);
+    let former_envelopes = message.former_envelopes();
     let message = Message::from(message);
     let attempts: Vec<_> = attempts.into_iter().map(AttemptRecord::from).collect();
     let (encoding, bytes) = match String::from_utf8(message.bytes) {
@@ -194,8 +197,9 @@ pub fn message(record: RecordRow, message: MessageRow, attempts: Vec<AttemptRow>
     json!({
         "kind": "message", "id": record.id, "origin": record.origin, "stream": record.stream, "state": record.state,
         "why": record.why, "envelope_from": message.envelope_from, "envelope_to": record.envelope_to,
+        "former_envelopes": former_envelopes,
         "message_id": record.message_id, "subject": record.subject, "template": message.template,
-        "created_at": record.created_at, "sent_at": record.sent_at, "closed_at": record.closed_at,
+        "created_at": record.created_at, "made_at": record.made_at, "sent_at": record.sent_at, "closed_at": record.closed_at,
         "attempts": attempts, "encoding": encoding, "bytes": bytes,
     })
 }

@@ -22,8 +22,8 @@ ORDER BY d.closed_at, d.digest_id LIMIT $2";
 
 /// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
 pub const EVENTS_OF_DIGESTS: &str = "
-SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.entity_type, e.entity_id, e.actor,
-       e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
+SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.other_categories, e.entity_type,
+       e.entity_id, e.actor, e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
        e.returned_from, d.closed_at
 FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use jiff::Timestamp;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party},
+    mime::{Draft, MessageKind, Party, Threading},
     smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Timeouts},
 };
 use uuid::Uuid;
@@ -60,7 +60,13 @@ pub fn bytes(text: &str) -> Vec<u8> {
         html: Some("<p>Three new comments</p>"),
         text,
         id: Uuid::from_u128(1),
-        of: MessageKind::Digest { tenant: "acme", digest_type: "activity", events: 3, list_host: "lists.example.com" },
+        of: MessageKind::Digest {
+            tenant: "acme",
+            digest_type: "activity",
+            events: 3,
+            list_host: "lists.example.com",
+            threading: Threading::Alone,
+        },
         date: Timestamp::UNIX_EPOCH,
         message_domain: "mail.example.com",
         unsubscribe: None,

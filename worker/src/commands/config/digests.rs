@@ -29,6 +29,8 @@ pub(super) struct DigestView<'a> {
     adapt: bool,
     zone: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    weekdays: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     spread: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     quiet: Vec<String>,
@@ -37,6 +39,10 @@ pub(super) struct DigestView<'a> {
     max_lines: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_events: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_age: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_url: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,12 +96,15 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             undo: digest.undo.map(words::written),
             adapt: digest.adapt,
             zone: digest.zone.as_deref().unwrap_or("UTC"),
+            weekdays: digest.weekdays.map(|days| days.to_string()),
             spread: digest.spread.map(words::written),
             quiet: digest.quiet.times().iter().map(ToString::to_string).collect(),
             template: &digest.template,
             max_items: digest.max_items,
             max_lines: digest.max_lines,
             max_events: digest.max_events,
+            min_count: digest.category.others.min_count,
+            max_age: digest.category.others.max_age.map(words::written),
             more_url: digest.more_url.as_deref(),
             title: digest.title.as_deref(),
             description: digest.description.as_deref(),
@@ -104,7 +113,7 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
             delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
             categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
-            category: digest.category.iter().map(|(category, settings)| (category.as_str(), settings.into())).collect(),
+            category: digest.category.named.iter().map(|(name, settings)| (name.as_str(), settings.into())).collect(),
         }
     }
 }

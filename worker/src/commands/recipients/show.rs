@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::{
-    choices::{PreferencesView, capped_until},
+    choices::{PreferencesView, capped_from},
     team_directory,
 };
 use tidings_model::{
@@ -70,8 +70,8 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
 struct Type {
     name: String,
     facts: Facts,
-    /// The end of the recipient's cap, where it allows no digest now.
-    capped_until: Option<Timestamp>,
+    /// The time from which the oldest of as many digests as the recipient's cap allows counts.
+    capped_from: Option<Timestamp>,
     /// The latest first.
     digests: Vec<DigestRecord>,
 }
@@ -82,8 +82,8 @@ async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &P
     for name in &settings.digest_types(&id.tenant) | &person.digest_types {
         let key = id.key(&name);
         let (facts, digests) = (store.facts(&key).await?, store.digests(&key, RECENT).await?);
-        let capped_until = capped_until(store, settings.cap, &key, Timestamp::now()).await?;
-        types.push(Type { name, facts, capped_until, digests });
+        let capped_from = capped_from(store, settings.cap, &key, Timestamp::now()).await?;
+        types.push(Type { name, facts, capped_from, digests });
     }
     Ok(types)
 }
@@ -91,7 +91,7 @@ async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &P
 /// The settings in force for a configured digest type.
 fn in_force<'a>(of: &'a Type, key: &'a Key, settings: &Settings, now: Timestamp) -> Option<PreferencesView<'a>> {
     let digest = settings.digest(key)?;
-    Some(PreferencesView::new(digest, &settings.frequency_limits(digest), of.capped_until, &of.facts, key, now))
+    Some(PreferencesView::new(digest, &settings.frequency_limits(digest), of.capped_from, &of.facts, key, now))
 }
 
 fn in_json(id: &PersonId, person: &Person, types: &[Type], settings: &Settings, addresses: bool) -> String {

@@ -12,6 +12,7 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         lines.push(runs::summary(stats.troubled_run_count));
         lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
     }
+    lines.extend(unknown_zones(stats));
     lines.extend(open(stats));
     lines.push(format!("in the last {}:", written(since)));
     lines.extend(span(stats));
@@ -41,7 +42,30 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         let of = tenant.as_ref().map(|tenant| format!(" for the tenant {tenant}")).unwrap_or_default();
         format!("relay {relay} is left alone{of}: {cause}: {why}")
     }));
+    lines.push(zone_data(stats));
     lines.join("\n")
+}
+
+/// The lines about zones that no zone data has.
+fn unknown_zones(stats: &Stats) -> Vec<String> {
+    let rows: u64 = stats.unknown_zones.iter().map(|of| of.rows).sum();
+    if rows == 0 {
+        return Vec::new();
+    }
+    let mut lines =
+        vec![format!("{} with an unknown time zone, so that another one counts:", counted(rows, "recipient"))];
+    lines.extend(stats.unknown_zones.iter().map(|of| format!("  {:<14} {}", of.zone, of.rows)));
+    lines
+}
+
+fn zone_data(stats: &Stats) -> String {
+    let (here, newest) = (&stats.zone_data, stats.newest_zone_release.as_str());
+    let newest = if newest == here.release || newest.is_empty() {
+        String::new()
+    } else {
+        format!("; the newest that a worker had is {newest}")
+    };
+    format!("zone data here: {here}{newest}")
 }
 
 /// The line of a subscription that needs attention.
@@ -79,6 +103,12 @@ fn span(stats: &Stats) -> Vec<String> {
         counted(ledger.dead_letters, "dead letter"),
         ledger.webhook_dead_letters
     ));
+    if ledger.refused_contents > 0 {
+        let events = counted(ledger.refused_contents, "event");
+        lines.push(format!(
+            "  {events} with other content under a known id; give each firing of an alert an id of its own"
+        ));
+    }
     lines.extend(ledger.reported.iter().map(|of| {
         let provider = stats.providers.get(&of.relay).copied().unwrap_or("unknown");
         let (bounces, complaints) = (counted(of.bounces, "bounce"), counted(of.complaints, "complaint"));
@@ -99,8 +129,9 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled};
+    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled, UnknownZone};
     use tidings_model::{
+        ZoneData, ZoneSource,
         inbox::Depth,
         records::Reason,
         statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
@@ -141,6 +172,7 @@ pub(super) mod tests {
                 }],
                 ended: vec![ended(Outcome::Failed, 1, 1), ended(Outcome::Sent, 400, 1_200)],
                 dead_letters: 1,
+                refused_contents: 2,
                 webhook_dead_letters: 2,
                 reported: vec![ReportedByRelay { relay: "ses".into(), bounces: 2, complaints: 1 }],
                 suppressed: vec![Suppressed { reason: Reason::HardBounce, addresses: 7 }],
@@ -183,6 +215,15 @@ pub(super) mod tests {
                 why: None,
                 remedy: "tidings recover acme/activity/ann --run r1 --why REASON".into(),
             }],
+            unknown_zones: vec![UnknownZone { zone: "localtime".into(), rows: 3 }],
+            zone_data: ZoneData {
+                release: "2026f".into(),
+                source: ZoneSource::Program,
+                program: "2026f".into(),
+                machine: Some("2025b".into()),
+                ..tidings_model::zone_data().clone()
+            },
+            newest_zone_release: "2027a".into(),
         }
     }
 
@@ -192,12 +233,15 @@ pub(super) mod tests {
 2 overdue of 3 undelivered digests, the oldest by 1h 10m
 1 run in trouble; `tidings runs list` has the commands to run:
   terminated     1
+3 recipients with an unknown time zone, so that another one counts:
+  localtime      3
 812 open keys:
   acme/activity  812
 in the last 24h:
   acme/activity  1 failed
   acme/activity  400 sent
   1201 events in these digests, 1 dead letter, 2 of webhooks
+  2 events with other content under a known id; give each firing of an alert an id of its own
   relay ses (ses)  2 bounces, 1 complaint
 suppressed addresses:
   hard_bounce    7
@@ -205,7 +249,8 @@ task queues:
   tidings                  workflow 5 waiting, the oldest for 1m 1s; 0 pollers
 inbox: 30 events on the way to Temporal, the oldest for 1m 40s
 notices to crm: 4 waiting, the oldest for 1h, 1 dead letter; its receiver answered 410
-relay ses is left alone: outage: connection refused";
+relay ses is left alone: outage: connection refused
+zone data here: 2026f of the program; the newest that a worker had is 2027a";
         assert_eq!(in_words(&sample(), SignedDuration::from_hours(24)), words);
     }
 
@@ -234,7 +279,7 @@ relay ses is left alone: outage: connection refused";
                              "oldestDueAt": "2027-01-15T08:00:00Z"}],
             "ended": [{"tenant": "acme", "type": "activity", "outcome": "failed", "digests": 1, "events": 1},
                       {"tenant": "acme", "type": "activity", "outcome": "sent", "digests": 400, "events": 1200}],
-            "deadLetters": 1, "webhookDeadLetters": 2, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
+            "deadLetters": 1, "refusedContents": 2, "webhookDeadLetters": 2, "reported": [{"relay": "ses", "bounces": 2, "complaints": 1}],
             "suppressed": [{"reason": "hard_bounce", "addresses": 7}], "providers": {"ses": "ses"},
             "taskQueues": [{"name": "tidings", "kind": "workflow", "backlog": 5, "backlogSeconds": 61.5, "pollers": 0}],
             "breakers": [{"relay": "ses", "cause": "outage", "why": "connection refused",
@@ -247,6 +292,9 @@ relay ses is left alone: outage: connection refused";
             "troubledRuns": [{"workflowId": "digest/acme/activity/ann", "runId": "r1", "trouble": "terminated",
                               "since": "2027-01-15T08:00:50Z", "by": "bo@desk",
                               "remedy": "tidings recover acme/activity/ann --run r1 --why REASON"}],
+            "unknownZones": [{"zone": "localtime", "rows": 3}],
+            "zoneData": {"release": "2026f", "source": "program", "program": "2026f", "machine": "2025b"},
+            "newestZoneRelease": "2027a",
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

@@ -19,7 +19,9 @@ impl RawDigest {
             ("linger", &self.linger),
             ("undo", &self.undo),
             ("zone", &self.zone),
+            ("weekdays", &self.weekdays),
             ("spread", &self.spread),
+            ("max_age", &self.max_age),
             ("template", &self.template),
             ("more_url", &self.more_url),
             ("title", &self.title),
@@ -28,7 +30,12 @@ impl RawDigest {
             ("seen_secret_env", &self.seen_secret_env),
         ];
         let lists = [("choices", &self.choices), ("quiet", &self.quiet), ("track", &self.track)];
-        let counts = [("max_items", &self.max_items), ("max_lines", &self.max_lines), ("max_events", &self.max_events)];
+        let counts = [
+            ("max_items", &self.max_items),
+            ("max_lines", &self.max_lines),
+            ("max_events", &self.max_events),
+            ("min_count", &self.min_count),
+        ];
         let waits = self.delay.iter().map(|(category, raw)| (format!("delay.{category}"), checks.place_of(raw)));
         let titles = self.categories.iter().map(|(name, raw)| (format!("categories.{name}"), checks.place_of(raw)));
         let categories =

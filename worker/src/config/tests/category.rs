@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidings_model::settings::{CategorySettings, Section};
+use tidings_model::settings::{Categories, CategorySettings, Section};
 
 use super::{problems_of, read};
 
@@ -22,7 +22,9 @@ fn a_category_has_a_section_or_stands_in_that_of_another_one() {
     let code = CategorySettings { section, priority: 2, ..CategorySettings::default() };
     let noise = CategorySettings { priority: 1, min_count: Some(3), max_age: Some(DAY), ..CategorySettings::default() };
     let expected = [("change", code.clone()), ("fix", code), ("noise", noise)];
-    assert_eq!(config.digests["a"].category, expected.map(|(name, category)| (name.to_owned(), category)).into());
+    // A type without a `max_age` has the longest of its categories for those that nobody named.
+    let others = CategorySettings { max_age: Some(DAY), ..CategorySettings::default() };
+    assert_eq!(config.digests["a"].category, Categories { others, ..Categories::from_iter(expected) });
 }
 
 #[test]
@@ -45,6 +47,8 @@ fn a_mistake_is_reported_with_its_remedy() {
             "category.x.priority = 101",
             "digest.a.category.x.priority = \"101\": write a whole number from 1 to 100".into(),
         ),
+        ("min_count = 0", "digest.a.min_count = \"0\": write a whole number from 1".into()),
+        ("max_age = \"1\"", "digest.a.max_age = \"1\": \"1\" is not a duration".into()),
         ("max_lines = 11", "digest.a.max_lines = \"11\": write a whole number from 1 to 10".into()),
         ("category.x.min_count = 0", "digest.a.category.x.min_count = \"0\": write a whole number from 1".into()),
         ("category.x.max_age = \"1\"", "digest.a.category.x.max_age = \"1\": \"1\" is not a duration".into()),
@@ -56,9 +60,54 @@ fn a_mistake_is_reported_with_its_remedy() {
 }
 
 #[test]
+fn the_limits_of_a_digest_type_are_those_of_every_category_without_its_own() {
+    let lines = "max_age = \"30d\"\nmin_count = 2\ncategory.x.max_age = \"1d\"\ncategory.y.min_count = 1\n\
+                 [tenant.acme.digest.a]\nmax_age = \"7d\"";
+    let config = read(&with(lines), &[]).unwrap();
+    let limits = |categories: &Categories, category: &str| {
+        let CategorySettings { min_count, max_age, .. } = categories.get(category);
+        (*min_count, max_age.map(|age| age.as_secs() / DAY.as_secs()))
+    };
+    let (general, acme) = (&config.digests["a"].category, &config.tenants["acme"].digests["a"].category);
+    let of_all = |categories: &Categories| ["x", "y", "z"].map(|category| limits(categories, category));
+    assert_eq!(of_all(general), [(Some(2), Some(1)), (Some(1), Some(30)), (Some(2), Some(30))]);
+    assert_eq!(of_all(acme), [(Some(2), Some(1)), (Some(1), Some(7)), (Some(2), Some(7))]);
+}
+
+#[test]
+fn a_star_does_not_stand_for_all() {
+    for (lines, key, instead) in [
+        (
+            "[digest.a.category.\"*\"]
+max_age = \"30d\"",
+            "digest.a.category",
+            "write `max_age` and `min_count` without a category",
+        ),
+        ("delay.\"*\" = \"5m\"", "digest.a.delay", "what `delay` does not name waits as `cadence` says"),
+        ("categories.\"*\" = \"All\"", "digest.a.categories", "name each one that recipients may turn off"),
+        (
+            "[digest.\"*\"]
+cadence = \"instant\"",
+            "digest",
+            "write a table for each digest type",
+        ),
+        (
+            "[tenant.\"*\"]
+name = \"All\"",
+            "tenant",
+            "the general tables are those of every tenant",
+        ),
+    ] {
+        let found = problems_of(&with(lines));
+        let said = format!(": {key}.\"*\": does not stand for all of them; {instead}");
+        assert!(found.contains(&said), "{lines}: {found}");
+    }
+}
+
+#[test]
 fn a_tenant_replaces_the_categories_that_it_names() {
     let lines = "category.x.title = \"X\"\ncategory.y.title = \"Y\"\n[tenant.acme.digest.a]\ncategory.x.title = \"Z\"";
     let config = read(&with(lines), &[]).unwrap();
-    let titles = config.tenants["acme"].digests["a"].category.values().map(|category| category.section.clone());
+    let titles = config.tenants["acme"].digests["a"].category.named.values().map(|category| category.section.clone());
     assert_eq!(titles.collect::<Vec<_>>(), [Some(Section::new("x", "Z")), Some(Section::new("y", "Y"))]);
 }

@@ -5,7 +5,7 @@ use std::{io, process::Stdio, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::{
-    mime::{Draft, MessageKind, Party, Unsubscribe},
+    mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
     render::Rendered,
 };
 use tidings_model::{EmailAddress, settings::Sender};
@@ -63,7 +63,13 @@ fn composed(sender: &Sender, mail: &Rendered) -> anyhow::Result<Vec<u8>> {
         html: Some(&mail.html),
         text: &mail.text,
         id: Uuid::nil(),
-        of: MessageKind::Digest { tenant: "acme", digest_type: "sample", events: 1, list_host: &sender.domain },
+        of: MessageKind::Digest {
+            tenant: "acme",
+            digest_type: "sample",
+            events: 1,
+            list_host: &sender.domain,
+            threading: Threading::Alone,
+        },
         date: Timestamp::now(),
         message_domain: &sender.domain,
         unsubscribe: Some(Unsubscribe { url: UNSUBSCRIBE, mailto: None }),

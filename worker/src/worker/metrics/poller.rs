@@ -33,6 +33,8 @@ const SLOW: u64 = 20;
 const UNDELIVERED: u32 = 100_000;
 /// The most suppressed addresses that a look counts.
 const SUPPRESSED: u32 = 1_000_000;
+/// The span in which other contents under known ids count.
+const REFUSED: SignedDuration = SignedDuration::from_hours(24);
 /// Delivery events are counted at this age. By then each call that could still write an older one has given up.
 const SETTLED: SignedDuration = SignedDuration::from_secs(150);
 /// The longest span of delivery events that a look reads.
@@ -98,6 +100,7 @@ impl Poller {
         self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
         self.gauges.breakers(self.settings.relays.keys(), &self.store.breakers().await?);
         self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);
+        self.gauges.refused_contents(self.store.refused_contents(now - REFUSED).await?);
         if let Some(until) = span_end(self.reported_until, now) {
             self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
             self.reported_until = until;

@@ -68,13 +68,25 @@ fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().why = "after 30m -> nine".to_owned();
     let asked = claim::input(&world.state, world.now).unwrap();
     for why in ["throttled -> ten", "quiet -> noon", "throttled -> ten"] {
-        let later = ClaimAnswer::Later { until: world.now + 1.hour(), why: why.to_owned(), pause: None };
+        let later = ClaimAnswer::Later {
+            until: world.now + 1.hour(),
+            why: why.to_owned(),
+            pause: None,
+            limit_ends_at: None,
+            unknown_since: None,
+        };
         claim::apply(&mut world.state, &asked, later, world.now);
     }
     let told = planned(&world.state).unwrap().why;
     assert_eq!(told, "after 30m -> nine; then throttled -> ten; then quiet -> noon");
     for n in 0..100 {
-        let later = ClaimAnswer::Later { until: world.now, why: format!("{n}"), pause: None };
+        let later = ClaimAnswer::Later {
+            until: world.now,
+            why: format!("{n}"),
+            pause: None,
+            limit_ends_at: None,
+            unknown_since: None,
+        };
         claim::apply(&mut world.state, &asked, later, world.now);
     }
     assert_eq!(planned(&world.state).unwrap().why.split("; then ").count(), 17, "the state stays bounded");
@@ -277,7 +289,8 @@ fn a_wish_for_another_plan_ends_with_the_window() {
         assert_eq!((world.state.retiming.is_some(), world.state.preferences), (true, Preferences::Changed));
         world.state.cancelled = cancelled;
         if !cancelled {
-            world.state.close_window(1);
+            let asked = world.state.pending.head(1);
+            world.state.close_window(&asked, 1);
         }
         clear_finished_commands(&mut world.state, world.now);
         assert_eq!((world.state.retiming.clone(), world.state.preferences), (None, Preferences::Current));

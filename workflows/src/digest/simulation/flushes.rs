@@ -61,7 +61,13 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
     world.now = due_at;
     let asked = claim::input(&world.state, world.now).unwrap();
     commands::flush(&mut world.state, order(), world.now);
-    let later = ClaimAnswer::Later { until: world.now + 10.hours(), why: String::new(), pause: None };
+    let later = ClaimAnswer::Later {
+        until: world.now + 10.hours(),
+        why: String::new(),
+        pause: None,
+        limit_ends_at: None,
+        unknown_since: None,
+    };
     claim::apply(&mut world.state, &asked, later, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);

@@ -160,6 +160,7 @@ pub(super) fn event(id: &str) -> Event {
     Event {
         event_id: id.to_owned(),
         category: "comment".into(),
+        other_categories: BTreeSet::new(),
         entity_type: "parity".into(),
         entity_id: (number % 2).to_string(),
         actor: String::new(),

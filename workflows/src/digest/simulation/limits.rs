@@ -1,11 +1,15 @@
 //! Stories of a window whose throttle or cap is known before it is due (rule 32).
 
 use jiff::ToSpan;
-use tidings_model::{settings::OverLimit, step::Limited};
+use tidings_model::{
+    command::Retime,
+    settings::OverLimit,
+    step::{ClaimAnswer, ClaimInput, Limited},
+};
 
 use super::world::{Model, World, order};
 use crate::digest::{
-    commands,
+    claim, commands,
     deadline::planned,
     decide::{Decision, decide},
     status::Status,
@@ -44,4 +48,29 @@ fn a_flush_passes_the_limit_and_the_ledger_has_no_forecast() {
     commands::flush(&mut world.state, order(), world.now);
     let status = status(&world);
     assert_eq!((status.due_at, status.why.as_str()), (Some(world.now + 30.minutes()), ""));
+}
+
+#[test]
+fn the_end_of_a_limit_is_known_to_each_later_claim_until_the_deadline_moves() {
+    let mut world = World::collecting(Model::default());
+    world.now = world.waits();
+    let asked = claim::input(&world.state, world.now).unwrap();
+    assert_eq!(asked.limit_ended_at, None);
+    let later = |minutes: i64, limit: Option<i64>| ClaimAnswer::Later {
+        until: asked.asked_at + minutes.minutes(),
+        why: String::new(),
+        pause: None,
+        limit_ends_at: limit.map(|limit| asked.asked_at + limit.minutes()),
+        unknown_since: None,
+    };
+    // The next reason is no limit, and one ends before the one that was there.
+    for answer in [later(60, Some(60)), later(70, None), later(80, Some(50))] {
+        claim::apply(&mut world.state, &asked, answer, world.now);
+        world.roll();
+        let ClaimInput { limit_ended_at, .. } = claim::input(&world.state, world.now).unwrap();
+        assert_eq!(limit_ended_at, Some(asked.asked_at + 60.minutes()));
+    }
+    let moved = Retime { order: order(), at: Some(world.now + 3.hours()) };
+    commands::retime(&mut world.state, moved, world.now);
+    assert_eq!(claim::input(&world.state, world.now).unwrap().limit_ended_at, None);
 }

@@ -145,7 +145,7 @@ fn a_resume_during_an_attempt_that_saw_the_pause_is_not_lost() {
     world.reach(Decision::Send, Answer::Good);
     world.take(&PAUSE);
     let asked = send::begin(&mut world.state, world.now).unwrap();
-    let answer = world.send(asked.window.digest_id, false, true, Answer::Good);
+    let answer = world.send(&asked, Answer::Good);
     world.take(&RESUME);
     send::apply(&mut world.state, &asked, answer, world.now);
     let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };

@@ -28,7 +28,7 @@ fn a_page_that_is_taken_in_part_closes_the_window() {
     world.add(3, 0);
     world.add(4, 0);
     assert!(stashed(&mut world, taken(1)).closed_to_events);
-    assert_eq!(world.state.pending.event_ids_after(0), ["4"]);
+    assert_eq!(world.state.pending.contents_after(0).0, ["4"]);
     assert!(stashed(&mut world, taken(1)).closed_to_events, "for good");
 }
 

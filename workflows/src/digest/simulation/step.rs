@@ -28,6 +28,11 @@ pub(super) enum Step {
     Resume {
         signalled: bool,
     },
+    /// The recipient pauses for these minutes; none ends it. The signal may be lost.
+    Rest {
+        minutes: u16,
+        signalled: bool,
+    },
     /// To this time, or to a new plan's.
     Retime {
         minutes: Option<u16>,
@@ -88,6 +93,8 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => (prop::option::of(0..90u16), any::<bool>())
             .prop_map(|(minutes, signalled)| Step::Pause { minutes, signalled }),
         1 => any::<bool>().prop_map(|signalled| Step::Resume { signalled }),
+        1 => (prop_oneof![1 => Just(0), 2 => 1..300u16], any::<bool>())
+            .prop_map(|(minutes, signalled)| Step::Rest { minutes, signalled }),
         1 => prop::option::of(0..90u16).prop_map(|minutes| Step::Retime { minutes }),
         1 => any::<u8>().prop_map(|nth| Step::Reopen { digest: Choice { nth, chosen: None } }),
         1 => Just(Step::Flush),

@@ -19,7 +19,7 @@ use crate::{
     driver::after,
 };
 
-const UNDOES: Model = Model { max_events: None, slides: false, undoes: true };
+const UNDOES: Model = Model { max_events: None, slides: false, undoes: true, has_quiet_hours: false };
 
 /// A digest of one event whose message waits.
 fn waiting(cadence: Model) -> World {

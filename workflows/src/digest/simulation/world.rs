@@ -8,10 +8,10 @@ use tidings_model::{
     attempt::{AttemptClass, Phase},
     command::{Hold, Order, Release, Reopen, Retime},
     pause::Paused,
-    rules::pause,
+    rules::{Goes, pause},
     step::{
-        ClaimAnswer, Ending, Joined, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, Sent, Signs,
-        StashInput, Stashed, UnrecordedEnd,
+        ClaimAnswer, Ending, Joined, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, SendInput, Sent,
+        Signs, StashInput, Stashed, UnrecordedEnd,
     },
 };
 use uuid::Uuid;
@@ -52,6 +52,10 @@ pub(super) struct World {
     pub(super) cadence: Model,
     /// The operator's pause in the store.
     pub(super) paused: Option<Paused>,
+    /// The end of the recipient's own pause.
+    pub(super) rests_until: Option<Timestamp>,
+    /// An urgent event came, or an operator flushed, released or reopened the key by its name: something may go out in quiet hours.
+    pub(super) haste: bool,
     /// Until then the workflow knows of a pause, and asks for nothing unless a signal comes.
     pub(super) silent_until: Option<Timestamp>,
 }
@@ -63,10 +67,13 @@ pub(super) struct Model {
     pub(super) slides: bool,
     /// A message waits for [`UNDO`].
     pub(super) undoes: bool,
+    /// Of each four hours the last one is quiet.
+    pub(super) has_quiet_hours: bool,
 }
 
-pub(super) const EVERY_EVENT: Model = Model { max_events: Some(1), slides: false, undoes: false };
-pub(super) const SLIDING: Model = Model { max_events: None, slides: true, undoes: false };
+pub(super) const EVERY_EVENT: Model =
+    Model { max_events: Some(1), slides: false, undoes: false, has_quiet_hours: false };
+pub(super) const SLIDING: Model = Model { max_events: None, slides: true, undoes: false, has_quiet_hours: false };
 /// The key's share of the spread.
 pub(super) const SHARE: Duration = Duration::from_secs(40);
 
@@ -93,6 +100,8 @@ impl World {
             retracts: BTreeSet::new(),
             cadence,
             paused: None,
+            rests_until: None,
+            haste: false,
             silent_until: None,
         }
     }
@@ -126,6 +135,14 @@ impl World {
 
     /// Applies an arrival to the outside world, once. History may run again many times.
     pub(super) fn chosen(&mut self, arrival: &Step) -> Step {
+        self.haste |= matches!(
+            arrival,
+            Step::Add { urgent: true, .. }
+                | Step::Flush
+                | Step::Release { spread: false }
+                | Step::Reopen { .. }
+                | Step::Retime { minutes: Some(_) }
+        );
         match arrival {
             Step::Choose { .. } => self.ledger.revision += 1,
             Step::Pause { minutes, .. } => {
@@ -134,6 +151,7 @@ impl World {
                 self.paused = Some(Paused { by, why, since: self.now, until });
             }
             Step::Resume { .. } => self.paused = None,
+            Step::Rest { minutes, .. } => self.rests_until = Some(self.now + i64::from(*minutes).minutes()),
             Step::Reopen { digest: Choice { nth, .. } } => {
                 let digests: BTreeSet<_> = self.ledger.events.values().copied().collect();
                 let chosen = digests.iter().nth(usize::from(*nth) % digests.len().max(1)).copied();
@@ -164,7 +182,10 @@ impl World {
         match step {
             Step::Add { id, kilobytes, urgent } => self.receive(*id, *kilobytes, *urgent, at),
             Step::Retract { id, entity } => self.retract(*id, *entity),
-            Step::Choose { signalled } | Step::Pause { signalled, .. } | Step::Resume { signalled } => {
+            Step::Choose { signalled }
+            | Step::Pause { signalled, .. }
+            | Step::Resume { signalled }
+            | Step::Rest { signalled, .. } => {
                 if *signalled {
                     self.silent_until = None;
                     commands::facts_changed(&mut self.state, at);
@@ -264,6 +285,13 @@ impl World {
                     plan::apply(&mut self.state, &input, plan, now);
                 }
             }
+            Decision::CompareUrgent => {
+                let input = plan::begin_urgent(&mut self.state, now).unwrap();
+                let plan = self.plan(&input);
+                if !lost {
+                    plan::apply_urgent(&mut self.state, &input, plan, now);
+                }
+            }
             Decision::Retract => {
                 let input = retract::input(&self.state, now).unwrap();
                 self.ledger.retracts.extend(input.retracts.iter().cloned());
@@ -300,16 +328,35 @@ impl World {
                 let digest_id = input.window.digest_id;
                 self.check_load();
                 self.check_silence();
+                let at_any_hour = input.flushed || input.urgent || input.released;
+                let later = |until, limit_ends_at| ClaimAnswer::Later {
+                    until,
+                    why: String::new(),
+                    pause: None,
+                    limit_ends_at,
+                    unknown_since: None,
+                };
                 let loaded = if let Some(pause) = self.pause() {
-                    ClaimAnswer::Later { until: pause.look_at, why: String::new(), pause: Some(pause) }
+                    ClaimAnswer::Later {
+                        until: pause.look_at,
+                        why: String::new(),
+                        pause: Some(pause),
+                        limit_ends_at: None,
+                        unknown_since: None,
+                    }
+                } else if let Some(until) = self.rests_until.filter(|until| *until > now) {
+                    let until = if input.flushed || input.urgent { until } else { self.good_moment(until) };
+                    later(until, None)
                 } else if !input.flushed && !input.urgent && input.revision != self.ledger.revision {
                     ClaimAnswer::Changed
+                } else if let Some(until) = self.quiet_until(now).filter(|_| !at_any_hour) {
+                    later(until, None)
+                } else if matches!(answer, Answer::Later) && !at_any_hour {
+                    // A limit.
+                    let until = self.good_moment(now + 10.minutes());
+                    later(until, Some(until))
                 } else if matches!(answer, Answer::Later) {
-                    ClaimAnswer::Later {
-                        until: now.checked_add(10.minutes()).unwrap(),
-                        why: String::new(),
-                        pause: None,
-                    }
+                    later(now + 10.minutes(), None)
                 } else {
                     match self.ledger.claim(digest_id, ids(&input.events)) {
                         (0, taken) => {
@@ -353,7 +400,7 @@ impl World {
                     assert!(!self.dropped.contains(&digest_id), "an attempt after a drop");
                     assert!(!self.kept.contains(&digest_id), "a second copy, although the workflow knew of the first");
                     self.check_silence();
-                    self.send(digest_id, input.failed >= 5, input.shortens, answer)
+                    self.send(&input, answer)
                 };
                 if !lost {
                     if matches!(sent, Sent::Unrecorded(_)) {
@@ -417,7 +464,10 @@ impl World {
             max_events: self.cadence.max_events.filter(|most| *most > 1 || !input.waited),
             slide: slide.filter(|_| kept.is_none()),
             urgent: urgent_at.is_some(),
+            promised_at: None,
+            then: None,
             paused_until: None,
+            resumes_at: None,
             pause: self.pause(),
             revision: self.ledger.revision,
             follows: String::new(),
@@ -505,13 +555,41 @@ impl World {
         self.ledger.waiting().filter(|returned| returned.digests.contains_key(&digest_id))
     }
 
-    pub(super) fn send(&mut self, digest_id: Uuid, last: bool, shortens: bool, answer: Answer) -> Sent {
+    /// The end of the quiet time.
+    pub(super) fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
+        let minutes = at.as_second().div_euclid(60);
+        let is_quiet = self.cadence.has_quiet_hours && minutes.rem_euclid(240) >= 180;
+        is_quiet.then(|| Timestamp::from_second((minutes - minutes.rem_euclid(240) + 240) * 60).unwrap())
+    }
+
+    /// The first moment from then on that is not quiet.
+    pub(super) fn good_moment(&self, at: Timestamp) -> Timestamp {
+        self.quiet_until(at).unwrap_or(at)
+    }
+
+    pub(super) fn send(&mut self, input: &SendInput, answer: Answer) -> Sent {
+        let (digest_id, last, shortens) = (input.window.digest_id, input.failed >= 5, input.shortens);
+        let hurried = input.after.is_some_and(|wait| wait.goes() == Goes::AtOnce);
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
             return Sent::Closed { closed: closed.clone(), returned: self.returned_by(digest_id) };
         }
         if let Some(pause) = self.pause() {
-            return Sent::Waiting { until: pause.look_at, why: String::new(), pause: Some(pause), too_large: None };
+            return Sent::Waiting {
+                until: pause.look_at,
+                why: String::new(),
+                pause: Some(pause),
+                too_large: None,
+                moment: false,
+            };
         }
+        if let Some(until) = self.rests_until.filter(|until| *until > self.now) {
+            let until = if hurried { until } else { self.good_moment(until) };
+            return Sent::Waiting { until, why: String::new(), pause: None, too_large: None, moment: !hurried };
+        }
+        if let Some(until) = self.quiet_until(self.now).filter(|_| !hurried) {
+            return Sent::Waiting { until, why: String::new(), pause: None, too_large: None, moment: true };
+        }
+        assert!(self.haste || self.quiet_until(self.now).is_none(), "an attempt in quiet hours");
         match answer {
             Answer::Deferred if !last => Sent::Deferred { why: String::new(), again_in: None },
             Answer::Deferred => {
@@ -520,7 +598,7 @@ impl World {
                 Sent::Closed { closed, returned: self.returned_by(digest_id) }
             }
             Answer::TooLarge if shortens => {
-                Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1) }
+                Sent::Waiting { until: self.now, why: String::new(), pause: None, too_large: Some(1), moment: false }
             }
             Answer::Failed | Answer::TooLarge => Sent::closed(self.ledger.end(digest_id, Outcome::Failed)),
             Answer::Refused => Sent::Unrecorded(UnrecordedEnd {
@@ -574,7 +652,7 @@ impl World {
     /// Lets the workflow finish without faults. A pause ends, and no signal says so.
     pub(super) fn settle(&mut self) {
         self.paused = None;
-        commands::release(&mut self.state, order().into(), self.now);
+        commands::release(&mut self.state, Release { order: order(), spread: true }, self.now);
         for _ in 0..5_000 {
             clear_finished_commands(&mut self.state, self.now);
             match decide(&self.state, self.now) {
@@ -589,10 +667,12 @@ impl World {
     pub(super) fn check(&self) {
         for id in &self.accepted {
             let digest_id = self.ledger.events.get(id).unwrap_or_else(|| panic!("event {id} is lost"));
-            let Some(end) = self.ledger.ended.get(digest_id) else {
-                panic!("event {id} is in a digest without an end")
-            };
             let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));
+            let Some(end) = self.ledger.ended.get(digest_id) else {
+                // The answer to the claim was lost, and what it took was withdrawn before the next one. The key's next window ends it.
+                assert!(of_no_use, "event {id} is in a digest without an end");
+                continue;
+            };
             let passed_over = end.outcome == Outcome::Skipped && !of_no_use;
             assert!(!self.ledger.returned.contains_key(id), "event {id} was returned, and waits for ever");
             assert!(!passed_over, "event {id} was not withdrawn, and no message has it");

@@ -1,0 +1,282 @@
+//! A message that waits is made again where it would be another one today, until an attempt has passed the dot (rule 60).
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_model::{
+    Alert,
+    records::{Facts, Recipient, WaitingMessage, Withdrawn},
+    rules::{
+        admission::{Missing, wait_for_recipient, wait_for_table},
+        effective::consent_or_suppression_block,
+    },
+    settings::DigestSettings,
+    step::{Closed, Outcome, Sent, Window},
+};
+
+use super::{
+    email::{Composed, Email},
+    render,
+    seen::seen_events,
+};
+use crate::{attempt::Outgoing, deps::Deps, error::Error, team_directory::has_fresh_answer};
+
+/// The age from which the `Date` of a message is not true any more.
+const OLD: SignedDuration = SignedDuration::from_hours(1);
+
+/// The age of a message from which the service of `seen_url` is asked again.
+const SEEN_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
+/// The answer of [`follow_changes`].
+pub(super) enum Followed {
+    /// The message to send. `None`: it cannot be made again any more.
+    Message(Option<WaitingMessage>),
+    /// Nothing is left to send.
+    Nothing(Closed),
+    /// No attempt begins now.
+    NotNow(Sent),
+}
+
+/// The differences between a message and the one that would be made now, as far as they can be seen without its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Differences {
+    /// Its digest has other events.
+    events: bool,
+    /// Its `Date` is old.
+    old: bool,
+    /// Its recipient, the recipient's choices, or the configuration.
+    made_from: bool,
+}
+
+impl Differences {
+    const fn any(self) -> bool {
+        self.events || self.old || self.made_from
+    }
+}
+
+/// Makes the message again if the recipient, their choices, the configuration or the digest's events changed since it was made, or if
+/// it is old. Asks the team's own directory, and for events that the recipient has seen since. While no relay takes the message, nobody
+/// is asked, and it stays as it is.
+///
+/// # Errors
+/// The store cannot answer, or the message cannot be made.
+pub(super) async fn follow_changes(
+    deps: &Deps,
+    outgoing: &Outgoing<'_>,
+    window: &Window,
+    facts: &Facts,
+    waiting: WaitingMessage,
+) -> Result<Followed, Error> {
+    let now = outgoing.now;
+    let Some(settings) = deps.settings.digest(&window.key) else {
+        // Without the table no message can be made. The one that is there still tells the truth, unless the digest has other events.
+        if !waiting.outdated {
+            return Ok(Followed::Message(Some(waiting)));
+        }
+        let digest_type = window.key.digest_type.as_str();
+        tracing::warn!(alert = %Alert::UnknownDigestType, digest_type, "a message waits to be made again: no table has its digest type");
+        return wait_or_end(deps, &waiting, wait_for_table(digest_type, waiting.missing_since, now)).await;
+    };
+    let asks_directory = deps.directory.is_some() && !has_fresh_answer(facts, now);
+    let asks_seen = settings.seen.is_some() && age(&waiting, now) > SEEN_AGAIN;
+    let asks = asks_directory || asks_seen;
+    if !asks && !differences(deps, window, facts, &waiting, now)?.any() {
+        return as_it_is(deps, waiting).await;
+    }
+    let route = match outgoing.choose().await? {
+        Ok(route) => route,
+        Err(waits) => return Ok(Followed::NotNow(waits)),
+    };
+    let remake = Remake { deps, settings, asks_directory, asks_seen };
+    let followed = remake.if_different(window, facts, waiting, now).await;
+    if !matches!(followed, Ok(Followed::Message(Some(_)))) {
+        outgoing.relays.give_up(outgoing.store, &route, now).await;
+    }
+    followed
+}
+
+fn age(waiting: &WaitingMessage, now: Timestamp) -> SignedDuration {
+    now.duration_since(waiting.message.made_at)
+}
+
+/// A recipient who is gone is a difference.
+fn differences(
+    deps: &Deps,
+    window: &Window,
+    facts: &Facts,
+    waiting: &WaitingMessage,
+    now: Timestamp,
+) -> Result<Differences, Error> {
+    let made_from = match &facts.recipient {
+        Some(recipient) => email(window, facts, recipient, waiting, now).made_from(deps)? != waiting.message.made_from,
+        None => true,
+    };
+    Ok(Differences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
+}
+
+/// The email as it would be made now. It keeps its `Date` unless that is old, so that a message that is the same has the same bytes.
+fn email<'a>(
+    window: &'a Window,
+    facts: &'a Facts,
+    recipient: &'a Recipient,
+    waiting: &'a WaitingMessage,
+    now: Timestamp,
+) -> Email<'a> {
+    let date = if age(waiting, now) > OLD { now } else { waiting.message.made_at };
+    Email { window, facts, recipient, date, message_id: Some(&waiting.message.message_id) }
+}
+
+/// What it takes to make a message again.
+struct Remake<'a> {
+    deps: &'a Deps,
+    settings: &'a DigestSettings,
+    /// Ask the team's own directory for the recipient.
+    asks_directory: bool,
+    /// Ask for events that the recipient has seen elsewhere.
+    asks_seen: bool,
+}
+
+impl Remake<'_> {
+    async fn if_different(
+        &self,
+        window: &Window,
+        facts: &Facts,
+        waiting: WaitingMessage,
+        now: Timestamp,
+    ) -> Result<Followed, Error> {
+        let deps = self.deps;
+        let changed = if self.asks_directory { deps.changed_facts(&window.key, facts).await? } else { None };
+        let facts = changed.as_ref().unwrap_or(facts);
+        if let Some(block) = consent_or_suppression_block(facts) {
+            return Ok(Followed::Nothing(block.closed()));
+        }
+        let Some(recipient) = &facts.recipient else {
+            let missing = wait_for_recipient(facts.missing.as_deref(), waiting.missing_since, now);
+            return wait_or_end(deps, &waiting, missing).await;
+        };
+        let seen = if self.asks_seen { seen_events(deps, window, &[], false).await? } else { BTreeSet::new() };
+        let differences = differences(deps, window, facts, &waiting, now)?;
+        if !differences.any() && seen.is_empty() {
+            return as_it_is(deps, waiting).await;
+        }
+        let email = email(window, facts, recipient, &waiting, now);
+        self.made_again(&email, &waiting, differences, &seen, now).await
+    }
+
+    async fn made_again(
+        &self,
+        email: &Email<'_>,
+        waiting: &WaitingMessage,
+        differences: Differences,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Followed, Error> {
+        let Self { deps, settings, .. } = *self;
+        let Email { window, facts, .. } = *email;
+        let Some(withdrawn) = deps.store.withdraw(window, &facts.preferences.off, seen, now).await? else {
+            return Ok(Followed::Message(None));
+        };
+        if withdrawn.left == 0 {
+            return Ok(Followed::Nothing(emptied()));
+        }
+        let shown = if waiting.shortened { render::shorter(settings) } else { settings.shown() };
+        let contents = deps.store.contents(window, shown).await?;
+        let message = match email.compose(deps, &contents).await? {
+            Composed::Message(message) => message,
+            Composed::Undeliverable { why } => {
+                let missing = wait_for_recipient(Some(&why), waiting.missing_since, now);
+                return wait_or_end(deps, waiting, missing).await;
+            }
+        };
+        let why = words(withdrawn, message.envelope_to != waiting.message.envelope_to, differences);
+        let Some(epoch) = deps.store.remake_message(&message, withdrawn.epoch, &why, now).await? else {
+            // Another call changed the digest: this message may have events that are not in it any more.
+            return Err(Error::Fenced);
+        };
+        let WaitingMessage { attempted, shortened, .. } = *waiting;
+        let made =
+            WaitingMessage { message: *message, epoch, attempted, shortened, outdated: false, missing_since: None };
+        Ok(Followed::Message(Some(made)))
+    }
+}
+
+/// The reason why a message is made again. Each reason that is known is named.
+fn words(Withdrawn { retracted, opted_out, seen, .. }: Withdrawn, address: bool, differences: Differences) -> String {
+    let events = |count: u64, what: &str| match count {
+        0 => None,
+        1 => Some(format!("1 event {what}")),
+        count => Some(format!("{count} events {what}")),
+    };
+    let mut why: Vec<_> = [
+        events(retracted, "retracted"),
+        events(opted_out, "of a category that is off"),
+        events(seen, "seen elsewhere"),
+        address.then(|| "another address".to_owned()),
+        (differences.events && retracted + opted_out + seen == 0).then(|| "its events changed".to_owned()),
+        differences.old.then(|| "made more than an hour ago".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if why.is_empty() {
+        why.push("the recipient, their choices or the configuration changed".to_owned());
+    }
+    why.join("; ")
+}
+
+/// The message that stays as it is. Nothing that it needs is missing, or not any more.
+async fn as_it_is(deps: &Deps, waiting: WaitingMessage) -> Result<Followed, Error> {
+    if waiting.missing_since.is_some() {
+        deps.store.note_missing(waiting.message.id, None).await?;
+    }
+    Ok(Followed::Message(Some(waiting)))
+}
+
+/// The answer while a message cannot be made again, because its recipient or its digest type is missing. It waits as a window does.
+async fn wait_or_end(deps: &Deps, waiting: &WaitingMessage, missing: Missing) -> Result<Followed, Error> {
+    match missing {
+        Missing::Ends(closed) => Ok(Followed::Nothing(closed)),
+        Missing::Waits { since, until, why } => {
+            if waiting.missing_since.is_none() {
+                deps.store.note_missing(waiting.message.id, Some(since)).await?;
+            }
+            Ok(Followed::NotNow(Sent::Waiting { until, why, pause: None, too_large: None, moment: false }))
+        }
+    }
+}
+
+/// The end of a digest without events.
+fn emptied() -> Closed {
+    let why = "every event was retracted, opted out of or seen elsewhere before the message went out".to_owned();
+    Closed { outcome: Outcome::Skipped, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_made_again_says_why() {
+        let nothing = Withdrawn::default();
+        let same = Differences { events: false, old: false, made_from: false };
+        for (withdrawn, address, differences, why) in [
+            (Withdrawn { retracted: 1, ..nothing }, false, Differences { events: true, ..same }, "1 event retracted"),
+            (
+                Withdrawn { retracted: 2, opted_out: 1, seen: 3, left: 1, epoch: 4 },
+                true,
+                Differences { events: true, old: true, made_from: true },
+                "2 events retracted; 1 event of a category that is off; 3 events seen elsewhere; another address; \
+                 made more than an hour ago",
+            ),
+            (nothing, false, Differences { events: true, ..same }, "its events changed"),
+            (
+                nothing,
+                false,
+                Differences { made_from: true, ..same },
+                "the recipient, their choices or the configuration changed",
+            ),
+        ] {
+            assert_eq!(words(withdrawn, address, differences), why);
+        }
+    }
+}

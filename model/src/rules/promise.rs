@@ -1,0 +1,154 @@
+//! What was promised, after a change of zone, time or cadence (rule 15): an open window keeps its deadline where the new slot is
+//! much later, and no day, week or month has two digests.
+
+use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
+
+use crate::{
+    Cadence,
+    records::Facts,
+    rules::{
+        deadline::{Deadline, Timing},
+        effective::Effective,
+    },
+    step::Plan,
+    time_zone,
+    zone::is_same_zone,
+};
+
+/// A new slot that is later than the deadline before by no more than this replaces it.
+const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// What becomes of the deadline of an open window.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Retiming {
+    /// The new deadline counts, as a promise of its own.
+    Moves,
+    /// The new deadline counts, and the promise is still this one: several small changes make no long wait.
+    MovesWithin(Timestamp),
+    /// The deadline so far stands, unless the new quiet hours cover it.
+    Stays(Deadline),
+}
+
+/// Decides about the window with the plan `before`, which the present schedule would make due at `new`. A cadence that is less frequent
+/// than the window's is what the recipient asks for: the events wait for it.
+pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>, new: Timestamp) -> Retiming {
+    let cadence = before.basis.as_ref().and_then(|basis| basis.cadence.parse::<Cadence>().ok());
+    // A version that wrote no basis made this plan, or the window was promised nothing.
+    let Some(cadence) = cadence.filter(|cadence| *cadence != Cadence::Never) else { return Retiming::Moves };
+    let distance = |cadence| distance(cadence, &effective.zone, before.due_at);
+    let (wanted, had) = (distance(&effective.cadence), distance(&cadence));
+    if wanted > had {
+        return Retiming::Moves;
+    }
+    let promised = before.promised_at.unwrap_or(before.due_at);
+    if before.due_at < new && new.duration_since(promised) > TOLERANCE {
+        let (at, why) = (before.due_at, before.why.clone());
+        let stays = match timing.quiet_until(at) {
+            Some((end, step)) => Deadline { at: end, why: format!("{why}; {step} -> {end:.0}") },
+            None => Deadline { at, why },
+        };
+        return if stays.at < new { Retiming::Stays(stays) } else { Retiming::Moves };
+    }
+    if wanted == had { Retiming::MovesWithin(promised) } else { Retiming::Moves }
+}
+
+/// The usual distance between two digests, by which cadences are more or less frequent.
+fn distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDuration {
+    let lasting = |wait| SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
+    match cadence {
+        Cadence::Instant => SignedDuration::ZERO,
+        Cadence::After(wait) | Cadence::Sliding(_, wait) => lasting(*wait),
+        Cadence::Hourly(..) => HOUR,
+        Cadence::Daily(..) => HOUR * 24,
+        Cadence::Weekdays(..) => HOUR * (7 * 24 / 5),
+        Cadence::Weekly(..) => HOUR * (7 * 24),
+        Cadence::Monthly(..) => HOUR * (30 * 24),
+        Cadence::Cron(_) => {
+            let slot = cadence.due_at(from, zone);
+            cadence.due_at(slot, zone).duration_since(slot)
+        }
+        Cadence::Never => SignedDuration::MAX,
+    }
+}
+
+/// The part of the calendar in which a cadence has one slot at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Period {
+    Day,
+    Week,
+    Month,
+}
+
+impl Period {
+    const fn of(cadence: &Cadence) -> Option<Self> {
+        match cadence {
+            Cadence::Daily(..) | Cadence::Weekdays(..) => Some(Self::Day),
+            Cadence::Weekly(..) => Some(Self::Week),
+            Cadence::Monthly(..) => Some(Self::Month),
+            _ => None,
+        }
+    }
+
+    /// The first day of the period that has this day.
+    fn start(self, day: Date) -> Date {
+        match self {
+            Self::Day => day,
+            Self::Week => day.saturating_sub(i64::from(day.weekday().to_monday_zero_offset()).days()),
+            Self::Month => day.first_of_month(),
+        }
+    }
+
+    /// More days than there are between two slots.
+    const fn reach(self) -> i32 {
+        match self {
+            // Over a weekend.
+            Self::Day => 5,
+            Self::Week => 8,
+            Self::Month => 32,
+        }
+    }
+}
+
+/// Returns the time from which the cadence counts for events of the time `from`: past the slots of a day, week or month for which the
+/// key had a digest by another schedule. A more frequent schedule leaves the period to this cadence: after a daily digest the same week
+/// has a weekly one.
+pub(super) fn after_served(cadence: &Cadence, facts: &Facts, effective: &Effective, mut from: Timestamp) -> Timestamp {
+    let zone = &effective.zone;
+    let Some((period, served)) = Period::of(cadence).zip(served_slot(cadence, facts, effective)) else { return from };
+    let has_digest = |slot: Timestamp| {
+        let day = zone.to_datetime(slot).date();
+        // Over the date line, the day of the digest may be another one than where it was sent.
+        period.start(day) <= period.start(served.day) || day == zone.to_datetime(served.slot).date()
+    };
+    loop {
+        let slot = cadence.due_at(from, zone);
+        if slot == Timestamp::MAX || !has_digest(slot) {
+            return from;
+        }
+        from = slot;
+    }
+}
+
+/// The slot of a digest that was sent.
+struct ServedSlot {
+    slot: Timestamp,
+    /// In the zone of that time.
+    day: Date,
+}
+
+/// The slot of the key's last digest, if that followed another schedule, and a period of its cadence is no shorter than one of `cadence`.
+/// An urgent or flushed digest leaves its slot free.
+fn served_slot(cadence: &Cadence, facts: &Facts, effective: &Effective) -> Option<ServedSlot> {
+    let last = facts.last_schedule.as_ref()?;
+    let (last_cadence, last_zone) = (last.cadence.parse::<Cadence>().ok()?, time_zone(&last.zone).ok()?);
+    if last_cadence == *cadence && is_same_zone(&last.zone, &effective.zone_name) {
+        return None;
+    }
+    let last_period = Period::of(&last_cadence).filter(|last| Some(*last) >= Period::of(cadence))?;
+    let from = last.at.saturating_sub(HOUR * 24 * last_period.reach()).ok()?;
+    let next = |from: &Timestamp| Some(last_cadence.due_at(*from, &last_zone));
+    let slots = std::iter::successors(next(&from), next).take_while(|slot| *slot <= last.at);
+    let slot = slots.take(40).last()?;
+    Some(ServedSlot { slot, day: last_zone.to_datetime(slot).date() })
+}

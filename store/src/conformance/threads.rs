@@ -1,0 +1,82 @@
+//! Threads of messages about one entity.
+
+use jiff::Timestamp;
+use tidings_model::{
+    attempt::AttemptClass,
+    records::{Message, RenderedClaim},
+    step::{Outcome, Window},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, ends, event, key, message, window};
+
+/// The message of the `n`th digest of a thread.
+fn threaded(n: i64, thread: Uuid) -> (Window, Message) {
+    let window = window(n);
+    let message = Message { thread: Some(thread), message_id: format!("{n}@example.com"), ..message(&window, "alert") };
+    (window, message)
+}
+
+impl Bench {
+    /// Claims the `n`th digest, which has one event, with its message.
+    async fn claimed_in_thread(&self, n: i64, thread: Uuid) -> Window {
+        let (window, message) = threaded(n, thread);
+        let events = [event(&format!("e{n}"))];
+        let claim = RenderedClaim {
+            window: &window,
+            events: &events,
+            planned: None,
+            message: &message,
+            slot_at: None,
+            now: at(n),
+        };
+        assert!(self.store.claim_rendered(claim).await.unwrap());
+        window
+    }
+
+    async fn ended_in_thread(&self, n: i64, thread: Uuid, class: AttemptClass, outcome: Outcome) {
+        let window = self.claimed_in_thread(n, thread).await;
+        let (number, _) = self.begin(&window).await;
+        self.ended(&window, number, ends(class, outcome)).await;
+    }
+
+    async fn first(&self, thread: Uuid, before: Timestamp) -> Option<String> {
+        self.store.first_of_thread(thread, before).await.unwrap()
+    }
+}
+
+pub async fn a_thread_begins_with_its_first_message_that_was_not_given_up(bench: &Bench) {
+    let (thread, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    bench.ended_in_thread(1, thread, AttemptClass::Failed, Outcome::Failed).await;
+    assert_eq!(bench.first(thread, at(9_000)).await, None);
+    bench.ended_in_thread(2, thread, AttemptClass::Sent, Outcome::Sent).await;
+    bench.claimed_in_thread(3, thread).await;
+    assert_eq!(bench.first(thread, at(9_000)).await.as_deref(), Some("2@example.com"));
+    assert_eq!(bench.first(other, at(9_000)).await, None);
+}
+
+pub async fn a_message_that_waits_begins_a_thread_and_answers_no_later_one(bench: &Bench) {
+    let thread = Uuid::from_u128(1);
+    let waiting = bench.claimed_in_thread(2, thread).await;
+    assert_eq!(bench.first(thread, window(3).opened_at).await.as_deref(), Some("2@example.com"));
+    bench.ended_in_thread(3, thread, AttemptClass::Sent, Outcome::Sent).await;
+    assert_eq!(bench.first(thread, waiting.opened_at).await, None, "it is made again");
+}
+
+pub async fn a_thread_has_messages_of_both_ways_to_claim(bench: &Bench) {
+    let thread = Uuid::from_u128(1);
+    let (window, message) = threaded(1, thread);
+    bench.claim(&window, &[event("e1")], at(1)).await;
+    assert!(bench.store.put_message(&message, Some(1)).await.unwrap());
+    assert_eq!(bench.first(thread, at(9_000)).await.as_deref(), Some("1@example.com"));
+    assert_eq!(bench.first(thread, window.opened_at).await, None);
+}
+
+pub async fn an_erased_message_begins_no_thread(bench: &Bench) {
+    let thread = Uuid::from_u128(1);
+    bench.ended_in_thread(1, thread, AttemptClass::Sent, Outcome::Sent).await;
+    while !bench.store.erase_digests(&key("ann"), at(900)).await.unwrap().is_nothing() {}
+    assert_eq!(bench.first(thread, at(9_000)).await, None);
+    let left = bench.value("SELECT CAST(COUNT(thread) AS TEXT) FROM messages").await;
+    assert_eq!(left, "0", "its id is a hash of what can be guessed");
+}

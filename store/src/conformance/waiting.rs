@@ -1,0 +1,246 @@
+//! A message that waits is made again until an attempt has passed the dot (rule 60).
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tidings_model::{
+    Event, Repetition, Retract,
+    attempt::AttemptClass,
+    records::{FirstAttempt, Message, Part, Reach, Reached, Reason, WaitingMessage, Withdrawn},
+    step::{Outcome, Window},
+};
+use uuid::Uuid;
+
+use super::{Bench, at, end, ends, event, key, message, people::ann, shown, titled, window};
+
+const NONE: BTreeSet<String> = BTreeSet::new();
+
+fn ids(ids: &[&str]) -> BTreeSet<String> {
+    ids.iter().map(|&id| id.to_owned()).collect()
+}
+
+impl Bench {
+    async fn waiting(&self, window: &Window) -> Option<WaitingMessage> {
+        self.store.facts_for_attempt(&window.key, window.digest_id).await.unwrap().1
+    }
+
+    async fn retract(&self, event_id: &str) {
+        self.store.put_retracts(&key("ann"), &[Retract::Event(event_id.to_owned())], at(150)).await.unwrap();
+    }
+
+    async fn reached(&self, event_id: &str) -> Reach {
+        let retracts = [(key("ann"), Retract::Event(event_id.to_owned()))];
+        self.store.reach(&retracts, at(160)).await.unwrap()[0].reach
+    }
+
+    /// Takes out what a retract covers, and what is of a category that is `off`.
+    async fn withdrawn(&self, window: &Window, off: &[&str]) -> Withdrawn {
+        self.store.withdraw(window, &ids(off), &NONE, at(160)).await.unwrap().unwrap()
+    }
+
+    /// Makes the message of this epoch again, and answers with its next one.
+    async fn remade(&self, window: &Window, body: &str, epoch: u64) -> Option<u64> {
+        let message = Message { made_at: at(170), made_from: "again".into(), ..message(window, body) };
+        self.store.remake_message(&message, epoch, "because", at(170)).await.unwrap()
+    }
+
+    /// The number of entries of the audit trail about messages that were made again, and the reason.
+    async fn remakes(&self) -> String {
+        let entries = "SELECT CAST(COUNT(*) AS TEXT) || COALESCE(MIN(why), '') FROM audit WHERE action = 'remake'";
+        self.value(entries).await
+    }
+
+    async fn first_attempt(&self, window: &Window) -> FirstAttempt {
+        let epoch = self.waiting(window).await.unwrap().epoch;
+        let (message, nonce) = (window.digest_id, Uuid::new_v4());
+        FirstAttempt { message, relay: "relay".into(), begun_at: at(200), epoch, nonce }
+    }
+}
+
+pub async fn a_message_that_waits_loses_what_was_withdrawn_and_is_made_again(bench: &Bench) {
+    let window = window(0);
+    let comment = |id: &str| event(id);
+    let share = Event { category: "share".into(), ..event("c") };
+    bench.claim(&window, &[comment("a"), comment("b"), share, comment("d")], at(1)).await;
+    bench.store.put_message(&message(&window, "first"), None).await.unwrap();
+    assert!(!bench.waiting(&window).await.unwrap().outdated);
+    bench.retract("a").await;
+    let waiting = bench.waiting(&window).await.unwrap();
+    assert!(waiting.outdated && !waiting.attempted && !waiting.shortened);
+    let withdrawn = bench.store.withdraw(&window, &ids(&["share"]), &ids(&["d", "of another"]), at(160)).await.unwrap();
+    let epoch = waiting.epoch + 1;
+    assert_eq!(withdrawn, Some(Withdrawn { retracted: 1, opted_out: 1, seen: 1, left: 1, epoch }));
+    assert!(bench.waiting(&window).await.unwrap().outdated, "it must be made again");
+    assert_eq!(bench.remade(&window, "of more events", waiting.epoch).await, None, "one event is left");
+    let epoch = bench.remade(&window, "second", epoch).await.unwrap();
+    let made = bench.waiting(&window).await.unwrap();
+    assert_eq!((made.epoch, made.outdated), (epoch, false));
+    let WaitingMessage { message, .. } = made;
+    assert_eq!((message.bytes.as_slice(), message.made_at), (b"second".as_slice(), at(170)));
+    assert_eq!((message.made_from.as_str(), message.message_id.as_str()), ("again", "m@example.com"));
+    assert_eq!(bench.remakes().await, "1because");
+    assert!(bench.remade(&window, "second", epoch).await.is_some());
+    assert_eq!(bench.remakes().await, "1because", "the same bytes are no other message");
+    // The ledger has each event once, with the reason.
+    let row = "SELECT CAST(COUNT(*) AS TEXT) FROM events e JOIN digests d ON d.digest_id = e.digest_id AND d.state = 'closed'";
+    assert_eq!(bench.value(row).await, "3");
+    assert_eq!(bench.items(&window).await, 1);
+}
+
+pub async fn after_a_dot_the_bytes_stand(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let (number, _) = bench.begin(&window).await;
+    assert!(bench.waiting(&window).await.unwrap().attempted);
+    assert!(bench.dot(&window, number).await);
+    bench.ended(&window, number, end(AttemptClass::Deferred)).await;
+    bench.retract("0a").await;
+    assert!(bench.waiting(&window).await.is_none());
+    assert_eq!(bench.store.withdraw(&window, &NONE, &NONE, at(160)).await.unwrap(), None);
+    assert_eq!(bench.remade(&window, "second", 0).await, None);
+    assert_eq!(bench.store.message_bytes("acme", window.digest_id).await.unwrap().unwrap(), b"first");
+    assert_eq!((bench.items(&window).await, bench.remakes().await.as_str()), (2, "0"));
+}
+
+pub async fn no_attempt_passes_the_dot_with_a_retracted_event(bench: &Bench) {
+    // A first attempt, which the ledger does not have before its dot.
+    let window = bench.rendered(0).await;
+    let stale = bench.first_attempt(&window).await;
+    bench.retract("of another").await;
+    let same = bench.first_attempt(&window).await;
+    assert_eq!(same.epoch, stale.epoch, "the digest has no such event");
+    bench.retract("0a").await;
+    assert!(!bench.store.first_past_the_dot(&stale, at(201)).await.unwrap());
+    // One that the ledger has.
+    let window = bench.rendered(1).await;
+    let (number, _) = bench.begin(&window).await;
+    bench.retract("1a").await;
+    assert!(!bench.dot(&window, number).await);
+    // The next one finds what to make again, and may pass.
+    assert!(bench.waiting(&window).await.unwrap().outdated);
+    let Withdrawn { left, epoch, .. } = bench.withdrawn(&window, &[]).await;
+    assert!(left == 1 && bench.remade(&window, "second", epoch).await.is_some());
+    let (number, ambiguous) = bench.begin(&window).await;
+    assert!(ambiguous == 0 && bench.dot(&window, number).await);
+}
+
+pub async fn a_retract_while_a_message_is_made_again_is_not_overtaken(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    bench.retract("0a").await;
+    assert_eq!(bench.remade(&window, "with both events", epoch).await, None);
+    let Withdrawn { epoch, retracted, .. } = bench.withdrawn(&window, &[]).await;
+    assert_eq!(retracted, 1);
+    let made = bench.remade(&window, "second", epoch).await.unwrap();
+    // Nor before the attempt.
+    bench.retract("0b").await;
+    let first = FirstAttempt { epoch: made, ..bench.first_attempt(&window).await };
+    assert!(!bench.store.first_past_the_dot(&first, at(201)).await.unwrap());
+}
+
+pub async fn a_message_that_waits_shows_an_event_under_a_category_that_is_on(bench: &Bench) {
+    let window = window(0);
+    let of = |category: &str, seconds| Event { category: category.into(), occurred_at: at(seconds), ..event("a") };
+    bench.claim(&window, &[of("mention", 0), of("like", 1), event("b")], at(2)).await;
+    bench.store.put_message(&message(&window, "first"), None).await.unwrap();
+    assert_eq!(bench.withdrawn(&window, &["like"]).await.left, 2);
+    let shown = "SELECT category || ' ' || other_categories FROM events WHERE event_id = 'a'";
+    assert_eq!(bench.value(shown).await, r#"mention ["like"]"#);
+    let exported = &bench.held(Part::Events, 9).await[0];
+    assert_eq!((&exported["category"], &exported["other_categories"]), (&json!("mention"), &json!(["like"])));
+    assert_eq!(bench.withdrawn(&window, &["like", "mention"]).await.left, 1);
+}
+
+pub async fn other_content_is_taken_into_a_message_that_waits(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let other = |seconds| Event { occurred_at: at(seconds), payload: titled("corrected".into()), ..event("0a") };
+    let named =
+        async |event: &Event| bench.store.repetitions(&[(key("ann"), "0a".into(), event.content())]).await.unwrap()[0];
+    let take = async |event: &Event| bench.store.take_content(&key("ann"), event, at(160)).await.unwrap();
+    let stale = bench.first_attempt(&window).await;
+    assert_eq!(
+        (named(&event("0a")).await, named(&other(5)).await),
+        (Some(Repetition::Same), Some(Repetition::Replaces))
+    );
+    assert!(
+        !take(&event("0a")).await && !take(&event("unknown")).await && !bench.waiting(&window).await.unwrap().outdated
+    );
+    assert!(take(&other(5)).await && bench.waiting(&window).await.unwrap().outdated);
+    assert!(!bench.store.first_past_the_dot(&stale, at(201)).await.unwrap());
+    let lines = bench.store.contents(&window, shown(50)).await.unwrap().lines;
+    let mut items = lines.into_iter().flat_map(|line| line.latest);
+    assert!(items.any(|item| item.payload["title"].as_str() == Some("corrected")));
+    assert_eq!(named(&other(5)).await, Some(Repetition::Same));
+    // A window that comes later takes it in, too.
+    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    assert!(bench.remade(&window, "second", epoch).await.is_some());
+    let taken = bench.store.stash(&super::window(1), &[other(6)], Some(window.digest_id), at(161)).await.unwrap();
+    assert!(taken == 1 && bench.waiting(&window).await.unwrap().outdated);
+    // After a dot it is too late.
+    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    assert!(bench.remade(&window, "third", epoch).await.is_some());
+    let (number, _) = bench.begin(&window).await;
+    assert!(bench.dot(&window, number).await);
+    assert_eq!((named(&other(7)).await, take(&other(7)).await), (Some(Repetition::Refused), false));
+}
+
+pub async fn a_message_that_is_made_again_keeps_its_place_and_its_former_address(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let record = async || bench.store.message(window.digest_id).await.unwrap().unwrap();
+    let before = record().await;
+    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    let moved = Message { envelope_to: "New@example.com".into(), made_at: at(900), ..message(&window, "second") };
+    assert!(bench.store.remake_message(&moved, epoch, "because", at(900)).await.unwrap().is_some());
+    let after = record().await;
+    assert_eq!((after.created_at, after.made_at), (before.created_at, at(900)));
+    bench.suppress(&before.envelope_to, Reason::HardBounce, 901).await;
+    let person = bench.store.person(&ann()).await.unwrap();
+    assert_eq!(person.addresses, ids(&["new@example.com", &before.envelope_to]));
+    assert_eq!(person.suppressions.len(), 1);
+    assert_eq!(bench.held(Part::Messages, 9).await[0]["former_envelopes"], json!([before.envelope_to]));
+    let addresses = async || bench.store.person(&ann()).await.unwrap().addresses;
+    let stays = bench.withdrawn(&window, &[]).await.epoch;
+    assert!(bench.store.remake_message(&moved, stays, "because", at(901)).await.unwrap().is_some());
+    assert_eq!(addresses().await.len(), 2, "the former address stays");
+    bench.store.erase_addresses(&ann(), &addresses().await).await.unwrap();
+    bench.store.erase_digests(&key("ann"), at(902)).await.unwrap();
+    assert!(addresses().await.iter().all(|address| address.starts_with("erased:")));
+    assert!(!bench.dump().await.contains(&before.envelope_to));
+}
+
+pub async fn a_message_that_waits_for_its_recipient_says_since_when(bench: &Bench) {
+    let window = bench.rendered(0).await;
+    let since = async || bench.waiting(&window).await.unwrap().missing_since;
+    for noted in [Some(at(150)), None, Some(at(160))] {
+        bench.store.note_missing(window.digest_id, noted).await.unwrap();
+        assert_eq!(since().await, noted);
+    }
+    let Withdrawn { epoch, .. } = bench.withdrawn(&window, &[]).await;
+    assert!(bench.remade(&window, "second", epoch).await.is_some());
+    assert_eq!(since().await, None);
+}
+
+pub async fn a_retract_hears_what_it_reaches(bench: &Bench) {
+    assert_eq!(bench.reached("0a").await, Reach::Pending, "no digest has it");
+    let window = bench.rendered(0).await;
+    assert_eq!(bench.reached("0a").await, Reach::Waiting);
+    let entity = Retract::Entity {
+        category: "comment".into(),
+        entity_type: event("0a").entity_type,
+        entity_id: event("0a").entity_id,
+        until: at(1_000_000),
+    };
+    let both = [(key("ann"), entity), (key("bo"), Retract::Event("0a".into()))];
+    let claimed = bench.store.digest(window.digest_id).await.unwrap().unwrap().claimed_at;
+    let waiting = Reached { reach: Reach::Waiting, digest: Some((window.digest_id, claimed)) };
+    assert_eq!(bench.store.reach(&both, at(160)).await.unwrap(), [waiting, Reached::PENDING]);
+    let (number, _) = bench.begin(&window).await;
+    assert_eq!(bench.reached("0a").await, Reach::Waiting, "no dot was passed");
+    assert!(bench.dot(&window, number).await);
+    assert_eq!(bench.reached("0a").await, Reach::Sent);
+    bench.ended(&window, number, ends(AttemptClass::Sent, Outcome::Sent)).await;
+    assert_eq!(bench.reached("0a").await, Reach::Sent);
+    let dropped = bench.rendered(1).await;
+    bench.drop_digest(&dropped).await;
+    assert_eq!(bench.reached("1a").await, Reach::Pending, "no message has it");
+    assert!(bench.store.reach(&[], at(160)).await.unwrap().is_empty());
+}

@@ -1,0 +1,252 @@
+//! A message that waits follows what changes: it is made again until an attempt has passed the dot (rule 60).
+
+use super::columns::row;
+use super::dialect::Dialect;
+use super::events::RecordedRow;
+use super::exclusion::covered_by_a_retract;
+use super::ledger::identity;
+use super::message::{MESSAGE, MessageRow};
+use super::{Sql, json, no_nul, number};
+use crate::Result;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json as value;
+use sqlx::{query, query_as};
+use std::collections::BTreeSet;
+use tidings_model::records::{Actor, AuditEntry, DigestState, Message, Reach, Reached, Withdrawn};
+use tidings_model::step::{Outcome, Window};
+use tidings_model::{Event, Key, Repetition, Retract};
+use uuid::Uuid;
+
+/// Answers with a row if the recipient may have the message `$1`.
+pub const PAST_A_DOT: &str = "SELECT number FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL LIMIT 1";
+
+/// No attempt sends these bytes, and the next one makes others.
+pub const OUTDATE_MESSAGE: &str =
+    "UPDATE messages SET epoch = epoch + 1, outdated = TRUE WHERE id = $1 AND closed_at IS NULL RETURNING epoch";
+
+/// `$2` envelope from, `$3` envelope to, `$4` subject, `$5` bytes, `$6` template, `$7` counted, `$8` hash of what it is made from,
+/// `$9` made, `$10` thread or empty, `$11` JSON array of the addresses that it was made for before.
+pub const REPLACE_MESSAGE: &str = "
+UPDATE messages SET envelope_from = $2, envelope_to = $3, subject = $4, bytes = $5, template = $6, counted = $7, made_from = $8,
+    made_at = $9, outdated = FALSE, missing_since = NULL, former_envelopes = NULLIF($11, '[]'), epoch = epoch + 1,
+    thread = NULLIF($10, ''), thread_at = CASE WHEN $10 <> '' THEN (SELECT opened_at FROM digests WHERE digest_id = $1) END
+WHERE id = $1 AND closed_at IS NULL RETURNING epoch";
+
+/// `$2` since when, 0 for not any more.
+pub const NOTE_MISSING: &str = "UPDATE messages SET missing_since = NULLIF($2, 0) WHERE id = $1 AND closed_at IS NULL";
+
+/// Tenant, digest type, user. Digests with a message that has no end, and with a retracted event.
+pub const WAITING_RETRACTED: &str = concat!(
+    "
+SELECT d.digest_id FROM digests d
+WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.state = 'rendered'
+  AND EXISTS (SELECT 1 FROM events WHERE ",
+    covered_by_a_retract!("d.digest_id"),
+    ")
+ORDER BY d.digest_id"
+);
+
+/// The end of a digest from which a retract by entity does not look for events in it.
+const LONG_SENT: SignedDuration = SignedDuration::from_hours(24);
+
+/// `$2` the end from which digests are looked at for a retract by entity. Answers with the digests that have covered events.
+pub const REACHED: &str = "
+WITH asked AS (
+    SELECT CAST(value->>0 AS BIGINT) AS place, value->>1 AS tenant, value->>2 AS digest_type, value->>3 AS user_id,
+           value->>4 AS event_id, value->>5 AS category, value->>6 AS entity_type, value->>7 AS entity_id,
+           CAST(value->>8 AS BIGINT) AS until_at
+    FROM {each}
+), found AS (
+    SELECT a.place, e.digest_id FROM asked a
+    JOIN events e ON e.tenant = a.tenant AND e.digest_type = a.digest_type AND e.user_id = a.user_id AND e.event_id = a.event_id
+    WHERE a.event_id <> '' AND e.returned_at IS NULL
+    UNION
+    SELECT a.place, d.digest_id FROM asked a
+    JOIN digests d ON d.tenant = a.tenant AND d.digest_type = a.digest_type AND d.user_id = a.user_id
+    WHERE a.event_id = '' AND (d.closed_at IS NULL OR d.closed_at >= $2)
+      AND EXISTS (SELECT 1 FROM events e
+                  WHERE e.digest_id = d.digest_id AND e.category = a.category AND e.entity_type = a.entity_type
+                    AND e.entity_id = a.entity_id AND e.occurred_at <= a.until_at AND e.returned_at IS NULL)
+)
+SELECT f.place, d.digest_id, d.state, d.outcome, d.claimed_at,
+       EXISTS (SELECT 1 FROM attempts t WHERE t.message = d.digest_id AND t.past_the_dot_at IS NOT NULL) AS past_the_dot
+FROM found f JOIN digests d ON d.digest_id = f.digest_id";
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn withdraw_events(
+        &self,
+        window: &Window,
+        off: &BTreeSet<String>,
+        seen: &BTreeSet<String>,
+        now: Timestamp,
+    ) -> Result<Option<Withdrawn>> {
+        let mut tx = self.write().await?;
+        if !Self::lock_waiting(&mut tx, window.digest_id).await? {
+            return Ok(None);
+        }
+        let withdrawn = Self::exclude_withdrawn(&mut tx, window, off, seen, now).await?;
+        // The events are gone from the digest, and the bytes have them still.
+        let Some(epoch) = Self::outdate(&mut tx, window.digest_id, now).await? else { return Ok(None) };
+        tx.commit().await?;
+        Ok(Some(Withdrawn { epoch, ..withdrawn }))
+    }
+
+    pub(super) async fn replace_waiting(
+        &self,
+        message: &Message,
+        epoch: u64,
+        why: &str,
+        now: Timestamp,
+    ) -> Result<Option<u64>> {
+        let id = message.id.to_string();
+        let mut tx = self.write().await?;
+        if !Self::lock_waiting(&mut tx, message.id).await? {
+            return Ok(None);
+        }
+        let before: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
+        let Some(before) = before.filter(|before| before.epoch == epoch) else { return Ok(None) };
+        let (mut former, before) = (before.former_envelopes(), Message::from(before));
+        if before.envelope_to != message.envelope_to {
+            former.insert(before.envelope_to.clone());
+        }
+        Self::fence(&mut tx, &id, now).await?;
+        let replace = query_as(REPLACE_MESSAGE)
+            .bind(id)
+            .bind(&message.envelope_from)
+            .bind(&message.envelope_to)
+            .bind(no_nul(&message.subject))
+            .bind(&message.bytes)
+            .bind(&message.template)
+            .bind(message.counted)
+            .bind(&message.made_from)
+            .bind(message.made_at.as_millisecond())
+            .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default())
+            .bind(json(&former)?);
+        let (epoch,): (i64,) = replace.fetch_one(&mut *tx).await?;
+        if let Some(key) = message.key()
+            && (&before.bytes, &before.envelope_to) != (&message.bytes, &message.envelope_to)
+        {
+            let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "remake".to_owned(), why: why.to_owned() };
+            Self::audit_change(&mut tx, key, Some(message.id), &entry).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(number(epoch)?))
+    }
+
+    pub(super) async fn write_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()> {
+        let note = query(NOTE_MISSING).bind(message.to_string()).bind(since.map_or(0, Timestamp::as_millisecond));
+        note.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    pub(super) async fn take_other_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool> {
+        let mut tx = self.write().await?;
+        let found = Self::recorded_under(&mut tx, key, event).await?;
+        let Some(row) = found.filter(|row| row.waits) else { return Ok(false) };
+        let taken = Self::take_into_waiting(&mut tx, key, row.digest_id, event, now).await?;
+        tx.commit().await?;
+        Ok(taken)
+    }
+
+    /// Takes in other content of an event that is in a message, while the message can be made again. `false`: the event is over, or says
+    /// the same.
+    pub(super) async fn take_into_waiting(
+        connection: &mut D::Connection,
+        key: &Key,
+        digest_id: Uuid,
+        event: &Event,
+        now: Timestamp,
+    ) -> Result<bool> {
+        if !Self::lock_waiting(&mut *connection, digest_id).await? {
+            return Ok(false);
+        }
+        // Asked again, now that nobody else can take the event out.
+        let replaces = |row: &RecordedRow| row.digest_id == digest_id && row.repetition(event) == Repetition::Replaces;
+        if !Self::recorded_under(&mut *connection, key, event).await?.as_ref().is_some_and(replaces) {
+            return Ok(false);
+        }
+        Self::merge_event(&mut *connection, key, event, now).await?;
+        Self::outdate(connection, digest_id, now).await?;
+        Ok(true)
+    }
+
+    /// Keeps attempts that are under way from passing the dot with a retracted event of the key.
+    pub(super) async fn outdate_retracted(connection: &mut D::Connection, key: &Key, now: Timestamp) -> Result<()> {
+        let found = query_as(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let found: Vec<DigestIdRow> = found.fetch_all(&mut *connection).await?;
+        for DigestIdRow { digest_id } in found {
+            if Self::lock_waiting(&mut *connection, digest_id).await? {
+                Self::outdate(&mut *connection, digest_id, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_reached(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
+        let asked: Vec<_> = retracts
+            .iter()
+            .enumerate()
+            .map(|(place, (key, retract))| {
+                let (of, until_at) = identity(retract);
+                value!([
+                    place,
+                    key.tenant,
+                    key.digest_type,
+                    key.user,
+                    of.event_id,
+                    of.category,
+                    of.entity_type,
+                    of.entity_id,
+                    until_at,
+                ])
+            })
+            .collect();
+        let since = now.saturating_sub(LONG_SENT).unwrap_or(Timestamp::MIN);
+        let mut connection = self.reader.acquire().await?;
+        let statement = query_as(Self::each(REACHED)).bind(json(&asked)?).bind(since.as_millisecond());
+        let rows: Vec<ReachedRow> = statement.fetch_all(&mut *connection).await?;
+        connection.release();
+        let mut reached = vec![Reached::PENDING; retracts.len()];
+        for ReachedRow { place, digest_id, state, outcome, claimed_at, past_the_dot } in rows {
+            let place = usize::try_from(place).ok().and_then(|place| reached.get_mut(place));
+            let reach = Reach::of(state, outcome, past_the_dot);
+            if let Some(place) = place.filter(|_| reach != Reach::Pending) {
+                *place = place.or(Reached { reach, digest: Some((digest_id, claimed_at)) });
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Locks the message, and reports if it can be made again.
+    async fn lock_waiting(connection: &mut D::Connection, digest_id: Uuid) -> Result<bool> {
+        let locked = Self::lock_message(&mut *connection, digest_id).await?;
+        Ok(locked.closed.is_none() && !Self::finds(connection, PAST_A_DOT, digest_id).await?)
+    }
+
+    /// Answers with the epoch from here on, if there is a message.
+    async fn outdate(connection: &mut D::Connection, digest_id: Uuid, now: Timestamp) -> Result<Option<u64>> {
+        let id = digest_id.to_string();
+        Self::fence(&mut *connection, &id, now).await?;
+        let epoch: Option<(i64,)> = query_as(OUTDATE_MESSAGE).bind(id).fetch_optional(connection).await?;
+        epoch.map(|(epoch,)| number(epoch)).transpose()
+    }
+}
+
+row! {
+/// Columns of [`WAITING_RETRACTED`].
+pub struct DigestIdRow {
+    digest_id: Uuid,
+}
+}
+
+row! {
+/// Columns of [`REACHED`].
+pub struct ReachedRow {
+    place: u64,
+    digest_id: Uuid,
+    state: DigestState,
+    outcome: Option<Outcome>,
+    claimed_at: Option<Timestamp>,
+    past_the_dot: bool,
+}
+}

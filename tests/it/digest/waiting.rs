@@ -1,0 +1,334 @@
+//! A message that waits, for its relay or for the end of `undo`, goes out as it would be made then (rule 60).
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tidings_activities::{
+    Cancellable, Deps,
+    digest::{claim, send},
+};
+use tidings_harness::{
+    env::{Env, activities, event, key, order, settings, sqlite},
+    relay::{Act, At, Fault, Mail, Relay},
+    steps::{claim_of, recorded_event},
+    team_service::{Says, TeamService},
+    wait::{eventually, wait_for_emails},
+};
+use tidings_model::{
+    Key, Retract,
+    command::Order,
+    records::{AuditEntry, Preferences, Recipient},
+    rules::Wait,
+    settings::{Settings, UnknownRecipients},
+    step::{ClaimAnswer, ClaimInput, Closed, Outcome, SendInput, Sent, Window},
+};
+use tidings_needs::needs;
+use tidings_proto::v1;
+use tidings_store::{Sqlite, prelude::*};
+use tidings_workflows::{Digest, Stage};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const BOTH: [&str; 2] = ["e1", "e2"];
+
+fn ann(address: &str, locale: &str) -> Recipient {
+    let (tenant, user) = ("acme".to_owned(), "ann".to_owned());
+    let (address, name, locale) = (address.to_owned(), "Ann".to_owned(), locale.to_owned());
+    Recipient { tenant, user, address, name, zone: "Europe/Berlin".to_owned(), locale }
+}
+
+fn entry(now: Timestamp) -> AuditEntry {
+    Order { by: "carol".to_owned(), why: "ticket".to_owned() }.entry("preferences", now)
+}
+
+/// A claimed digest of two events for ann, whose relay is behind `deps`.
+struct Waits {
+    _folder: tempfile::TempDir,
+    store: Arc<Sqlite>,
+    relay: Relay,
+    deps: Deps,
+    window: Window,
+    made: Timestamp,
+}
+
+impl Waits {
+    async fn start(settings: Settings) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let (store, relay) = (sqlite(folder.path()).await?, Relay::start().await?);
+        let settings = Settings { unknown_recipients: UnknownRecipients::Wait, ..settings };
+        let deps = activities(store.clone(), &relay.url(), settings)?;
+        let made = Timestamp::now();
+        store.put_recipients(&[ann("ann@example.com", "en")], made).await?;
+        let key = key("activity", "ann");
+        let window = Window { digest_id: key.digest_id("run", 1), key, opened_at: made, due_at: made };
+        let mut events: Vec<_> = BOTH.map(|id| recorded_event(id, made)).into();
+        "share".clone_into(&mut events[1].category);
+        let input = ClaimInput { flushed: true, ..claim_of(&window, events) };
+        let claimed = claim::run(&deps, &input).await?;
+        ensure!(matches!(claimed, ClaimAnswer::Claimed { items: 2, .. }), "{claimed:?}");
+        Ok(Self { _folder: folder, store, relay, deps, window, made })
+    }
+
+    fn key(&self) -> &Key {
+        &self.window.key
+    }
+
+    /// An attempt this long after the claim, by a workflow that does not say what it waited for.
+    async fn attempt(&self, after: SignedDuration) -> Result<Sent> {
+        self.attempt_after(after, None).await
+    }
+
+    async fn attempt_after(&self, later: SignedDuration, after: Option<Wait>) -> Result<Sent> {
+        let input = SendInput {
+            asked_at: self.made + later,
+            window: self.window.clone(),
+            failed: 0,
+            shortens: true,
+            opens_returned: true,
+            keeps_ends: true,
+            unrecorded: None,
+            after,
+        };
+        match send::run(&self.deps, &input, std::future::pending()).await? {
+            Cancellable::Done(sent) => Ok(sent),
+            Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
+        }
+    }
+
+    async fn ends(&self, after: SignedDuration) -> Result<Closed> {
+        match self.attempt(after).await? {
+            Sent::Closed { closed, .. } => Ok(closed),
+            other => anyhow::bail!("{other:?}"),
+        }
+    }
+
+    /// The reasons for which the message was made again.
+    async fn remakes(&self) -> Result<Vec<String>> {
+        let digest = self.store.digest(self.window.digest_id).await?.context("no digest")?;
+        let entries = self.store.audit_of_digest(&digest).await?.into_iter();
+        Ok(entries.filter(|entry| entry.action == "remake").map(|entry| entry.why).collect())
+    }
+
+    async fn retract(&self, event_id: &str) -> Result<()> {
+        Ok(self.store.put_retracts(self.key(), &[Retract::Event(event_id.to_owned())], Timestamp::now()).await?)
+    }
+
+    async fn turn_off(&self, category: &str) -> Result<()> {
+        let off = Preferences { off: [category.to_owned()].into(), ..Preferences::default() };
+        self.store.put_preferences(self.key(), &off, None, &entry(Timestamp::now())).await?;
+        Ok(())
+    }
+
+    async fn is(&self, address: &str, locale: &str) -> Result<()> {
+        self.store.put_recipients(&[ann(address, locale)], Timestamp::now()).await?;
+        Ok(())
+    }
+}
+
+fn text(mail: &Mail) -> Result<String> {
+    Ok(String::from_utf8(mail.bytes())?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_attempt_is_made_while_the_recipient_pauses() -> Result<()> {
+    let waits = Waits::start(settings("after 1s", "after 1s")).await?;
+    // The store keeps milliseconds.
+    let until = Timestamp::from_second(waits.made.as_second() + 72 * 3600)?;
+    let choose = async |paused_until| {
+        let chosen = Preferences { paused_until, ..Preferences::default() };
+        waits.store.put_preferences(waits.key(), &chosen, None, &entry(Timestamp::now())).await
+    };
+    choose(Some(until)).await?;
+    for wait in [Some(Wait::Retry), Some(Wait::Flushed), Some(Wait::Urgent), None] {
+        let Sent::Waiting { until: at, why, moment, .. } = waits.attempt_after(SignedDuration::ZERO, wait).await?
+        else {
+            anyhow::bail!("an attempt after {wait:?}");
+        };
+        ensure!(why.starts_with("paused until "), "{why}");
+        // A workflow that waits for no moment is not woken by the end of the pause, and asks again.
+        let asks_again = wait != Some(Wait::Retry);
+        ensure!(moment != asks_again && (at < until) == asks_again && at > waits.made, "{wait:?}: {at}");
+    }
+    ensure!(waits.relay.mails().is_empty());
+    choose(None).await?;
+    ensure!(waits.ends(SignedDuration::ZERO).await?.outcome == Outcome::Sent);
+    Ok(())
+}
+
+/// A change of what a message was made from.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Nothing,
+    Retract,
+    Category,
+    Address,
+    Language,
+    Old,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn until_a_dot_a_message_follows_each_change_under_its_message_id() -> Result<()> {
+    for (change, why) in [
+        (Change::Nothing, None),
+        (Change::Retract, Some("1 event retracted")),
+        (Change::Category, Some("1 event of a category that is off")),
+        (Change::Address, Some("another address")),
+        (Change::Language, Some("the recipient, their choices or the configuration changed")),
+        (Change::Old, Some("made more than an hour ago")),
+    ] {
+        let waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        waits.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".to_owned())).times(1));
+        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }), "{change:?}");
+        let mut after = SignedDuration::from_secs(50);
+        match change {
+            Change::Nothing => {}
+            Change::Retract => waits.retract("e1").await?,
+            Change::Category => waits.turn_off("share").await?,
+            Change::Address => waits.is("ann@example.org", "en").await?,
+            Change::Language => waits.is("ann@example.com", "de").await?,
+            Change::Old => after = SignedDuration::from_mins(90),
+        }
+        assert_eq!(waits.ends(after).await?.outcome, Outcome::Sent, "{change:?}");
+        assert_eq!(waits.remakes().await?, why.into_iter().collect::<Vec<_>>(), "{change:?}");
+        let mails = waits.relay.mails();
+        let [mail] = &mails[..] else { anyhow::bail!("{change:?}: not one mail") };
+        let (text, id) = (text(mail)?, format!("<{}@tidings.example>", waits.window.digest_id));
+        assert_eq!(mail.header("Message-ID")?, id, "{change:?}");
+        let to = if matches!(change, Change::Address) { "ann@example.org" } else { "ann@example.com" };
+        assert_eq!(mail.to, [to], "{change:?}");
+        let left = BOTH.map(|id| text.contains(&format!("Event {id}")));
+        let expected = [!matches!(change, Change::Retract), !matches!(change, Change::Category)];
+        assert_eq!(left, expected, "{change:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_digest_with_nothing_left_to_send_ends_as_skipped() -> Result<()> {
+    for (nth, says) in [
+        (0, "every event was retracted, opted out of or seen elsewhere before the message went out"),
+        (1, "the recipient opted out"),
+    ] {
+        let waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        match nth {
+            0 => {
+                waits.retract("e1").await?;
+                waits.turn_off("share").await?;
+            }
+            _ => waits.store.put_consent(waits.key(), false, &entry(Timestamp::now())).await?,
+        }
+        let closed = waits.ends(SignedDuration::ZERO).await?;
+        assert_eq!((closed.outcome, closed.why.as_str()), (Outcome::Skipped, says));
+        assert!(waits.relay.mails().is_empty());
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_seen_while_the_message_waited_is_not_in_it() -> Result<()> {
+    let service = TeamService::start(Says::Json(json!({"seen": []}))).await?;
+    let mut settings = settings("after 1s", "after 1s");
+    settings.digests.get_mut("activity").context("no digest type")?.seen = Some(service.settings()?);
+    let waits = Waits::start(settings).await?;
+    service.says(Says::Json(json!({"seen": ["e1"]})));
+    assert_eq!(waits.ends(SignedDuration::from_mins(5)).await?.outcome, Outcome::Sent);
+    assert_eq!((service.asked().len(), waits.remakes().await?), (2, vec!["1 event seen elsewhere".to_owned()]));
+    let text = text(&waits.relay.mail(0).context("no mail")?)?;
+    assert!(!text.contains("Event e1") && text.contains("Event e2"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_waits_goes_where_the_teams_own_directory_says_now() -> Result<()> {
+    let moved = Says::Json(json!({"email": "ann@example.org", "name": "Ann", "zone": "Europe/Berlin", "locale": "en"}));
+    for (says, to) in [(moved, "ann@example.org"), (Says::Closes, "ann@example.com")] {
+        let service = TeamService::start(says).await?;
+        let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        waits.deps.directory = Some(service.directory()?);
+        assert_eq!(waits.ends(SignedDuration::ZERO).await?.outcome, Outcome::Sent);
+        assert_eq!(waits.relay.mail(0).context("no mail")?.to, [to]);
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_waits_for_a_missing_recipient_as_a_window_does() -> Result<()> {
+    let not_found = || Says::Raw("HTTP/1.1 404 x\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let ann = Says::Json(json!({"email": "ann@example.com", "name": "Ann", "zone": "Europe/Berlin", "locale": "en"}));
+    let (held, minute, week) =
+        (SignedDuration::from_hours(240), SignedDuration::from_mins(2), SignedDuration::from_hours(168));
+    for (says, after, outcome) in [(ann, minute, Outcome::Sent), (not_found(), week, Outcome::Unknown)] {
+        let service = TeamService::start(not_found()).await?;
+        let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        waits.deps.directory = Some(service.directory()?);
+        // However long it waited for something else.
+        let sent = waits.attempt(held).await?;
+        let why = "the team's directory does not know the recipient";
+        ensure!(matches!(&sent, Sent::Waiting { why: is, .. } if is == why), "{sent:?}");
+        service.says(says);
+        assert_eq!(waits.ends(held + after).await?.outcome, outcome);
+        assert_eq!(waits.relay.mails().len(), usize::from(outcome == Outcome::Sent));
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_table_a_message_goes_out_unless_events_left_it() -> Result<()> {
+    for leaves in [false, true] {
+        let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        if leaves {
+            // A call that took the event out, and made no message.
+            let off = ["share".to_owned()].into();
+            waits.store.withdraw(&waits.window, &off, &BTreeSet::new(), Timestamp::now()).await?;
+        }
+        waits.deps.settings.digests.clear();
+        match waits.attempt(SignedDuration::ZERO).await? {
+            Sent::Closed { closed, .. } => ensure!(!leaves && closed.outcome == Outcome::Sent, "{closed:?}"),
+            sent => ensure!(leaves && matches!(sent, Sent::Waiting { .. }), "{sent:?}"),
+        }
+        assert_eq!(waits.relay.mails().len(), usize::from(!leaves));
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_dot_a_message_follows_no_change() -> Result<()> {
+    let waits = Waits::start(settings("after 1s", "after 1s")).await?;
+    waits.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }));
+    waits.retract("e1").await?;
+    waits.is("ann@example.org", "de").await?;
+    assert_eq!(waits.ends(SignedDuration::from_hours(8)).await?.outcome, Outcome::Sent);
+    let mails = waits.relay.mails();
+    let [first, second] = &mails[..] else { anyhow::bail!("not two mails") };
+    ensure!(first.bytes() == second.bytes() && first.to == second.to, "the attempts sent different messages");
+    assert!(waits.remakes().await?.is_empty());
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retract_during_undo_takes_the_event_out_of_the_message() -> Result<()> {
+    let mut settings = settings("after 2s", "after 2s");
+    settings.digests.get_mut("activity").context("no digest type")?.undo = Some(Duration::from_mins(10));
+    let env = Env::start(settings).await?;
+    let key = key("activity", "ann");
+    try_join_all(BOTH.map(|id| env.events.emit(event(&key, id)))).await?;
+    env.reaches(&key, Stage::Undoable).await?;
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    let retract = v1::Retract { tenant, digest, user, event_id: "e1".to_owned(), ..v1::Retract::default() };
+    env.events.retract(retract).await?;
+    eventually("the ledger has the retract", MINUTE, async || {
+        Ok((env.count("SELECT COUNT(*) FROM retracts").await? == 1).then_some(()))
+    })
+    .await?;
+    env.update(&key, Digest::flush, order()).await?;
+    wait_for_emails(&env.relay, 1, MINUTE).await?;
+    assert_eq!(env.relay.mail(0).context("no mail")?.header("X-Tidings-Events")?, "1");
+    env.completed(&key).await?;
+    let remakes = "SELECT COUNT(*) FROM audit WHERE action = 'remake' AND actor = 'tidings'";
+    assert_eq!(env.count(remakes).await?, 1);
+    Ok(())
+}

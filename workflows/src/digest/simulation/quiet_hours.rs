@@ -1,0 +1,262 @@
+//! Stories of digests whose wait ends in quiet hours (rule 56).
+
+use jiff::{Timestamp, ToSpan as _};
+use tidings_model::{
+    command::{Hold, Order, Release, Reopen},
+    rules::Wait,
+    step::{ClaimAnswer, Outcome},
+};
+
+use super::{
+    step::{Answer, Step},
+    world::{Model, UNDO, World, order},
+};
+use crate::digest::{
+    claim, commands,
+    decide::{Decision, clear_finished_commands, decide},
+    send,
+    status::{Stage, Status},
+};
+
+const QUIET: Model = Model { max_events: None, slides: false, undoes: false, has_quiet_hours: true };
+
+/// The quiet time of the model begins.
+fn begins() -> Timestamp {
+    Timestamp::UNIX_EPOCH + 180.minutes()
+}
+
+/// It ends.
+fn ends() -> Timestamp {
+    Timestamp::UNIX_EPOCH + 240.minutes()
+}
+
+/// A digest that is to be sent half a minute before the quiet time.
+fn claimed(model: Model) -> World {
+    let mut world = World::new(model);
+    world.now = begins() - 30.minutes() - 30.seconds();
+    world.add(1, 0);
+    world.reach(Decision::Render, Answer::Good);
+    world.act(false, Answer::Good);
+    world
+}
+
+/// A digest whose first attempt failed, and whose next one was put off to the end of the quiet time.
+fn retried() -> World {
+    let mut world = claimed(QUIET);
+    world.act(false, Answer::Deferred);
+    world.now = world.waits();
+    world.act(false, Answer::Good);
+    world
+}
+
+fn outcomes(world: &World) -> Vec<Outcome> {
+    world.ledger.ended.values().map(|closed| closed.outcome).collect()
+}
+
+#[test]
+fn a_retry_waits_for_the_end_of_quiet_hours_and_the_status_says_so() {
+    let mut world = retried();
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(ends()));
+    let status = Status::new(&world.state, None, world.now);
+    assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (Stage::Retrying, Some(ends())));
+    world.roll();
+    world.now = ends();
+    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
+    world.act(false, Answer::Good);
+    assert_eq!(outcomes(&world), [Outcome::Sent]);
+}
+
+#[test]
+fn the_end_of_undo_in_quiet_hours_costs_no_attempt() {
+    let mut world = claimed(Model { undoes: true, ..QUIET });
+    world.now += UNDO;
+    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(ends()));
+    let digest = world.state.delivering.clone().unwrap();
+    assert_eq!((digest.attempts, digest.wait), (0, Wait::Undo));
+    world.settle();
+    assert_eq!((world.now, outcomes(&world)), (ends(), vec![Outcome::Sent]));
+}
+
+#[test]
+fn a_hold_that_ends_in_quiet_hours_is_followed_by_the_next_good_moment() {
+    let mut world = claimed(QUIET);
+    let hold = Hold { order: order(), until: Some(begins() + 5.minutes()) };
+    commands::hold(&mut world.state, hold, world.now);
+    world.act(false, Answer::Good);
+    world.now = begins() + 5.minutes();
+    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Hold));
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(ends()));
+}
+
+#[test]
+fn a_flush_sends_what_waits_for_a_better_hour() {
+    let mut world = retried();
+    world.now = begins() + 10.minutes();
+    world.haste = true;
+    assert!(commands::flush(&mut world.state, order(), world.now).hurried);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    world.act(false, Answer::Deferred);
+    let Decision::Wait(again) = decide(&world.state, world.now) else { panic!("no retry") };
+    assert!(again < ends(), "the next attempt is not put off either");
+}
+
+#[test]
+fn a_flush_that_finds_nothing_to_hurry_changes_nothing() {
+    let mut world = World::retried();
+    assert!(!commands::flush(&mut world.state, order(), world.now).hurried);
+    // The share of a release is still ahead.
+    let digest = world.state.delivering.as_mut().unwrap();
+    digest.moment = digest.not_before.map(|at| at + 1.hour());
+    assert!(!commands::flush(&mut world.state, order(), world.now).hurried);
+    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
+}
+
+#[test]
+fn an_urgent_event_that_comes_during_the_claim_does_not_wait_behind_the_digest() {
+    let mut world = World::new(QUIET);
+    world.now = begins() - 31.minutes();
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.now = world.waits();
+    let asked = claim::input(&world.state, world.now).unwrap();
+    world.receive(2, 0, true, world.now);
+    let claimed = ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered: false };
+    claim::apply(&mut world.state, &asked, claimed, world.now);
+    assert_eq!(world.state.delivering.map(|digest| digest.wait), Some(Wait::Urgent));
+}
+
+#[test]
+fn a_time_that_an_operator_gave_holds_in_quiet_hours_and_through_undo_and_a_retry() {
+    let mut world = World::new(Model { undoes: true, ..QUIET });
+    world.now = begins() - 20.minutes();
+    world.add(1, 0);
+    world.act(false, Answer::Good);
+    world.take(&Step::Retime { minutes: Some(25) });
+    world.act(false, Answer::Good);
+    assert_eq!(world.waits(), begins() + 5.minutes());
+    world.now = begins() + 5.minutes();
+    assert_eq!(claim::input(&world.state, world.now).unwrap().wait(), Wait::Released);
+    world.reach(Decision::Send, Answer::Good);
+    assert_eq!(world.now, begins() + 7.minutes(), "after undo, and not after the quiet time");
+    world.act(false, Answer::Deferred);
+    world.settle();
+    assert_eq!((world.now, outcomes(&world)), (begins() + 8.minutes(), vec![Outcome::Sent]));
+}
+
+#[test]
+fn the_recipients_own_pause_holds_an_attempt_back_and_its_end_is_seen() {
+    for hurried in [false, true] {
+        let mut world = claimed(QUIET);
+        world.take(&Step::Rest { minutes: 120, signalled: true });
+        world.haste = hurried;
+        if hurried {
+            world.state.delivering.as_mut().unwrap().note_wait(Wait::Flushed);
+        }
+        let pause_ends = world.now + 120.minutes();
+        world.act(false, Answer::Good);
+        assert_eq!(decide(&world.state, world.now), Decision::Wait(pause_ends), "hurried: {hurried}");
+        world.now = begins() - 10.seconds();
+        world.take(&Step::Rest { minutes: 0, signalled: true });
+        let again = if hurried { Decision::Wait(pause_ends) } else { Decision::Send };
+        assert_eq!(decide(&world.state, world.now), again, "hurried: {hurried}");
+        world.settle();
+        assert_eq!(outcomes(&world), [Outcome::Sent]);
+    }
+}
+
+#[test]
+fn a_pause_that_ends_during_the_attempt_that_saw_it_is_not_waited_for() {
+    let mut world = claimed(QUIET);
+    world.take(&Step::Rest { minutes: 120, signalled: false });
+    let asked = send::begin(&mut world.state, world.now).unwrap();
+    let answer = world.send(&asked, Answer::Good);
+    world.take(&Step::Rest { minutes: 0, signalled: true });
+    send::apply(&mut world.state, &asked, answer, world.now);
+    assert_eq!(decide(&world.state, world.now), Decision::Send);
+}
+
+#[test]
+fn what_tidings_recovers_by_itself_waits_for_a_good_moment() {
+    for (by, after) in [("tidings", Wait::LateWorker), ("ann", Wait::Flushed)] {
+        let mut world = World::retried();
+        let digest_id = world.state.delivering_id().unwrap();
+        world.take(&Step::Drop);
+        world.act(false, Answer::Good);
+        clear_finished_commands(&mut world.state, world.now);
+        let order = Order { by: by.to_owned(), why: "its run was terminated".to_owned() };
+        let reopen = Reopen { order, digest_id, may_duplicate: true };
+        assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
+        world.reach(Decision::Send, Answer::Good);
+        assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(after), "{by}");
+    }
+}
+
+#[test]
+fn an_urgent_event_does_not_wait_behind_a_digest_that_waits_for_the_morning() {
+    let mut world = retried();
+    world.now = begins() + 10.minutes();
+    world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
+    world.settle();
+    assert_eq!((world.now, outcomes(&world)), (begins() + 10.minutes(), vec![Outcome::Sent, Outcome::Sent]));
+}
+
+#[test]
+fn a_repeated_urgent_event_hurries_no_digest_that_waits_for_the_morning() {
+    let urgent = Step::Add { id: 9, kilobytes: 0, urgent: true };
+    let mut world = World::new(QUIET);
+    world.take(&urgent);
+    world.settle();
+    world.now = begins() - 30.minutes() - 30.seconds();
+    world.add(1, 0);
+    world.reach(Decision::Send, Answer::Good);
+    world.act(false, Answer::Deferred);
+    world.now = begins() + 10.minutes();
+    // The attempt is put off.
+    world.act(false, Answer::Good);
+    world.take(&urgent);
+    assert_eq!(decide(&world.state, world.now), Decision::CompareUrgent);
+    world.act(true, Answer::Good);
+    world.act(false, Answer::Good);
+    assert_eq!((world.state.pending.len(), decide(&world.state, world.now)), (0, Decision::Wait(ends())));
+    world.take(&urgent);
+    world.take(&Step::Add { id: 2, kilobytes: 0, urgent: true });
+    world.act(false, Answer::Good);
+    assert_eq!((world.state.pending.len(), decide(&world.state, world.now)), (1, Decision::Send), "a new one does");
+}
+
+#[test]
+fn what_an_operator_releases_by_name_goes_out_in_quiet_hours_and_many_do_not() {
+    for spread in [false, true] {
+        let mut world = World::new(QUIET);
+        world.now = begins() - 40.minutes();
+        world.add(1, 0);
+        world.act(false, Answer::Good);
+        commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now);
+        world.act(false, Answer::Good);
+        world.now = begins() + 10.minutes();
+        world.haste = !spread;
+        commands::release(&mut world.state, Release { order: order(), spread }, world.now);
+        world.settle();
+        let expected = if spread { ends() } else { begins() + 10.minutes() };
+        assert_eq!((world.now, outcomes(&world)), (expected, vec![Outcome::Sent]), "spread: {spread}");
+    }
+}
+
+#[test]
+fn a_reopened_digest_goes_out_at_any_hour() {
+    let mut world = retried();
+    let digest_id = world.state.delivering_id().unwrap();
+    world.take(&Step::Drop);
+    world.act(false, Answer::Good);
+    world.now = begins() + 10.minutes();
+    clear_finished_commands(&mut world.state, world.now);
+    world.haste = true;
+    let reopen = Reopen { order: order(), digest_id, may_duplicate: true };
+    assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
+    world.reach(Decision::Send, Answer::Good);
+    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Flushed));
+}
