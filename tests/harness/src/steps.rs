@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    step::{ClaimInput, Window},
+    step::{ClaimInput, SendInput, Window},
 };
 
 /// The claim of a due window that a plain cadence planned.
@@ -25,6 +25,21 @@ pub fn claim_of(window: &Window, events: Vec<Event>) -> ClaimInput {
         released: false,
         limit_ended_at: None,
         unknown_since: None,
+    }
+}
+
+/// The first attempt for a claimed window, by a workflow that says all it can but not what it waited for.
+#[must_use]
+pub fn send_of(window: &Window, asked_at: Timestamp) -> SendInput {
+    SendInput {
+        asked_at,
+        window: window.clone(),
+        failed: 0,
+        shortens: true,
+        opens_returned: true,
+        keeps_ends: true,
+        unrecorded: None,
+        after: None,
     }
 }
 

@@ -9,11 +9,11 @@ use tidings_activities::{
 use tidings_harness::{
     env::{activities, key, settings, sqlite},
     relay::{Mail, Relay},
-    steps::{claim_of, recorded_event},
+    steps::{claim_of, recorded_event, send_of},
 };
 use tidings_model::{
     Key,
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+    step::{ClaimAnswer, Outcome, RenderInput, Rendered, Sent, Window},
 };
 
 /// Sends the `n`th digest of a key: an event about each of these entities.
@@ -29,16 +29,7 @@ async fn digest(deps: &Deps, key: &Key, n: u64, entities: &[&str]) -> Result<()>
     let ClaimAnswer::Claimed { rendered: stored, .. } = claimed else { anyhow::bail!("not claimed: {claimed:?}") };
     let input = RenderInput { asked_at: now, window: window.clone(), stored, too_large: None };
     ensure!(render::run(deps, &input).await? == Rendered::Stored);
-    let input = SendInput {
-        asked_at: now,
-        window,
-        failed: 0,
-        shortens: true,
-        opens_returned: true,
-        keeps_ends: true,
-        unrecorded: None,
-        after: None,
-    };
+    let input = send_of(&window, now);
     let sent = send::run(deps, &input, std::future::pending()).await?;
     ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
     Ok(())

@@ -13,7 +13,7 @@ use tidings_activities::{
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
     relay::{Act, At, Fault, Mail, Relay},
-    steps::{claim_of, recorded_event},
+    steps::{claim_of, recorded_event, send_of},
     team_service::{Says, TeamService},
     wait::{eventually, wait_for_emails},
 };
@@ -81,16 +81,7 @@ impl Waits {
     }
 
     async fn attempt_after(&self, later: SignedDuration, after: Option<Wait>) -> Result<Sent> {
-        let input = SendInput {
-            asked_at: self.made + later,
-            window: self.window.clone(),
-            failed: 0,
-            shortens: true,
-            opens_returned: true,
-            keeps_ends: true,
-            unrecorded: None,
-            after,
-        };
+        let input = SendInput { after, ..send_of(&self.window, self.made + later) };
         match send::run(&self.deps, &input, std::future::pending()).await? {
             Cancellable::Done(sent) => Ok(sent),
             Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),

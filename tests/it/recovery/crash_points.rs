@@ -19,7 +19,7 @@ use tidings_harness::{
     env::{activities, key, settings, sqlite},
     interrupted_future::{Ended, run},
     relay::{Act, At, Fault, Relay},
-    steps::{claim_of, recorded_event},
+    steps::{claim_of, recorded_event, send_of},
 };
 use tidings_model::{
     Event, Quiet,
@@ -183,14 +183,9 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     for attempt in 0..14 {
         let asked_at = asked_at.checked_add((attempt * 11).minutes())?;
         let input = SendInput {
-            asked_at,
-            window: window.clone(),
-            failed: 0,
             shortens: too_large.is_none(),
-            opens_returned: true,
-            keeps_ends: true,
-            unrecorded: None,
             after: Some(if attempt == 0 { Wait::FirstDeadline } else { Wait::Retry }),
+            ..send_of(window, asked_at)
         };
         let answer = step(&mut dice, &mut late_attempts, || {
             let input = input.clone();

@@ -16,7 +16,7 @@ use tidings_harness::{
     message_env::{ANN, MessageEnv, of, submission},
     postgres::database,
     relay::{Act, At, Fault, Relay},
-    steps::{claim_of, recorded_event},
+    steps::{claim_of, recorded_event, send_of},
     wait::eventually,
 };
 use tidings_model::{
@@ -70,16 +70,7 @@ async fn claimed(deps: &Deps, user: &str) -> Result<Window> {
 }
 
 async fn attempt(deps: &Deps, window: &Window, unrecorded: Option<UnrecordedEnd>) -> Result<Sent> {
-    let input = SendInput {
-        asked_at: Timestamp::now(),
-        window: window.clone(),
-        failed: 0,
-        shortens: true,
-        opens_returned: true,
-        keeps_ends: true,
-        unrecorded,
-        after: None,
-    };
+    let input = SendInput { unrecorded, ..send_of(window, Timestamp::now()) };
     match send::run(deps, &input, std::future::pending()).await? {
         Cancellable::Done(sent) => Ok(sent),
         Cancellable::Cancelled => anyhow::bail!("nobody cancelled it"),

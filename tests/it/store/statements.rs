@@ -16,12 +16,12 @@ use tidings_activities::{
 use tidings_harness::{
     env::{activities, key, ledger, settings, sqlite},
     relay::Relay,
-    steps::{claim_of, recorded_event},
+    steps::{claim_of, recorded_event, send_of},
 };
 use tidings_model::{
     Key,
     records::FirstAttempt,
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, Window},
+    step::{ClaimAnswer, Outcome, RenderInput, Rendered, Sent, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Attempts as _, Postgres, Store};
@@ -118,16 +118,7 @@ async fn digest(store: Arc<dyn Store>, relay: &Relay, key: Key, count: usize) ->
     let (window, now) = (claimed(&deps, key, count).await?, Timestamp::now());
     let input = RenderInput { asked_at: now, window: window.clone(), stored: true, too_large: None };
     ensure!(render::run(&deps, &input).await? == Rendered::Stored);
-    let input = SendInput {
-        asked_at: now,
-        window,
-        failed: 0,
-        shortens: true,
-        opens_returned: true,
-        keeps_ends: true,
-        unrecorded: None,
-        after: None,
-    };
+    let input = send_of(&window, now);
     let sent = send::run(&deps, &input, std::future::pending()).await?;
     ensure!(matches!(&sent, Cancellable::Done(Sent::Closed { closed, .. }) if closed.outcome == Outcome::Sent));
     Ok(())
