@@ -218,6 +218,7 @@ conformance! {
     threads {
         a_thread_begins_with_its_first_message_that_was_not_given_up,
         a_message_that_waits_begins_a_thread_and_answers_no_later_one,
+        windows_that_one_task_opened_are_a_thread_in_the_order_of_their_claims,
         a_thread_has_messages_of_both_ways_to_claim,
         an_erased_message_begins_no_thread,
     }

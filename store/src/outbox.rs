@@ -49,9 +49,9 @@ pub trait Outbox: Send + Sync + 'static {
     /// Notes since when a message that waits cannot be made again, because its recipient or its digest type is unknown. `None`: it can.
     async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()>;
 
-    /// Reads the Message-ID of the first message of a thread whose digest was opened before this time. Messages that were not sent,
-    /// and will not be, do not count.
-    async fn first_of_thread(&self, thread: Uuid, before: Timestamp) -> Result<Option<String>>;
+    /// Reads the Message-ID of the first message of a thread before the one of this window. Messages that were not sent, and will not
+    /// be, do not count.
+    async fn first_of_thread(&self, thread: Uuid, window: &Window) -> Result<Option<String>>;
 
     /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past
     /// the dot. The first recorded end stays. Returns that end, or `None` for an unknown message.

@@ -68,7 +68,7 @@ impl Email<'_> {
         let settings = deps.digest(&window.key)?;
         let thread = self.thread(settings, contents);
         let first = match thread {
-            Some(thread) => deps.store.first_of_thread(thread, window.opened_at).await?,
+            Some(thread) => deps.store.first_of_thread(thread, window).await?,
             None => None,
         };
         let threading = match (thread, &first) {

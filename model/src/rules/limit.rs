@@ -79,7 +79,7 @@ pub(super) fn ends_at_midnight(length: Duration) -> bool {
 
 fn whole_days(length: Duration) -> Option<i64> {
     let days = length.as_secs() / DAY.as_secs();
-    let is_whole = days > 0 && Duration::from_secs(days * DAY.as_secs()) == length;
+    let is_whole = Duration::from_secs(days * DAY.as_secs()) == length;
     i64::try_from(days).ok().filter(|_| is_whole)
 }
 

@@ -1,6 +1,5 @@
 //! Threads of messages about one entity.
 
-use jiff::Timestamp;
 use tidings_model::{
     attempt::AttemptClass,
     records::{Message, RenderedClaim},
@@ -40,27 +39,43 @@ impl Bench {
         self.ended(&window, number, ends(class, outcome)).await;
     }
 
-    async fn first(&self, thread: Uuid, before: Timestamp) -> Option<String> {
-        self.store.first_of_thread(thread, before).await.unwrap()
+    /// The first message before that of the `n`th digest.
+    async fn first(&self, thread: Uuid, n: i64) -> Option<String> {
+        self.store.first_of_thread(thread, &window(n)).await.unwrap()
     }
 }
 
 pub async fn a_thread_begins_with_its_first_message_that_was_not_given_up(bench: &Bench) {
     let (thread, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
     bench.ended_in_thread(1, thread, AttemptClass::Failed, Outcome::Failed).await;
-    assert_eq!(bench.first(thread, at(9_000)).await, None);
+    assert_eq!(bench.first(thread, 9).await, None);
     bench.ended_in_thread(2, thread, AttemptClass::Sent, Outcome::Sent).await;
     bench.claimed_in_thread(3, thread).await;
-    assert_eq!(bench.first(thread, at(9_000)).await.as_deref(), Some("2@example.com"));
-    assert_eq!(bench.first(other, at(9_000)).await, None);
+    assert_eq!(bench.first(thread, 9).await.as_deref(), Some("2@example.com"));
+    assert_eq!(bench.first(other, 9).await, None);
 }
 
 pub async fn a_message_that_waits_begins_a_thread_and_answers_no_later_one(bench: &Bench) {
     let thread = Uuid::from_u128(1);
-    let waiting = bench.claimed_in_thread(2, thread).await;
-    assert_eq!(bench.first(thread, window(3).opened_at).await.as_deref(), Some("2@example.com"));
+    bench.claimed_in_thread(2, thread).await;
+    assert_eq!(bench.first(thread, 3).await.as_deref(), Some("2@example.com"));
     bench.ended_in_thread(3, thread, AttemptClass::Sent, Outcome::Sent).await;
-    assert_eq!(bench.first(thread, waiting.opened_at).await, None, "it is made again");
+    assert_eq!(bench.first(thread, 2).await, None, "it is made again");
+}
+
+pub async fn windows_that_one_task_opened_are_a_thread_in_the_order_of_their_claims(bench: &Bench) {
+    let thread = Uuid::from_u128(1);
+    let together = |n: i64| Window { opened_at: window(0).opened_at, ..window(n) };
+    let first = async |n: i64| bench.store.first_of_thread(thread, &together(n)).await.unwrap();
+    for (n, made_at) in [(2, 90), (1, 91), (3, 92)] {
+        let message = Message { made_at: at(made_at), ..threaded(n, thread).1 };
+        bench.claim(&together(n), &[event(&format!("e{n}"))], at(1)).await;
+        assert!(bench.store.put_message(&message, Some(1)).await.unwrap());
+    }
+    assert_eq!(first(2).await, None, "no message answers itself or a later one");
+    for n in [1, 3, 4] {
+        assert_eq!(first(n).await.as_deref(), Some("2@example.com"), "whatever its id is");
+    }
 }
 
 pub async fn a_thread_has_messages_of_both_ways_to_claim(bench: &Bench) {
@@ -68,15 +83,15 @@ pub async fn a_thread_has_messages_of_both_ways_to_claim(bench: &Bench) {
     let (window, message) = threaded(1, thread);
     bench.claim(&window, &[event("e1")], at(1)).await;
     assert!(bench.store.put_message(&message, Some(1)).await.unwrap());
-    assert_eq!(bench.first(thread, at(9_000)).await.as_deref(), Some("1@example.com"));
-    assert_eq!(bench.first(thread, window.opened_at).await, None);
+    assert_eq!(bench.first(thread, 9).await.as_deref(), Some("1@example.com"));
+    assert_eq!(bench.first(thread, 1).await, None);
 }
 
 pub async fn an_erased_message_begins_no_thread(bench: &Bench) {
     let thread = Uuid::from_u128(1);
     bench.ended_in_thread(1, thread, AttemptClass::Sent, Outcome::Sent).await;
     while !bench.store.erase_digests(&key("ann"), at(900)).await.unwrap().is_nothing() {}
-    assert_eq!(bench.first(thread, at(9_000)).await, None);
+    assert_eq!(bench.first(thread, 9).await, None);
     let left = bench.value("SELECT CAST(COUNT(thread) AS TEXT) FROM messages").await;
     assert_eq!(left, "0", "its id is a hash of what can be guessed");
 }

@@ -39,10 +39,14 @@ WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL AND LENGTH(bytes) > LENGTH($4
 /// A call whose answer was lost may be repeated.
 pub const IS_SHRUNK: &str = "SELECT 1 FROM messages WHERE id = $1 AND shrunk = $2 AND closed_at IS NULL";
 
-/// `$1` thread, `$2` before. The first message whose recipient may have it.
+/// `$1` thread, `$2` its `opened_at`, `$3` digest. The first message before the digest's own whose recipient may have it. Windows that
+/// one task opened share `opened_at`, and are claimed one after the other.
 pub const FIRST_OF_THREAD: &str = "
 SELECT message_id FROM messages
-WHERE thread = $1 AND thread_at < $2 AND state NOT IN ('failed', 'suppressed', 'cancelled') ORDER BY thread_at LIMIT 1";
+WHERE thread = $1 AND id <> $3 AND state NOT IN ('failed', 'suppressed', 'cancelled')
+  AND (thread_at < $2 OR thread_at = $2
+       AND created_at < COALESCE((SELECT created_at FROM messages WHERE id = $3), 9223372036854775807))
+ORDER BY thread_at, created_at, id LIMIT 1";
 
 #[async_trait]
 impl<D: Dialect> Outbox for Sql<D> {
@@ -119,9 +123,10 @@ impl<D: Dialect> Outbox for Sql<D> {
     }
 
     #[instrument(level = "debug", skip_all, fields(thread = %thread), err(level = "debug"))]
-    async fn first_of_thread(&self, thread: Uuid, before: Timestamp) -> Result<Option<String>> {
+    async fn first_of_thread(&self, thread: Uuid, window: &Window) -> Result<Option<String>> {
         within_timeout(async {
-            let statement = query_as(FIRST_OF_THREAD).bind(thread.to_string()).bind(before.as_millisecond());
+            let statement = query_as(FIRST_OF_THREAD).bind(thread.to_string()).bind(window.opened_at.as_millisecond());
+            let statement = statement.bind(window.digest_id.to_string());
             let row: Option<(String,)> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(|(message_id,)| message_id))
         })

@@ -275,7 +275,7 @@ forward! { Outbox {
     fn take_content(key: &Key, event: &Event, now: Timestamp) -> bool;
     fn remake_message(message: &Message, epoch: u64, why: &str, now: Timestamp) -> Option<u64>;
     fn note_missing(message: Uuid, since: Option<Timestamp>) -> ();
-    fn first_of_thread(thread: Uuid, before: Timestamp) -> Option<String>;
+    fn first_of_thread(thread: Uuid, window: &Window) -> Option<String>;
     fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
     fn message(message: Uuid) -> Option<MessageRecord>;
     fn message_bytes(tenant: &str, message: Uuid) -> Option<Vec<u8>>;

@@ -16,10 +16,11 @@ use tidings_model::{
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, Sent, Window},
 };
 
-/// Sends the `n`th digest of a key: an event about each of these entities.
+/// Sends the `n`th digest of a key: an event about each of these entities. One task opened the first three, so that they have one time.
 async fn digest(deps: &Deps, key: &Key, n: u64, entities: &[&str]) -> Result<()> {
     let now = Timestamp::now();
-    let opened_at = now - SignedDuration::from_mins(10 - i64::try_from(n)?);
+    let opened_at: Timestamp =
+        "2026-11-21T12:00:00Z".parse::<Timestamp>()? + SignedDuration::from_mins(i64::try_from(n / 4)?);
     let window = Window { digest_id: key.digest_id("run", n), key: key.clone(), opened_at, due_at: opened_at };
     let events = entities.iter().enumerate().map(|(number, entity)| {
         let event = recorded_event(&format!("{n}-{number}"), now);

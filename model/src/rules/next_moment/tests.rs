@@ -116,6 +116,14 @@ fn a_deadline_that_quiet_hours_cover_stands_until_they_end() {
             assert_eq!(put_off, goes.map(at), "{wait} from {from}");
         }
     });
+    let daily = "daily 08:00".parse().unwrap();
+    berlin(&quiet(&["20:00-07:00"]), None, |timing| {
+        let due = at("2026-03-02T20:30:00Z");
+        for (from, goes) in [("2026-03-03T05:59:59Z", None), ("2026-03-03T06:00:00Z", Some("2026-03-03T07:00:00Z"))] {
+            let put_off = timing.put_off(&daily, Wait::FirstDeadline, due, at(from)).map(|goes| goes.at);
+            assert_eq!(put_off, goes.map(at), "{from}");
+        }
+    });
 }
 
 #[test]
