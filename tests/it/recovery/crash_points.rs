@@ -23,6 +23,8 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event, Quiet,
+    command::Order,
+    records::Preferences,
     rules::Wait,
     step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
 };
@@ -177,6 +179,12 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     .await?;
     ensure!(rendered == Rendered::Stored, "{rendered:?}");
 
+    let paused_until = if fault == 5 { Some(asked_at.checked_add(20.minutes())?) } else { None };
+    if paused_until.is_some() {
+        let chosen = Preferences { paused_until, ..Preferences::default() };
+        let entry = Order { by: "carol".to_owned(), why: "away".to_owned() }.entry("preferences", asked_at);
+        activities.store.put_preferences(&window.key, &chosen, None, &entry).await?;
+    }
     let mut sent = None;
     let mut too_large = None;
     // An attempt that died past the dot makes the next one wait for its reply: each round is later than that.
@@ -213,6 +221,8 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     }
     let closed = sent.context("fourteen attempts did not deliver it")?;
     ensure!(closed.outcome == Outcome::Sent, "{closed:?}");
+    let record = activities.store.digest(window.digest_id).await?.context("the ledger does not know the digest")?;
+    ensure!(record.sent_at >= paused_until, "sent in the recipient's pause: {record:?}");
     futures::future::join_all(late_attempts).await;
     if too_large.is_some() {
         let mails: Vec<_> = relay.mails().into_iter().filter(|mail| mail.to == [to.clone()]).collect();
