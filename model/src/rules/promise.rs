@@ -42,13 +42,15 @@ pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>
         return Retiming::Moves;
     }
     let promised = before.promised_at.unwrap_or(before.due_at);
-    if before.due_at < new && new.duration_since(promised) > TOLERANCE {
+    if new.duration_since(promised) > TOLERANCE {
         let (at, why) = (before.due_at, before.why.clone());
         let stays = match timing.quiet_until(at) {
             Some((end, step)) => Deadline { at: end, why: format!("{why}; {step} -> {end:.0}") },
             None => Deadline { at, why },
         };
-        return if stays.at < new { Retiming::Stays(stays) } else { Retiming::Moves };
+        if stays.at < new {
+            return Retiming::Stays(stays);
+        }
     }
     if wanted == had { Retiming::MovesWithin(promised) } else { Retiming::Moves }
 }
