@@ -175,3 +175,15 @@ fn a_pause_that_is_known_shows_the_next_good_moment() {
     assert_eq!(resumes("2026-03-02T12:00:00Z"), None, "on the day of the deadline");
     assert_eq!(resumes(NOW), None, "it is over");
 }
+
+#[test]
+fn an_urgent_window_forgets_what_was_foreseen_for_it() {
+    let settings = DigestSettings { cadence: "daily 08:00".parse().unwrap(), ..settings(&[]) };
+    let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);
+    let facts = facts("2026-03-02T07:00:00Z");
+    let foresee = |plan| foresee(plan, &settings, &facts, &key(), None, at(NOW));
+    let held = foresee(Plan { paused_until: Some(at("2026-03-05T00:00:00Z")), ..plan(limits) });
+    assert!(!held.limited.is_empty() && held.resumes_at.is_some());
+    let urgent = foresee(Plan { urgent: true, ..held });
+    assert_eq!((urgent.limited.len(), urgent.resumes_at), (0, None));
+}
