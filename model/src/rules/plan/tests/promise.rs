@@ -70,6 +70,14 @@ fn a_deadline_stands_where_the_new_slot_is_more_than_a_day_later() {
         ("weekly mon 08:00", "2026-10-24T20:00:00Z", chose("daily 09:00"), "2026-10-25T09:00:00Z", None),
         ("daily 08:00", "2026-10-24T20:00:00Z", chose("weekly fri 08:00"), "2026-10-30T08:00:00Z", None),
         ("daily 08:00", "2026-10-24T20:00:00Z", chose("weekdays 09:00"), "2026-10-26T09:00:00Z", None),
+        ("weekdays 09:00", "2026-10-24T20:00:00Z", chose("weekly fri 08:00"), "2026-10-30T08:00:00Z", None),
+        (
+            "daily 08:00",
+            "2026-10-24T20:00:00Z",
+            chose("cron 30 8 * * 1-5"),
+            "2026-10-25T08:00:00Z",
+            Some("At 08:30, on Monday, Tuesday, Wednesday, Thursday, and Friday. (Etc/UTC)"),
+        ),
         ("weekly mon 08:00", "2026-10-24T20:00:00Z", chose("monthly 20 08:00"), "2026-11-20T08:00:00Z", None),
         ("after 1h", "2026-10-24T18:20:00Z", chose("weekly mon 08:00"), "2026-10-26T08:00:00Z", None),
         ("cron 0 8 * * *", "2026-10-24T20:00:00Z", chose("weekly fri 08:00"), "2026-10-30T08:00:00Z", None),
@@ -201,6 +209,13 @@ fn a_day_a_week_or_a_month_has_one_digest_whatever_the_schedule_before() {
             ("weekly fri 08:00", utc_zone),
             "2026-10-26T12:00:00Z",
             "2026-10-30T08:00:00Z",
+        ),
+        // One that a throttle put off to Wednesday is still that of its week.
+        (
+            ("weekly mon 08:00", utc_zone, "2026-10-28T12:00:00Z"),
+            ("weekly thu 08:00", utc_zone),
+            "2026-10-28T13:00:00Z",
+            "2026-11-05T08:00:00Z",
         ),
         // One before the slot, as an urgent one.
         (
