@@ -24,7 +24,7 @@ use crate::{
     deps::Deps,
     error::Error,
     metrics,
-    relays::{Choice, Relays, Route},
+    relays::{AwaitedReply, Choice, Relays, Route},
 };
 
 mod verdict;
@@ -49,6 +49,9 @@ const RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+
+/// The wait before an attempt while this process reads the reply to another one.
+const READ_FIRST: SignedDuration = SignedDuration::from_secs(5);
 
 /// Between two looks at the breakers while a message waits for a connection.
 const CHOOSE_AGAIN: Duration = Duration::from_secs(5);
@@ -88,7 +91,7 @@ pub(crate) struct Outgoing<'a> {
 /// The answer of [`Outgoing::begin`].
 pub(crate) enum Beginning<'a> {
     /// The attempt is recorded. Transmit the message next.
-    Begun(DeliveryAttempt<'a>),
+    Begun(Box<DeliveryAttempt<'a>>),
     /// No attempt is made now: every relay is left alone, or the message has ended.
     NotBegun(Sent),
     /// The delivery was cancelled while it waited for a connection.
@@ -109,6 +112,8 @@ pub(crate) struct DeliveryAttempt<'a> {
     first: Option<FirstAttempt>,
     pub message: Box<Message>,
     had_ambiguous_attempt: bool,
+    /// Set from the dot on, until the end of the attempt is recorded.
+    awaited: Option<AwaitedReply<'a>>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -144,7 +149,7 @@ impl<'a> Outgoing<'a> {
         };
         let (first, message) = (Some(first), Box::new(message));
         let had_ambiguous_attempt = false;
-        Ok(Beginning::Begun(DeliveryAttempt {
+        Ok(Beginning::Begun(Box::new(DeliveryAttempt {
             outgoing: self,
             route,
             slot: Some(slot),
@@ -152,7 +157,8 @@ impl<'a> Outgoing<'a> {
             first,
             message,
             had_ambiguous_attempt,
-        }))
+            awaited: None,
+        })))
     }
 
     /// The relay for an attempt with a slot among its connections, or the answer while none may be used. Breakers may open during the wait
@@ -200,7 +206,7 @@ impl<'a> Outgoing<'a> {
     pub async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
         let Self { store, relays, stream, tenant, id, now, .. } = *self;
         Ok(match relays.choose(store, &stream.relays, tenant, id, now).await? {
-            Choice::By(route) => Ok(route),
+            Choice::By(route) => Ok(route.for_sender(stream.envelope_sender())),
             Choice::Wait { until, why } => {
                 Err(Sent::Waiting { until, why, pause: None, too_large: None, moment: false })
             }
@@ -224,6 +230,13 @@ impl<'a> Outgoing<'a> {
             Err(not_begun) => return Ok(not_begun),
         };
         let Self { store, id, now, .. } = self;
+        if self.relays.awaits_reply(id) {
+            // The time for the reply may be over, because the process was frozen. What has arrived is read now.
+            let until = now.saturating_add(READ_FIRST).unwrap_or(now);
+            let why = "an attempt of this worker is past the dot, and reads its reply".to_owned();
+            let waiting = Sent::Waiting { until, why, pause: None, too_large: None, moment: false };
+            return Ok(self.give_up(&route, waiting).await);
+        }
         let (number, ambiguous, had_ambiguous_attempt, begun, message) =
             match store.begin_attempt(id, route.name(), self.relays.reply_time(), now).await? {
                 AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message } => {
@@ -249,7 +262,7 @@ impl<'a> Outgoing<'a> {
             alert::ended(id, &message.origin, &closed);
             return Ok(self.give_up(&route, Sent::closed(closed)).await);
         }
-        Ok(Beginning::Begun(DeliveryAttempt {
+        Ok(Beginning::Begun(Box::new(DeliveryAttempt {
             outgoing: self,
             route,
             slot: Some(slot),
@@ -257,7 +270,8 @@ impl<'a> Outgoing<'a> {
             first: None,
             message,
             had_ambiguous_attempt,
-        }))
+            awaited: None,
+        })))
     }
 
     async fn give_up(&self, route: &Route<'_>, sent: Sent) -> Beginning<'a> {
@@ -278,6 +292,7 @@ impl<'a> Outgoing<'a> {
             attempt.number < unrecorded.number && attempt.class == Some(AttemptClass::Ambiguous)
         };
         let route = relays.route(&unrecorded.relay, id).map(|route| route.of_tenant(self.tenant));
+        let route = route.map(|route| route.for_sender(self.stream.envelope_sender()));
         let ended = EndedAttempt {
             outgoing: self,
             relay: &unrecorded.relay,
@@ -288,6 +303,8 @@ impl<'a> Outgoing<'a> {
             envelope_to: &message.envelope_to,
             had_ambiguous_attempt: earlier.iter().any(was_ambiguous),
             was_refused: was_refused(&earlier, unrecorded.number),
+            // Without the bytes nobody knows, and most senders stay.
+            has_former_sender: false,
             at: unrecorded.at,
         };
         let delivery = outcome(unrecorded);
@@ -305,7 +322,7 @@ impl<'a> Outgoing<'a> {
         let ambiguous = |attempt: &AttemptRecord| attempt.class == Some(AttemptClass::Ambiguous);
         let remembered = |attempt: &AttemptRecord| {
             let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < REMEMBERED);
-            recent && attempt.relay == route.name()
+            recent && self.relays.has(route, &attempt.relay)
         };
         let attempts = self.store.attempts(self.id).await?;
         let latest = usize::try_from(latest).unwrap_or(usize::MAX);
@@ -344,7 +361,10 @@ impl DeliveryAttempt<'_> {
         match recorded {
             // A cancel that came while the store recorded.
             Ok(true) if cancelled.as_mut().now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
-            Ok(true) => Ok(ready.dot().await),
+            Ok(true) => {
+                self.awaited = Some(self.outgoing.relays.await_reply(self.outgoing.id));
+                Ok(ready.dot().await)
+            }
             Ok(false) => Ok(ready.withdraw(Withdrawal::Fenced)),
             Err(error) => {
                 // The record may be there, and only its answer lost. Where this one is lost, too, the attempt counts as ambiguous.
@@ -395,6 +415,7 @@ impl DeliveryAttempt<'_> {
             envelope_to: &self.message.envelope_to,
             had_ambiguous_attempt: self.had_ambiguous_attempt,
             was_refused,
+            has_former_sender: !self.outgoing.stream.sends_as(&self.message.envelope_from),
             // Not the time at which the attempt began: the relay may have taken minutes.
             at: self.outgoing.now.max(Timestamp::now()),
         }
@@ -414,6 +435,8 @@ struct EndedAttempt<'a> {
     had_ambiguous_attempt: bool,
     /// An earlier attempt met a refusal of the recipient.
     was_refused: bool,
+    /// The stream has another sender by now, and the bytes stand: they have passed a dot, or nobody can make them again.
+    has_former_sender: bool,
     /// The time of the record.
     at: Timestamp,
 }
@@ -426,6 +449,7 @@ impl EndedAttempt<'_> {
         let Self { had_ambiguous_attempt, was_refused, .. } = *self;
         let meets_no_relay = delivery.class == AttemptClass::Deferred && delivery.phase <= Phase::Ehlo;
         let charge = match delivery.class {
+            _ if self.is_about_former_sender(delivery) => Charge::FormerSender,
             _ if meets_no_relay && self.route.is_some_and(Route::has_alternative) => Charge::Relay,
             class if !relays.charges(self.relay, id, class) => Charge::Relay,
             class if class.is_refusal() && !was_refused => Charge::Nobody,
@@ -434,6 +458,12 @@ impl EndedAttempt<'_> {
         let context =
             RetryContext { may_resend, shorter, last, had_ambiguous_attempt, soft_bounces, charge, retry_delay };
         verdict(delivery, (self.origin, self.envelope_to), context, self.at)
+    }
+
+    /// Reports a refusal that may be about a sender that is not ours any more. It says nothing about the relay.
+    fn is_about_former_sender(&self, delivery: &AttemptOutcome) -> bool {
+        let classes = [AttemptClass::Policy, AttemptClass::Configuration, AttemptClass::RecipientPolicy];
+        self.has_former_sender && delivery.phase >= Phase::Mail && classes.contains(&delivery.class)
     }
 
     async fn record_once(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
@@ -470,7 +500,11 @@ impl EndedAttempt<'_> {
         let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
         if let Some(route) = self.route {
             let ended = matches!(sent, Sent::Closed { .. });
-            relays.report_result(store, route, delivery, (self.envelope_to, ended), self.at).await;
+            if self.is_about_former_sender(delivery) {
+                relays.give_up(store, route, self.at).await;
+            } else {
+                relays.report_result(store, route, delivery, (self.envelope_to, ended), self.at).await;
+            }
         }
         self.report(delivery, &sent);
         match sent {

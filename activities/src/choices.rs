@@ -7,7 +7,7 @@ use temporalio_client::{
 };
 use temporalio_common::data_converters::RawValue;
 use tidings_model::{
-    Key, MessageKey, canonical_zone,
+    Key, MessageKey, StoredWait, canonical_zone,
     command::Order,
     delivery_events::{GRANT, WITHDRAW},
     limits::Invalid,
@@ -48,30 +48,12 @@ pub enum Error {
     Store(#[from] tidings_store::Error),
 }
 
-/// Replaces what the recipient chose, whatever it was. [`tell`] comes next.
-///
-/// # Errors
-/// Names the first field that is wrong, and what would be right; or the store cannot answer.
-pub async fn choose(
-    store: &dyn Store,
-    settings: &Settings,
-    key: &Key,
-    preferences: &Preferences,
-    order: &Order,
-    now: Timestamp,
-) -> Result<Chosen, Error> {
-    let settings = digest(settings, key)?;
-    let before = store.facts(key).await?.preferences;
-    let preferences = with_canonical_zone(&before, preferences.clone());
-    preference_check::preferences(settings, &before, &preferences, now)?;
-    put(store, key, &preferences, None, order, now).await
-}
-
 /// Changes what the recipient chose, as one atomic step: a concurrent change is neither lost nor undone. With `expected` only that
 /// revision is changed. [`tell`] comes next.
 ///
 /// # Errors
-/// [`Error::Conflict`] if the revision is not `expected`; and as for [`choose`].
+/// [`Error::Conflict`] if the revision is not `expected`. Names the first field that is wrong, and what would be right; or the store
+/// cannot answer.
 pub async fn change(
     store: &dyn Store,
     settings: &Settings,
@@ -87,17 +69,28 @@ pub async fn change(
         if expected.is_some_and(|expected| expected != facts.revision) {
             return Err(Error::Conflict(facts.revision));
         }
-        let after = with_canonical_zone(&facts.preferences, change(facts.preferences.clone()));
-        if after == facts.preferences {
+        let before = today(settings, &facts.preferences);
+        let after = with_canonical_zone(&before, today(settings, &change(before.clone())));
+        if after == before {
             return Ok(Chosen { revision: facts.revision, changed: false });
         }
-        preference_check::preferences(settings, &facts.preferences, &after, now)?;
-        match put(store, key, &after, Some(facts.revision), order, now).await {
+        preference_check::preferences(settings, &before, &after, now)?;
+        match put(store, key, &under_any_name(settings, &after), facts.revision, order, now).await {
             // Another change won. Each turn of this loop means that one of them is stored.
             Err(Error::Conflict(_)) if expected.is_none() => {}
             answer => return answer,
         }
     }
+}
+
+/// The preferences with the names that categories have today.
+fn today(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
+    Preferences { off: settings.off_today(&preferences.off), ..preferences.clone() }
+}
+
+/// The preferences as they are stored: a category is off under each of its names, also for a process whose file has a former one.
+fn under_any_name(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
+    Preferences { off: settings.off_under_any_name(&preferences.off), ..preferences.clone() }
 }
 
 /// The preferences with the name that a zone has today, for one that is chosen now. An earlier choice stays as it was written.
@@ -112,11 +105,11 @@ async fn put(
     store: &dyn Store,
     key: &Key,
     preferences: &Preferences,
-    expected: Option<u64>,
+    expected: u64,
     order: &Order,
     now: Timestamp,
 ) -> Result<Chosen, Error> {
-    match store.put_preferences(key, preferences, expected, &entry(order, "preferences", now)?).await? {
+    match store.put_preferences(key, preferences, Some(expected), &entry(order, "preferences", now)?).await? {
         PreferencesPut::Stored { revision, changed } => Ok(Chosen { revision, changed }),
         PreferencesPut::Conflict { current } => Err(Error::Conflict(current.revision)),
     }
@@ -137,9 +130,11 @@ pub async fn wish(
     let mut wishes = wishes.to_vec();
     for Wish { key, preferences, .. } in &mut wishes {
         let (settings, before) = (digest(settings, key)?, store.facts(key).await?.preferences);
-        *preferences = with_canonical_zone(&before, preferences.clone());
-        if before != *preferences {
-            preference_check::preferences(settings, &before, preferences, now)?;
+        let before = today(settings, &before);
+        let chosen = with_canonical_zone(&before, today(settings, preferences));
+        if before != chosen {
+            preference_check::preferences(settings, &before, &chosen, now)?;
+            *preferences = under_any_name(settings, &chosen);
         }
     }
     Ok(store.put_wishes(&wishes, now, why).await?)
@@ -175,7 +170,8 @@ pub async fn capped_from(
 ) -> Result<Option<Timestamp>, tidings_store::Error> {
     match cap {
         Some(Cap { most, within }) => {
-            store.capped_from(key, CapSpan { most, since: limit_since_anywhere(now, within) }).await
+            let (since, until) = (limit_since_anywhere(now, within), StoredWait::PAST.farthest(now));
+            store.capped_from(key, CapSpan { most, since, until }).await
         }
         None => Ok(None),
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
     Key,
+    process::{Process, Role},
     records::{Facts, PersonId, Recipient, WaitingMessage},
     settings::{DigestSettings, Settings, UnknownRecipients},
     step::Window,
@@ -14,6 +15,7 @@ use tidings_store::Store;
 
 use crate::{
     error::Error,
+    processes,
     relays::Relays,
     team_directory::{self, Looked, TeamDirectory},
 };
@@ -50,6 +52,19 @@ impl Deps {
     /// The settings of the key's digest type.
     pub(crate) fn digest(&self, key: &Key) -> Result<&DigestSettings, Error> {
         self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
+    }
+
+    /// Hands a step whose digest type only another worker's configuration has to that one. Without such a worker the step goes on.
+    ///
+    /// # Errors
+    /// [`Error::OtherWorker`], or the store cannot answer.
+    pub(crate) async fn leave_to_other_worker(&self, key: &Key) -> Result<(), Error> {
+        let alive = processes::alive(&*self.store).await?;
+        let is_worker = |process: &&Process| process.profile.role == Role::Worker;
+        if alive.iter().filter(is_worker).any(|process| process.profile.has_digest_type(&key.digest_type)) {
+            return Err(Error::OtherWorker(key.digest_type.clone()));
+        }
+        Ok(())
     }
 
     /// The facts about the key's recipient, whom the team's own directory is asked for. On a laptop an unknown recipient is invented.

@@ -1,10 +1,10 @@
 //! The claim of an installation on its Temporal namespace (rule 50). What a claim means is decided in
 //! [`tidings_model::installation`].
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use temporalio_client::{
     Client, NamespacedClient as _,
     tonic::{Code, IntoRequest as _, Status},
@@ -17,13 +17,18 @@ use temporalio_common::protos::temporal::api::{
     workflowservice::v1::{CreateScheduleRequest, DescribeScheduleRequest, UpdateScheduleRequest},
 };
 use tidings_client::check_namespace;
-use tidings_model::installation::{BEAT, Claim, Installation, SCHEDULE, Standing};
+use tidings_model::{
+    installation::{BEAT, Claim, Installation, SCHEDULE, Standing},
+    process::{ProcessProfile, clock_offset},
+};
 use tidings_store::Store;
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
 
-/// A database that must not work in the namespace.
+use crate::processes::Presence;
+
+/// A database that must not work in the namespace, or a machine that must not.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(
@@ -42,6 +47,11 @@ pub enum Refusal {
         "workers were at work in the Temporal namespace {namespace} {seconds} s ago: stop them first, and adopt it a minute later"
     )]
     InUse { namespace: String, seconds: i64 },
+    #[error(
+        "the clock of this machine is {fault}: set it, for example by NTP, and start again. Windows, pauses, limits and retention would \
+         go by a wrong time"
+    )]
+    Clock { fault: String },
 }
 
 /// The standing of a database is unknown, or the database is refused.
@@ -63,6 +73,8 @@ enum Kept {
     Claimed {
         claim: Option<Claim>,
         conflict_token: Vec<u8>,
+        /// The server's time of the last change.
+        updated_at: Option<Timestamp>,
     },
 }
 
@@ -115,6 +127,20 @@ pub async fn claim(store: &dyn Store, temporal: &Client, adopt: bool) -> Result<
     Ok(write(temporal, &installation.claim(None), &kept).await?)
 }
 
+/// Hands the namespace from a database of the installation to the one that its rows moved to, so that the first worker there does not
+/// wait until those of the other place are gone. The caller knows that none of them runs. Changes nothing if another database has the
+/// namespace.
+///
+/// # Errors
+/// See [`InstallationError`].
+pub async fn hand_over(from: &Installation, to: &Installation, temporal: &Client) -> Result<(), InstallationError> {
+    let kept = read(temporal).await?;
+    if kept.claim().is_some_and(|claim| claim.identity == from.identity && from.has(claim)) {
+        write(temporal, &to.claim(None), &kept).await?;
+    }
+    Ok(())
+}
+
 fn accepted(standing: &Standing, temporal: &Client, now: Timestamp) -> Result<(), Refusal> {
     let namespace = temporal.namespace();
     match *standing {
@@ -131,6 +157,7 @@ const DOUBTS: u32 = 2;
 pub struct Beats {
     store: Arc<dyn Store>,
     temporal: Client,
+    presence: Presence,
     /// The latest beat that this worker wrote. A database that failed over to a standby may have lost the beat.
     last: Option<Uuid>,
     /// The looks in a row that took this database for a copy.
@@ -139,15 +166,25 @@ pub struct Beats {
 
 impl Beats {
     #[must_use]
-    pub const fn new(store: Arc<dyn Store>, temporal: Client) -> Self {
-        Self { store, temporal, last: None, doubts: 0 }
+    pub fn new(store: Arc<dyn Store>, temporal: Client, profile: ProcessProfile) -> Self {
+        let presence = Presence::new(store.clone(), profile);
+        Self { store, temporal, presence, last: None, doubts: 0 }
     }
 
-    /// Looks, and changes the beat unless another worker did just now.
+    /// The id of this worker's row among the processes.
+    #[must_use]
+    pub const fn process(&self) -> Uuid {
+        self.presence.id()
+    }
+
+    /// Writes this worker's row, looks, and changes the beat unless another worker did just now.
     ///
     /// # Errors
     /// See [`InstallationError`].
     pub async fn beat(&mut self) -> Result<(), InstallationError> {
+        if let Some(fault) = self.presence.beat(Some(&self.temporal)).await? {
+            return Err(Refusal::Clock { fault }.into());
+        }
         let kept = read(&self.temporal).await?;
         if matches!(kept, Kept::Nothing) {
             return Ok(());
@@ -197,7 +234,9 @@ async fn read(temporal: &Client) -> Result<Kept, tidings_client::Error> {
         Ok(described) => {
             let described = described.into_inner();
             let claim = described.schedule.and_then(claim_of);
-            Ok(Kept::Claimed { claim, conflict_token: described.conflict_token })
+            let updated_at = described.info.and_then(|info| info.update_time);
+            let updated_at = updated_at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+            Ok(Kept::Claimed { claim, conflict_token: described.conflict_token, updated_at })
         }
         Err(status) if status.code() == Code::NotFound => {
             check_namespace(&status)?;
@@ -248,6 +287,28 @@ async fn write(temporal: &Client, claim: &Claim, kept: &Kept) -> Result<(), tidi
         Err(status) if has_no_schedules(&status) => Ok(()),
         written => written.map_err(|status| (&status).into()),
     }
+}
+
+/// Looks whether a change of the schedule shows, and the pause before each.
+const CLOCK_LOOKS: u32 = 20;
+const CLOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time by which this machine's clock is ahead of Temporal's. No call answers with the server's time, so that the claim is written as
+/// it is: the schedule then has the time of the change. `None`: the namespace has no claim, or the change does not show within two seconds.
+pub(crate) async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDuration>, tidings_client::Error> {
+    let begun = Timestamp::now();
+    let kept = read(temporal).await?;
+    let Kept::Claimed { claim: Some(claim), updated_at: before, .. } = &kept else { return Ok(None) };
+    write(temporal, claim, &kept).await?;
+    for _ in 0..CLOCK_LOOKS {
+        if let Kept::Claimed { updated_at: Some(updated_at), .. } = read(temporal).await?
+            && Some(updated_at) != *before
+        {
+            return Ok(Some(clock_offset(begun, updated_at, Timestamp::now())));
+        }
+        sleep(CLOCK_PAUSE).await;
+    }
+    Ok(None)
 }
 
 /// A schedule that never starts anything: it is paused, and has no times.

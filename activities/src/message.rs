@@ -2,6 +2,7 @@
 
 mod activities;
 mod close;
+pub(crate) mod remake;
 mod retry;
 pub mod send;
 

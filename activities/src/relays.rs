@@ -2,7 +2,7 @@
 //! the mail of a tenant with a table one more.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,11 +11,11 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Slot, Timeouts, Withdrawal};
 use tidings_model::{
-    Provider,
+    Provider, RelaysToday,
     attempt::AttemptClass,
-    breaker::{self, Answer, Breaker, DomainRun, Sign, VersionedBreaker, tag},
+    breaker::{self, Answer, Breaker, Cause, DomainRun, Sign, VersionedBreaker, tag},
     records::AuditEntry,
-    settings::RelaySettings,
+    settings::{RelaySettings, Settings},
 };
 use tidings_store::Store;
 use tokio::time::Instant;
@@ -44,8 +44,23 @@ const SUCCESS_BATCH: u32 = 50;
 /// The relays of the configuration. Their breakers are in the store, shared by all workers.
 #[derive(Default)]
 pub struct Relays {
-    relays: BTreeMap<String, Relay>,
+    by_name: BTreeMap<String, Relay>,
+    today: RelaysToday,
     seen: Mutex<BreakerCache>,
+    /// Messages past the dot, with an attempt of this process whose end is not recorded.
+    awaited: Mutex<BTreeSet<Uuid>>,
+}
+
+/// While it lives, this process has an attempt of the message that is past the dot.
+pub(crate) struct AwaitedReply<'a> {
+    relays: &'a Relays,
+    message: Uuid,
+}
+
+impl Drop for AwaitedReply<'_> {
+    fn drop(&mut self) {
+        self.relays.awaited().remove(&self.message);
+    }
 }
 
 struct Relay {
@@ -85,6 +100,8 @@ pub struct Route<'a> {
     /// The tenant, if its bounces and complaints count apart.
     tenant: Option<String>,
     message: Uuid,
+    /// The sender of its stream, where that is known.
+    sender: Option<String>,
     /// Another relay would take the message, too.
     has_alternative: bool,
 }
@@ -114,6 +131,12 @@ impl Route<'_> {
     #[must_use]
     pub fn of_tenant(self, tenant: Option<&str>) -> Self {
         Self { tenant: tenant.map(str::to_owned), ..self }
+    }
+
+    /// The same route for a message of this sender. A breaker that it opens remembers the sender.
+    #[must_use]
+    pub fn for_sender(self, sender: String) -> Self {
+        Self { sender: Some(sender), ..self }
     }
 
     /// Returns whether the relay drops a second copy of a message.
@@ -161,26 +184,53 @@ impl Relays {
             let RelaySettings { provider, pool, reply_timeout, .. } = settings.clone();
             let timeouts = Timeouts { dot: reply_timeout.unwrap_or(timeouts.dot), ..timeouts };
             let mailer = Mailer::new(settings.relay.clone(), limits, timeouts)?;
-            Ok((name.clone(), Relay { mailer, provider, pool, reply_time: timeouts.dot }))
+            Ok((name.clone(), Relay { mailer, provider, pool, reply_time: timeouts.reply_time() }))
         });
-        Ok(Self { relays: relays.collect::<Result<_, _>>()?, seen: Mutex::default() })
+        let today = RelaysToday::named(settings.keys());
+        let by_name = relays.collect::<Result<_, _>>()?;
+        Ok(Self { by_name, today, seen: Mutex::default(), awaited: Mutex::default() })
+    }
+
+    /// The same relays with the names that they had, and with who sends by them, so that breakers of former names and senders are known.
+    #[must_use]
+    pub fn for_settings(self, settings: &Settings) -> Self {
+        Self { today: RelaysToday::of(settings), ..self }
+    }
+
+    /// Says that an attempt of this process is past the dot, until the answer is dropped.
+    pub(crate) fn await_reply(&self, message: Uuid) -> AwaitedReply<'_> {
+        self.awaited().insert(message);
+        AwaitedReply { relays: self, message }
+    }
+
+    /// Reports if an attempt of this process is past the dot, and its end is not recorded. The time for the reply may be over where the
+    /// process was frozen; then it is read now.
+    pub(crate) fn awaits_reply(&self, message: Uuid) -> bool {
+        self.awaited().contains(&message)
     }
 
     /// The longest time from the record that an attempt is past the dot to the relay's reply. An attempt may be by a relay that an earlier
     /// file named, so it is the longest of all relays.
     #[must_use]
     pub fn reply_time(&self) -> Duration {
-        self.relays.values().map(|relay| relay.reply_time).max().unwrap_or_default()
+        self.by_name.values().map(|relay| relay.reply_time).max().unwrap_or_default()
+    }
+
+    /// Reports if this is the relay of a route, under the name that it has or had.
+    #[must_use]
+    pub fn has(&self, route: &Route<'_>, name: &str) -> bool {
+        self.today.name_of(name) == route.name
     }
 
     /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
-        self.relays.get_key_value(name).map(|(name, relay)| Route {
+        self.by_name.get_key_value(self.today.name_of(name)).map(|(name, relay)| Route {
             name,
             relay,
             tenant: None,
             message,
+            sender: None,
             has_alternative: false,
         })
     }
@@ -199,7 +249,7 @@ impl Relays {
     ) -> Result<Choice<'_>, tidings_store::Error> {
         self.refresh(store).await?;
         let (mut until, mut why) = (Timestamp::MAX, Vec::new());
-        let mut named = names.iter().filter_map(|name| self.relays.get_key_value(name));
+        let mut named = names.iter().filter_map(|name| self.by_name.get_key_value(name));
         while let Some((name, relay)) = named.next() {
             let asked = self.asked(name, tenant);
             let wait = wait(&asked, message, now);
@@ -207,7 +257,14 @@ impl Relays {
                 if self.try_open(store, &asked, message, now).await? {
                     let tenant_name = tenant.map(str::to_owned);
                     let has_alternative = named.any(|(name, _)| is_closed(&self.asked(name, tenant)));
-                    return Ok(Choice::By(Route { name, relay, tenant: tenant_name, message, has_alternative }));
+                    return Ok(Choice::By(Route {
+                        name,
+                        relay,
+                        tenant: tenant_name,
+                        message,
+                        sender: None,
+                        has_alternative,
+                    }));
                 }
                 // Another message was faster: ask again at once.
                 self.forget();
@@ -241,11 +298,11 @@ impl Relays {
             _ => sign,
         };
         let Some(tenant) = &route.tenant else {
-            return self.report_sign(store, route.name, route.message, sign, &delivery.detail, now).await;
+            return self.report_sign(store, route.name, route, sign, &delivery.detail, now).await;
         };
-        self.report_sign(store, route.name, route.message, sign.of_relay(), &delivery.detail, now).await;
+        self.report_sign(store, route.name, route, sign.of_relay(), &delivery.detail, now).await;
         let name = breaker::name(route.name, Some(tenant));
-        self.report_sign(store, &name, route.message, sign.of_mail(), &delivery.detail, now).await;
+        self.report_sign(store, &name, route, sign.of_mail(), &delivery.detail, now).await;
     }
 
     /// Reports if the message pays for a refusal of this class by the relay. See [`Breaker::charges`].
@@ -270,7 +327,7 @@ impl Relays {
         if !is_other || self.seen(relay).breaker.refusals.is_mixed {
             return;
         }
-        if let Err(error) = change::change(store, relay, None, now, Breaker::mixed).await {
+        if let Err(error) = change::change(store, &self.today, relay, None, now, Breaker::mixed).await {
             tracing::warn!(relay, %error, "that a relay has several domains cannot be recorded");
         }
     }
@@ -293,14 +350,14 @@ impl Relays {
         now: Timestamp,
     ) -> Result<Timestamp, tidings_store::Error> {
         self.refresh(store).await?;
-        let known = names.iter().filter(|name| self.relays.contains_key(*name));
+        let known = names.iter().filter(|name| self.by_name.contains_key(*name));
         let answers = known.map(|name| wait(&self.asked(name, tenant), message, now).unwrap_or(now));
         Ok(answers.min().unwrap_or(now))
     }
 
     /// Closes the connections to each relay.
     pub async fn close(&self) {
-        join_all(self.relays.values().map(|relay| relay.mailer.close())).await;
+        join_all(self.by_name.values().map(|relay| relay.mailer.close())).await;
     }
 
     /// The breakers that a message asks for a relay. What is about the mail of others does not concern a tenant with counts of its own.
@@ -324,7 +381,7 @@ impl Relays {
     ) -> Result<bool, tidings_store::Error> {
         for (name, kept) in asked {
             if let Answer::Try(next) = kept.breaker.ask(message, now)
-                && !self.put(store, name, kept.revision, next, None, now).await?
+                && !self.put(store, name, kept.revision, *next, None, now).await?
             {
                 return Ok(false);
             }
@@ -333,7 +390,15 @@ impl Relays {
     }
 
     /// Reports a sign to a breaker. Successes of a closed one are written in batches.
-    async fn report_sign(&self, store: &dyn Store, name: &str, message: Uuid, sign: Sign, why: &str, now: Timestamp) {
+    async fn report_sign(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        route: &Route<'_>,
+        sign: Sign,
+        why: &str,
+        now: Timestamp,
+    ) {
         let seen = self.seen(name).breaker;
         let unremarkable = seen.open.is_none() && seen.failures == 0 && seen.refusals.in_a_row.is_empty();
         let waits = match sign {
@@ -344,7 +409,7 @@ impl Relays {
         if waits && unremarkable {
             return;
         }
-        if let Err(error) = self.note(store, name, message, sign, why, now).await {
+        if let Err(error) = self.note(store, name, route, sign, why, now).await {
             tracing::warn!(breaker = name, %error, "what an attempt says of its relay cannot be recorded");
         }
     }
@@ -353,7 +418,7 @@ impl Relays {
         &self,
         store: &dyn Store,
         name: &str,
-        message: Uuid,
+        route: &Route<'_>,
         sign: Sign,
         why: &str,
         now: Timestamp,
@@ -363,7 +428,7 @@ impl Relays {
             Sign::Well(_) => Sign::Well(self.take_successes(name)),
             other => other,
         };
-        let told = self.tell(store, name, message, sign, why, now).await;
+        let told = self.tell(store, name, route, sign, why, now).await;
         if let (Sign::Well(count), Ok(false) | Err(_)) = (sign, &told) {
             self.add_successes(name, count);
         }
@@ -376,16 +441,20 @@ impl Relays {
         &self,
         store: &dyn Store,
         name: &str,
-        message: Uuid,
+        route: &Route<'_>,
         sign: Sign,
         why: &str,
         now: Timestamp,
     ) -> Result<bool, tidings_store::Error> {
         for _ in 0..CAS_RETRIES {
-            let kept = store.breakers().await?.remove(name).unwrap_or_default();
-            let Some(next) = kept.breaker.after(message, sign, why, now) else {
+            let kept = self.today.breakers(store.breakers().await?).remove(name).unwrap_or_default();
+            let Some(next) = kept.breaker.after(route.message, sign, why, now) else {
                 self.remember(name, kept);
                 return Ok(false);
+            };
+            let next = match (sign, &route.sender) {
+                (Sign::Fault(Cause::Policy | Cause::Configuration), Some(sender)) => next.for_sender(sender),
+                _ => next,
             };
             if self.put(store, name, kept.revision, next.clone(), None, now).await? {
                 report(name, &kept.breaker, &next);
@@ -428,8 +497,8 @@ impl Relays {
         if self.lock().read_at.is_some_and(|read_at| read_at.elapsed() < FRESH) {
             return Ok(());
         }
-        let breakers = store.breakers().await?;
-        metrics::fleet().breakers(self.relays.keys(), &breakers);
+        let breakers = self.today.breakers(store.breakers().await?);
+        metrics::fleet().breakers(self.by_name.keys(), &breakers);
         let mut seen = self.lock();
         (seen.read_at, seen.breakers) = (Some(Instant::now()), breakers);
         Ok(())
@@ -452,6 +521,10 @@ impl Relays {
 
     fn forget(&self) {
         self.lock().read_at = None;
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, BreakerCache> {

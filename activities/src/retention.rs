@@ -2,20 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
+use temporalio_client::Client;
 use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tidings_client::Commands;
 use tidings_model::{
-    Alert,
+    Alert, Key,
     inbox::Limits,
-    retention::{Cutoff, CutoffsInput, Kind, Purged},
+    process::ProcessProfile,
+    retention::{Cutoff, CutoffsInput, Kind, Purged, RetractExpiry},
+    settings::FormerNames,
 };
 use tidings_store::{Store, archive::Archive};
-use tidings_workflows::retention::activities::definitions;
+use tidings_workflows::{Status, retention::activities::definitions};
 
 use crate::{
-    deps::now,
     error::{Error, answer},
+    processes,
 };
 
 /// The age limit of each kind of data.
@@ -74,55 +79,204 @@ const fn batch(kind: Kind) -> u32 {
     }
 }
 
+/// Keys with old retracts whose windows are asked for together, and of these as many at a time.
+const KEYS: u32 = 100;
+const ASKED_AT_ONCE: usize = 16;
+/// The wait for the answer of a key. A key that does not answer keeps its retracts.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The activities of the retention workflow.
 pub struct RetentionActivities {
     /// The store to purge.
     pub store: Arc<dyn Store>,
     /// For how long.
     pub retention: Retention,
+    /// The digests' task queue.
+    pub task_queue: String,
+    /// A window that is open under a former name needs the retracts of today's, and the other way round.
+    pub names: FormerNames,
+    /// What this worker works with.
+    pub own: ProcessProfile,
 }
 
 #[activities]
 impl RetentionActivities {
-    /// Fixes the cutoffs of this run.
+    /// Fixes the cutoffs of this run, by Temporal's time: what is purged is gone, and a worker whose clock is ahead would purge all.
     ///
     /// # Errors
-    /// Never. The SDK asks every activity for a `Result`.
+    /// The workers do not agree: another one may keep for longer. Or the store cannot answer.
     #[activity(definition = definitions::Cutoffs)]
-    #[expect(clippy::unused_async, reason = "the SDK runs an activity that is not async on a thread of its own")]
     pub async fn cutoffs(
         self: Arc<Self>,
         _ctx: ActivityContext,
         input: CutoffsInput,
     ) -> Result<Vec<Cutoff>, ActivityError> {
-        Ok(self.retention.cutoffs(now(input.asked_at)))
+        answer(self.agreed().await)?;
+        Ok(self.retention.cutoffs(input.asked_at))
     }
 
     /// Archives and deletes a batch.
     ///
     /// # Errors
-    /// The store cannot answer, or the archive cannot be written: make room, or correct `[retention] archive`. Nothing is deleted,
+    /// The workers do not agree, the store cannot answer, or the archive cannot be written: make room, or correct `[retention] archive`. Nothing is deleted,
     /// and Temporal calls again.
     #[activity(definition = definitions::Purge)]
-    pub async fn purge(self: Arc<Self>, _ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
-        answer(self.purge_batch(cutoff).await)
+    pub async fn purge(self: Arc<Self>, ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
+        answer(self.purge_batch(ctx.client(), cutoff).await)
     }
 }
 
 impl RetentionActivities {
-    async fn purge_batch(&self, cutoff: Cutoff) -> Result<Purged, Error> {
+    /// Has the store remember an archive whose files a former version wrote.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn remember_archive(&self) -> tidings_store::Result<()> {
+        match &self.retention.archive {
+            Some(archive) => match self.store.remember_archive(archive, Timestamp::now()).await {
+                // Upkeep says what is wrong with the folder, and waits for it.
+                Err(tidings_store::Error::Archive(_)) => Ok(()),
+                remembered => remembered,
+            },
+            None => Ok(()),
+        }
+    }
+
+    async fn agreed(&self) -> Result<(), Error> {
+        Ok(processes::agreed(&*self.store, Some(&self.own)).await?)
+    }
+
+    async fn purge_batch(&self, temporal: Client, cutoff: Cutoff) -> Result<Purged, Error> {
+        self.agreed().await?;
+        let now = Timestamp::now();
+        let cutoffs = self.retention.cutoffs(now);
+        let Some(cutoff) = not_later(cutoff, &cutoffs) else { return Ok(Purged::default()) };
+        let expiries = match cutoff.kind {
+            Kind::Retracts => self.expiries(temporal, cutoff.before, now).await?,
+            _ => Vec::new(),
+        };
         let archive = self.retention.archive.as_ref();
-        let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, Timestamp::now()).await;
+        let purged = self.store.purge(cutoff, batch(cutoff.kind), archive, &expiries, now).await;
         if let Err(tidings_store::Error::Archive(error)) = &purged {
             tracing::error!(alert = %Alert::ArchiveFailed, %error, "upkeep waits, and the store grows");
+            if let Some(archive) = archive {
+                self.store.archive_failed(archive, &error.to_string(), now).await?;
+            }
         }
-        Ok(purged?)
+        let purged = purged?;
+        if !purged.more && cutoffs.last().is_some_and(|last| last.kind == cutoff.kind) {
+            self.store.keep_upkeep(Timestamp::now()).await?;
+        }
+        Ok(purged)
     }
+
+    /// The old retracts of some keys that no open window needs. The ledger has no row of most open windows, so the keys are asked.
+    async fn expiries(&self, temporal: Client, before: Timestamp, now: Timestamp) -> Result<Vec<RetractExpiry>, Error> {
+        let commands = Commands::new(temporal, &self.task_queue).with_patience(PATIENCE);
+        let keys = self.store.keys_of_old_retracts(before, KEYS, now).await?;
+        let age = now.duration_since(before);
+        let commands = &commands;
+        let asked = stream::iter(keys).map(|key| async move {
+            let mut opened = Vec::new();
+            for name in self.names.keys(&key) {
+                opened.extend(opened_at(commands, &name).await);
+            }
+            let opened_at = opened.into_iter().min();
+            RetractExpiry { before: expired_before(before, age, opened_at), key }
+        });
+        Ok(asked.buffer_unordered(ASKED_AT_ONCE).collect().await)
+    }
+}
+
+/// The opening of a window that collects, if there is one: [`Timestamp::MIN`] if nobody knows when it was.
+async fn opened_at(commands: &Commands, key: &Key) -> Option<Timestamp> {
+    let unknown = Some(Timestamp::MIN);
+    match commands.digest(key).due().await {
+        Ok(Some(due)) => Some(due.window.opened_at),
+        // Events may wait for a plan, and have no window yet.
+        Ok(None) => match commands.digest(key).status::<Status>().await {
+            Ok(status) => unknown.filter(|_| status.is_some_and(|status| status.pending + status.uncompared > 0)),
+            Err(_) => unknown,
+        },
+        Err(_) => unknown,
+    }
+}
+
+/// Retracts from before this are no more needed. One that had its age before the window opened is too old for the events of the window.
+fn expired_before(before: Timestamp, age: SignedDuration, opened_at: Option<Timestamp>) -> Timestamp {
+    let needed_from = opened_at.map(|at| at.saturating_sub(age).unwrap_or(Timestamp::MIN));
+    needed_from.map_or(before, |from| before.min(from))
+}
+
+/// The cutoff of a run, or that of today if it is earlier: the run may have begun before the configuration that keeps for longer. `None`:
+/// the kind is now kept for good.
+fn not_later(cutoff: Cutoff, today: &[Cutoff]) -> Option<Cutoff> {
+    let own = today.iter().find(|own| own.kind == cutoff.kind)?;
+    Some(Cutoff { before: cutoff.before.min(own.before), ..cutoff })
 }
 
 #[cfg(test)]
 mod tests {
+    use tidings_model::process::{Process, Role};
+    use tidings_store::{Installations as _, Sqlite};
+    use uuid::Uuid;
+
     use super::*;
+
+    #[tokio::test]
+    async fn upkeep_waits_while_the_live_workers_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let own = ProcessProfile::new(Role::Worker, "a", 1, "tidings");
+        let own = ProcessProfile { sections: [("retention".to_owned(), "aa".to_owned())].into(), ..own };
+        let mut other = Process { id: Uuid::nil(), seen_at: store.clock().await.unwrap(), profile: own.clone() };
+        let (retention, task_queue) = (Retention::default(), "tidings".to_owned());
+        let activities =
+            RetentionActivities { store: Arc::new(store), retention, task_queue, names: FormerNames::default(), own };
+        for (section, agree) in [("aa", true), ("bb", false), ("aa", true)] {
+            other.profile.sections.insert("retention".to_owned(), section.to_owned());
+            activities.store.put_process(&other).await.unwrap();
+            let agreed = activities.agreed().await;
+            assert_eq!(agreed.is_ok(), agree, "{section}");
+            if let Err(error) = agreed {
+                assert!(error.to_string().contains("[retention]"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_began_under_a_shorter_retention_deletes_no_more_than_todays() {
+        let at = |day: i64| Timestamp::from_second(1_800_000_000 + day * 86_400).unwrap();
+        let days = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
+        let before = Retention { messages: days(1), ..Retention::default() };
+        let [cutoff] =
+            before.cutoffs(at(0)).into_iter().filter(|cutoff| cutoff.kind == Kind::Messages).collect::<Vec<_>>()[..]
+        else {
+            panic!("messages have a cutoff")
+        };
+        for (messages, expected) in [(days(1), Some(-1)), (days(10), Some(-9)), (None, None)] {
+            let today = Retention { messages, ..Retention::default() }.cutoffs(at(1));
+            assert_eq!(not_later(cutoff, &today).map(|cutoff| cutoff.before), expected.map(at), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn a_retract_is_needed_by_a_window_that_opened_before_the_retract_was_too_old() {
+        let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();
+        let age = SignedDuration::from_hours(90 * 24);
+        for (opened_at, expected) in [
+            (None, at(10)),
+            // Opened on the day on which the retract of day 10 is 90 days old, and earlier.
+            (Some(at(100)), at(10)),
+            (Some(at(99)), at(9)),
+            (Some(at(20)), at(-70)),
+            (Some(at(200)), at(10)),
+            (Some(Timestamp::MIN), Timestamp::MIN),
+        ] {
+            assert_eq!(expired_before(at(10), age, opened_at), expected, "{opened_at:?}");
+        }
+    }
 
     #[test]
     fn unlimited_retention_has_no_cutoff() {

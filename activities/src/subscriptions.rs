@@ -25,6 +25,7 @@ use tidings_workflows::subscription::activities::definitions;
 use uuid::Uuid;
 
 use crate::{
+    clock::unless_ahead,
     deps::now,
     error::{Error, answer},
     heartbeat, metrics,
@@ -63,7 +64,7 @@ impl SubscriptionActivities {
         ctx: ActivityContext,
         input: DeliverInput,
     ) -> Result<DeliverAnswer, ActivityError> {
-        answer(heartbeat::during(&ctx, self.deliver_all(&input)).await)
+        answer(unless_ahead(&ctx, heartbeat::during(&ctx, self.deliver_all(&input))).await)
     }
 }
 

@@ -88,6 +88,9 @@ impl Sweep {
     #[must_use]
     pub fn run(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            if let Err(error) = self.name_other_queues().await {
+                tracing::warn!(%error, "runs on other task queues are named when the sweep has found them");
+            }
             loop {
                 if let Err(error) = self.look().await {
                     tracing::warn!(%error, "the sweep for runs that ended without their code tries again");
@@ -135,6 +138,28 @@ impl Sweep {
         }
         if look.far {
             self.store.forget_runs(now - KEPT, FORGOTTEN).await?;
+        }
+        Ok(())
+    }
+
+    /// Says which task queues hold open runs that this worker does not get, as after `task_queue` was changed. The looks list each of them.
+    async fn name_other_queues(&self) -> Result<(), SweepError> {
+        let options = WorkflowListOptions::builder().limit(OPEN).build();
+        let found = visibility::list_open(&self.temporal, &self.misplaced(), options).try_collect::<Vec<_>>();
+        let found = found.instrument(debug_span!("temporal", call = "list_workflows")).await?;
+        let elsewhere = found.iter().filter_map(|run| Some((run, open_run(run, &self.task_queue)?)));
+        let elsewhere = elsewhere.filter(|(_, found)| found.trouble == Trouble::WrongQueue);
+        let mut runs = BTreeMap::<_, usize>::new();
+        for (run, _) in elsewhere {
+            *runs.entry(run.task_queue()).or_default() += 1;
+        }
+        for (task_queue, runs) in runs {
+            tracing::warn!(
+                task_queue,
+                runs,
+                "open runs are on another task queue, and count as trouble: start a worker with that task_queue beside this one until they \
+                 have ended, or recover them as `tidings runs list` says"
+            );
         }
         Ok(())
     }
@@ -343,7 +368,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
+pub(crate) fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
     let trouble = match run.status() {
         WorkflowExecutionStatus::Terminated => Trouble::Terminated,
         WorkflowExecutionStatus::TimedOut => Trouble::TimedOut,

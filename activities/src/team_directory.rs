@@ -11,9 +11,9 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_model::{
-    Key,
+    Key, StoredWait,
     records::{Facts, PersonId},
-    settings::DirectoryUrl,
+    settings::{DirectoryUrl, FormerNames},
     webhook_secret::Secret,
 };
 use tidings_store::{Queried, Store, TeamQuery};
@@ -43,6 +43,7 @@ const ANSWER_BYTES: usize = 16 << 10;
 /// The directory.
 pub struct TeamDirectory {
     source: Source,
+    names: FormerNames,
     rests_until: Mutex<Option<Instant>>,
     turns: Semaphore,
 }
@@ -92,7 +93,14 @@ pub(crate) enum Looked {
 impl TeamDirectory {
     #[must_use]
     pub fn new(source: Source) -> Self {
-        Self { source, rests_until: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
+        let names = FormerNames::default();
+        Self { source, names, rests_until: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
+    }
+
+    /// The directory, which is asked for tenants by today's names.
+    #[must_use]
+    pub fn with_names(self, names: FormerNames) -> Self {
+        Self { names, ..self }
     }
 
     /// The refusal of a change of recipients.
@@ -111,6 +119,7 @@ impl TeamDirectory {
             return Ok(Looked::Same);
         }
         let age = facts.answered_at.map(|at| now.duration_since(at));
+        let person = &PersonId { tenant: self.names.tenant(&person.tenant).to_owned(), user: person.user.clone() };
         let answer = self.answer(person).await;
         metrics::directory_answered(answer.name());
         match answer {
@@ -177,7 +186,7 @@ impl TeamDirectory {
 
 /// Reports if the last answer about the person counts, so that the directory is not asked.
 pub(crate) fn has_fresh_answer(facts: &Facts, now: Timestamp) -> bool {
-    facts.answered_at.is_some_and(|at| now.duration_since(at) < FRESH)
+    facts.answered_at.is_some_and(|at| StoredWait::PAST.believes(at, now) && now.duration_since(at) < FRESH)
 }
 
 /// The answer, and `false` if the service could not be reached.

@@ -11,18 +11,46 @@ const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
 /// Servers before 1.30 do not know the status, and refuse the whole question.
 const OPEN_BEFORE_PAUSES: &str = "ExecutionStatus = 'Running'";
 
+/// Statuses in a question, with pauses and without.
+type Statuses = [&'static str; 2];
+
+const OPEN_ONLY: Statuses = [OPEN, OPEN_BEFORE_PAUSES];
+/// Also of runs that ended without their code, and may have left events in their histories.
+const UNFINISHED: Statuses = [
+    "ExecutionStatus IN ('Running', 'Paused', 'Terminated', 'TimedOut', 'Failed')",
+    "ExecutionStatus IN ('Running', 'Terminated', 'TimedOut', 'Failed')",
+];
+
 /// The open runs that meet the condition.
 pub fn list_open(
     temporal: &Client,
     condition: &str,
     options: WorkflowListOptions,
 ) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    list_of(temporal, OPEN_ONLY, condition, options)
+}
+
+/// The runs that meet the condition, and that are open or ended without their code.
+pub fn list_unfinished(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    list_of(temporal, UNFINISHED, condition, options)
+}
+
+fn list_of(
+    temporal: &Client,
+    [statuses, before_pauses]: Statuses,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
     let (temporal, condition) = (temporal.clone(), condition.to_owned());
     let found = async move {
-        let mut found = temporal.list_workflows(format!("{OPEN} AND {condition}"), options.clone()).fuse();
+        let mut found = temporal.list_workflows(format!("{statuses} AND {condition}"), options.clone()).fuse();
         match found.next().await {
             Some(Err(error)) if knows_no_pause(&error) => {
-                temporal.list_workflows(format!("{OPEN_BEFORE_PAUSES} AND {condition}"), options).left_stream()
+                temporal.list_workflows(format!("{before_pauses} AND {condition}"), options).left_stream()
             }
             first => stream::iter(first).chain(found).right_stream(),
         }

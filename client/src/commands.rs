@@ -2,10 +2,13 @@
 //!
 //! Each command is a workflow update with the operator's login and reason. The workflow writes both to the audit trail.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use temporalio_client::Client as Temporal;
-use tidings_model::{Key, MessageKey, settings::StreamName};
+use tidings_model::{
+    Key, MessageKey,
+    settings::{FormerNames, StreamName},
+};
 
 mod deed;
 mod digest;
@@ -46,6 +49,26 @@ impl Commands {
     #[must_use]
     pub fn digest<'a>(&'a self, key: &'a Key) -> DigestCommands<'a> {
         DigestCommands::new(&self.0, key)
+    }
+
+    /// The name under which a key is open: its own, or else the first of its others, today's before former ones. Without an open one
+    /// that of today. Temporal is asked only where there are several names.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn open_name(&self, names: &FormerNames, key: &Key) -> Result<Key, CommandError> {
+        let today = names.today(key);
+        let all = names.keys(key);
+        if all.len() == 1 {
+            return Ok(today);
+        }
+        let others = all.into_iter().filter(|other| other != key);
+        for name in iter::once(key.clone()).chain(others) {
+            if self.digest(&name).is_open().await? {
+                return Ok(name);
+            }
+        }
+        Ok(today)
     }
 
     /// Returns the commands to the workflow of a single message; `stream` is the message's stream.

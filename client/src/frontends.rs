@@ -343,23 +343,30 @@ impl Frontends {
         if !due {
             return false;
         }
-        let loaded = connection::read();
-        let mut secrets = locked(&self.secrets);
-        secrets.read_at = Instant::now();
+        let loaded = connection::read().map(|(options, _, tls)| (options.api_key, options.tls_options, tls));
+        locked(&self.secrets).renew(loaded)
+    }
+}
+
+impl Secrets {
+    /// Takes the API key, the certificates and what is said of TLS as they were read now. Those of before stay if they cannot be read, or
+    /// would turn TLS off without a word. `true`: a connection needs other certificates than it has.
+    fn renew(&mut self, loaded: Result<(Option<String>, Option<TlsOptions>, Tls), String>) -> bool {
+        self.read_at = Instant::now();
         let loaded = match loaded {
-            Ok((_, _, Tls::Unsaid)) if secrets.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
+            Ok((_, _, Tls::Unsaid)) if self.tls.is_some() => Err("they say nothing of TLS any more".to_owned()),
             loaded => loaded,
         };
-        let (options, ..) = match loaded {
+        let (api_key, tls, _) = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::warn!(error, "Temporal's credentials cannot be read again; those of before stay in use");
                 return false;
             }
         };
-        secrets.api_key = options.api_key;
-        let changed = files(secrets.tls.as_ref()) != files(options.tls_options.as_ref());
-        secrets.tls = options.tls_options;
+        self.api_key = api_key;
+        let changed = files(self.tls.as_ref()) != files(tls.as_ref());
+        self.tls = tls;
         changed
     }
 }
@@ -583,6 +590,25 @@ mod tests {
             (40, Duration::from_mins(1), true),
         ] {
             assert_eq!(Calls { waiting, heard_at }.is_silent(heard_at + after), silent, "{waiting} {after:?}");
+        }
+    }
+
+    #[test]
+    fn renewed_credentials_count_and_never_turn_tls_off_without_a_word() {
+        let tls = |root: &str| Some(TlsOptions::builder().server_root_ca_cert(root.as_bytes().to_vec()).build());
+        let key = |key: &str| Some(key.to_owned());
+        let before = Secrets { api_key: key("old"), tls: tls("old"), read_at: Instant::now() };
+        for (case, loaded, reconnects, api_key) in [
+            // It goes into the header of each call.
+            ("another key", Ok((key("new"), tls("old"), Tls::On)), false, "new"),
+            ("another authority", Ok((key("new"), tls("new"), Tls::On)), true, "new"),
+            ("TLS is off", Ok((key("new"), None, Tls::Off)), true, "new"),
+            ("no word of TLS", Ok((key("new"), None, Tls::Unsaid)), false, "old"),
+            ("half a file", Err("unreadable".to_owned()), false, "old"),
+        ] {
+            let mut secrets = before.clone();
+            assert_eq!(secrets.renew(loaded), reconnects, "{case}");
+            assert_eq!(secrets.api_key.as_deref(), Some(api_key), "{case}");
         }
     }
 

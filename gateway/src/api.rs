@@ -64,7 +64,7 @@ pub const LEAST_BODY_BYTES: usize = messages::BODY_BYTES * BODY_COST;
 
 /// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. One client has half of the memory for bodies.
 pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_bytes }: Admission) -> Router {
-    let gate = Gate::new(api.state.store.clone(), issuer, trusted.clone());
+    let gate = Gate::new(&api.state, issuer, trusted.clone());
     let health = health(api.state.clone());
     let mut routes = Router::new();
     for endpoint in Endpoint::ALL {
@@ -124,6 +124,8 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
         Endpoint::PutRecipient => put(recipients::put),
         Endpoint::PatchRecipient => patch(recipients::patch),
         Endpoint::DeleteRecipient => delete(recipients::erase),
+        Endpoint::RenameRecipient => post(recipients::rename),
+        Endpoint::MergeRecipient => post(recipients::merge),
         Endpoint::GetPreferences => get(preferences::show),
         Endpoint::PutPreferences => put(preferences::put),
         Endpoint::GetConsent => get(preferences::show_consent),

@@ -10,10 +10,10 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::choices;
+use tidings_activities::{choices, unsubscribe::key_of_today};
 use tidings_mail::words::cadence;
 use tidings_model::{
-    AsBeforeLink,
+    AsBeforeLink, Key,
     records::{Facts, Preferences, Wish},
     rules::effective::Effective,
     settings::DigestSettings,
@@ -34,8 +34,11 @@ pub(crate) fn route(state: State) -> MethodRouter {
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
-        let facts = state.store.facts(&link.key).await?;
-        Ok::<_, choices::Error>(answer(&state, &link, &facts, "as_before.html", "as_before"))
+        let Some(key) = key_of_today(&*state.store, &link.key, link.generation).await? else {
+            return Ok(StatusCode::NOT_FOUND.into_response());
+        };
+        let facts = state.store.facts(&key).await?;
+        Ok::<_, choices::Error>(answer(&state, &key, &facts, "as_before.html", "as_before"))
     };
     page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
@@ -47,9 +50,13 @@ async fn pin(Extracted(state): Extracted<State>, token: Result<Path<String>, Pat
 }
 
 async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choices::Error> {
-    let (store, key) = (&*state.store, &link.key);
+    let store = &*state.store;
+    let today = key_of_today(store, &link.key, link.generation).await?;
+    let Some(key) = &today else {
+        return Ok(StatusCode::NOT_FOUND.into_response());
+    };
     let Some(settings) = state.settings.digest(key) else {
-        return Ok(answer(state, link, &store.facts(key).await?, "text.html", "title"));
+        return Ok(answer(state, key, &store.facts(key).await?, "text.html", "title"));
     };
     let why = format!("as often as before, on the page of message {}", link.message);
     loop {
@@ -65,7 +72,7 @@ async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choic
         if let Some(changed) = choices::wish(store, &state.settings, &[wish], &why, now).await? {
             tell::open_windows(state, &changed).await;
             tracing::info!(message = %link.message, "a recipient wants a digest as often as before");
-            return Ok(answer(state, link, &store.facts(key).await?, "text.html", "saved"));
+            return Ok(answer(state, key, &store.facts(key).await?, "text.html", "saved"));
         }
     }
 }
@@ -83,14 +90,14 @@ struct Text {
     text: String,
 }
 
-fn answer(state: &State, link: &AsBeforeLink, facts: &Facts, template: &str, title: &str) -> Response {
+fn answer(state: &State, key: &Key, facts: &Facts, template: &str, title: &str) -> Response {
     let locale = facts.recipient.as_ref().map(|recipient| recipient.locale.as_str()).unwrap_or_default();
-    let phrases = state.phrases(&link.key.tenant, locale);
-    let frame = Frame::new(state, &link.key.tenant, phrases);
-    let Some(settings) = state.settings.digest(&link.key) else {
+    let phrases = state.phrases(&key.tenant, locale);
+    let frame = Frame::new(state, &key.tenant, phrases);
+    let Some(settings) = state.settings.digest(key) else {
         return page::text(StatusCode::OK, &frame, phrases.say("title"), phrases.say("nothing_to_choose"));
     };
-    let digest = phrases.digest_name(&link.key.digest_type, settings.title.as_deref());
+    let digest = phrases.digest_name(&key.digest_type, settings.title.as_deref());
     let often = cadence(phrases, &Effective::unadapted(settings, facts).cadence);
     let text = phrases.with("as_before_text", [("digest", digest.into()), ("cadence", often.into())]);
     page::page(StatusCode::OK, template, &frame, &Text { title: phrases.say(title), text })

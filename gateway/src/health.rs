@@ -1,5 +1,5 @@
 //! `/livez` says that the process answers. `/readyz` says that the database answers and takes what it is given, and remembers that for a
-//! second. It names Temporal, without which events, links and pages work: what comes meanwhile is handed over later. A gateway that has just
+//! second. It names what processes of the installation differ in, and Temporal, without which events, links and pages work: what comes meanwhile is handed over later. A gateway that has just
 //! begun waits for Temporal all the same, for a while.
 
 use std::{sync::Arc, time::Duration};
@@ -12,7 +12,9 @@ use axum::{
 use serde::Serialize;
 use temporalio_client::{Client, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
-use tidings_model::{ZoneData, zone_data};
+use tidings_activities::processes::compared;
+use tidings_model::{ZoneData, process::Aspect, zone_data};
+use tidings_store::Store;
 use tokio::{
     sync::Mutex,
     task::JoinHandle,
@@ -39,12 +41,15 @@ pub enum Answer {
 }
 
 /// The answers of all dependencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Readiness {
     pub store: Answer,
     pub temporal: Answer,
     /// The zone data that this process uses.
     pub zone_data: &'static ZoneData,
+    /// What workers and gateways of the installation differ in. Who does is for operators: `tidings stats`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Aspect>,
     #[serde(skip)]
     is_ready: bool,
 }
@@ -82,21 +87,22 @@ impl Health {
     pub async fn ready(&self) -> Readiness {
         let mut last = self.last.lock().await;
         let Asked { answered, write, had_temporal } = &mut *last;
-        if let Some((at, readiness)) = *answered
+        if let Some((at, readiness)) = answered
             && at.elapsed() < MEMORY
         {
-            return readiness;
+            return readiness.clone();
         }
-        let (reads, writes, temporal) = tokio::join!(
+        let (reads, writes, temporal, differences) = tokio::join!(
             answer(async { self.state.store.ping().await.is_ok() }),
             self.writes(write),
-            answer(async { temporal(self.state.temporal()).await })
+            answer(async { temporal(self.state.temporal()).await }),
+            differences(&*self.state.store)
         );
         let store = if writes { reads } else { Answer::NoAnswer };
         *had_temporal |= temporal == Answer::Ok;
         let is_ready = store == Answer::Ok && (*had_temporal || self.begun.elapsed() > BEGINNING);
-        let readiness = Readiness { store, temporal, zone_data: zone_data(), is_ready };
-        *answered = Some((Instant::now(), readiness));
+        let readiness = Readiness { store, temporal, zone_data: zone_data(), differences, is_ready };
+        *answered = Some((Instant::now(), readiness.clone()));
         readiness
     }
 
@@ -117,6 +123,12 @@ impl Health {
 
 async fn answer(asked: impl Future<Output = bool>) -> Answer {
     if timeout(PATIENCE, asked).await.unwrap_or(false) { Answer::Ok } else { Answer::NoAnswer }
+}
+
+/// What processes differ in, but for versions and queues. Nothing is known without the store.
+async fn differences(store: &dyn Store) -> Vec<Aspect> {
+    let Ok(Ok(found)) = timeout(PATIENCE, compared(store)).await else { return Vec::new() };
+    found.into_iter().map(|difference| difference.aspect).filter(|aspect| !aspect.is_expected()).collect()
 }
 
 async fn temporal(client: Option<Client>) -> bool {

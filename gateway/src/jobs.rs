@@ -12,14 +12,18 @@
 //!
 //! Each key is ordered once. The exception is an order that changes nothing the second time: `hold`, `release` and `retime` are given again
 //! if the gateway ended before their answer came. A `flush`, `drop` or `reopen` in this place has failed, because a second one would reach
-//! newer events. All orders of a job to a key have one update id, so that a run of the key's workflow carries out only one of them.
+//! newer events. A workflow whose worker restarts answers late, and so an order waits for a minute, and one that changes nothing the second
+//! time is given once more. All orders of a job to a key have one update id, so that a run of the key's workflow carries out only one of them.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_client::Commands;
-use tidings_model::job::{KEEP, LOOK};
+use tidings_model::{
+    job::{KEEP, LOOK},
+    settings::FormerNames,
+};
 use tidings_store::Store;
 use tokio::{
     sync::watch,
@@ -33,11 +37,11 @@ mod work;
 
 use work::Work;
 
-/// Time for the answer of a workflow. Three of them fit into a lease.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for the answer of a workflow: longer than a worker takes to restart. The lease is extended meanwhile.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two searches for old jobs.
 const FORGET: Duration = Duration::from_mins(10);
-/// Time for orders in flight at the end of the process.
+/// Time for orders in flight at the end of the process. Those that have no answer give up earlier.
 const ENDING: Duration = Duration::from_secs(15);
 
 /// The part of a gateway that carries out jobs.
@@ -45,12 +49,18 @@ pub struct Runner {
     store: Arc<dyn Store>,
     temporal: watch::Receiver<Option<Client>>,
     task_queue: String,
+    names: FormerNames,
 }
 
 impl Runner {
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
-        Self { store, temporal, task_queue: task_queue.to_owned() }
+    pub fn new(
+        store: Arc<dyn Store>,
+        temporal: watch::Receiver<Option<Client>>,
+        task_queue: &str,
+        names: &FormerNames,
+    ) -> Self {
+        Self { store, temporal, task_queue: task_queue.to_owned(), names: names.clone() }
     }
 
     /// Carries out jobs until `shutdown` is cancelled. Orders in flight end first, and the jobs are given back.
@@ -84,8 +94,8 @@ impl Runner {
         let leased = self.store.lease_job(holder, Timestamp::now()).await;
         let job = leased.inspect_err(|error| tracing::warn!(%error, "no job can be leased")).ok()??;
         let commands = Commands::new(temporal.clone(), &self.task_queue).with_patience(PATIENCE);
-        let (store, shutdown) = (self.store.clone(), shutdown.clone());
-        Some(Arc::new(Work { store, temporal, commands, job, holder, shutdown }))
+        let (store, names, shutdown) = (self.store.clone(), self.names.clone(), shutdown.clone());
+        Some(Arc::new(Work { store, temporal, commands, job, holder, names, shutdown }))
     }
 
     async fn forget(&self) {

@@ -12,7 +12,7 @@ use axum::{
     routing::{MethodRouter, get},
 };
 use jiff::Timestamp;
-use tidings_activities::choices;
+use tidings_activities::{choices, unsubscribe::key_of_today};
 use tidings_model::{Key, PreferencesLink, records::Wish};
 
 use crate::{
@@ -45,11 +45,14 @@ pub(crate) fn route(state: State) -> MethodRouter {
 
 /// Shows what holds.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
         let now = Timestamp::now();
-        let subjects = Subject::all(&state, &link.key, now).await?;
-        Ok::<_, tidings_store::Error>(View::new(&state, &link.key, &subjects, &subjects, now).response(None))
+        let Some(key) = key_of_today(&*state.store, &link.key, link.generation).await? else {
+            return Ok(StatusCode::NOT_FOUND.into_response());
+        };
+        let subjects = Subject::all(&state, &key, now).await?;
+        Ok::<_, tidings_store::Error>(View::new(&state, &key, &subjects, &subjects, now).response(None))
     };
     page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
@@ -63,7 +66,7 @@ async fn change(
     token: Result<Path<String>, PathRejection>,
     body: Bytes,
 ) -> Response {
-    let Some(link) = state.link(token, PreferencesLink::read) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     let form = match parsing::run(body.len(), move || Form::read(&body)).await {
         Ok(Some(form)) => form,
         Ok(None) => return Problem::TooLarge.into_response(),
@@ -72,8 +75,18 @@ async fn change(
     page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link, &form)).await
 }
 
+/// Reads the link of an email, which may have former names of the tenant and the digest type.
+fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<PreferencesLink> {
+    let link = state.link(token, PreferencesLink::read)?;
+    Some(PreferencesLink { key: state.settings.names.today(&link.key), ..link })
+}
+
 async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result<Response, tidings_store::Error> {
-    let (key, now) = (&link.key, Timestamp::now());
+    let now = Timestamp::now();
+    let today = key_of_today(&*state.store, &link.key, link.generation).await?;
+    let Some(key) = &today else {
+        return Ok(StatusCode::NOT_FOUND.into_response());
+    };
     let before = Subject::all(state, key, now).await?;
     let wishes = form.wishes(key, &before, now);
     let why = format!("chosen on the page of message {}", link.message);

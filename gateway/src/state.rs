@@ -51,6 +51,6 @@ impl State {
 
     /// Returns the tenant's words for a recipient: in the recipient's language, else in the tenant's, else in English.
     pub(crate) fn phrases(&self, tenant: &str, locale: &str) -> Phrases<'_> {
-        self.words.choose_for(tenant, self.settings.locales(tenant, locale))
+        self.words.choose_for(self.settings.names.tenant(tenant), self.settings.locales(tenant, locale))
     }
 }

@@ -13,9 +13,10 @@ use crate::State;
 /// Time limit for each window.
 const TELL: Duration = Duration::from_secs(2);
 
-/// Tells the open windows of these keys, all at once.
+/// Tells the open windows of these keys, under each of their names, all at once.
 pub(crate) async fn open_windows(state: &State, keys: &[Key]) {
     let client = &state.temporal();
+    let keys: Vec<_> = keys.iter().flat_map(|key| state.settings.names.keys(key)).collect();
     let told = keys.iter().map(|key| async move {
         let told = async {
             match client {

@@ -13,7 +13,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::unsubscribe::unsubscribe;
+use tidings_activities::unsubscribe::{of_today, unsubscribe};
 use tidings_mail::words::Phrases;
 use tidings_model::Link;
 use tokio::time::timeout;
@@ -38,7 +38,13 @@ pub(crate) fn route(state: State) -> MethodRouter {
 
 /// Shows the form.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
-    match state.link(token, Link::read) {
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
+    let today = match timeout(LOOK_UP, of_today(&*state.store, link.clone())).await {
+        Ok(Ok(today)) => today,
+        // The form works without the database. What it posts is looked up again.
+        Ok(Err(_)) | Err(_) => Some(link),
+    };
+    match today {
         Some(link) => about(&state, &link).await.question(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -51,19 +57,51 @@ async fn click(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let Some(link) = state.link(token, Link::read) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     if !one_click::is_one_click(&headers, body).await {
         return Problem::NotOneClick.into_response();
     }
-    if let Err(error) = unsubscribe(&*state.store, &link, Timestamp::now()).await {
-        tracing::error!(message = %link.message(), %error, "a recipient cannot unsubscribe now");
-        return Problem::Unavailable.into_response();
-    }
-    tracing::info!(message = %link.message(), "a recipient unsubscribed");
+    let message = link.message();
+    let done = async {
+        let link = of_today(&*state.store, link).await?;
+        if let Some(link) = &link {
+            unsubscribe(&*state.store, link, Timestamp::now()).await?;
+        }
+        Ok::<_, tidings_store::Error>(link)
+    };
+    let link = match done.await {
+        Ok(Some(link)) => link,
+        Ok(None) => return StatusCode::NOT_FOUND.into_response(),
+        Err(error) => {
+            tracing::error!(%message, %error, "a recipient cannot unsubscribe now");
+            return Problem::Unavailable.into_response();
+        }
+    };
+    tracing::info!(%message, "a recipient unsubscribed");
     if let Link::Unsubscribe { key, .. } = &link {
+        if let Err(unknown) = state.settings.check_digest(key) {
+            tracing::warn!(
+                %key,
+                %unknown,
+                "a recipient unsubscribed from a digest type that no table has: if it has another name now, write the old one into `was`"
+            );
+        }
         tell::open_windows(&state, std::slice::from_ref(key)).await;
     }
     about(&state, &link).await.done()
+}
+
+/// Reads the link of an email, which may have former names of the tenant and the digest type.
+fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<Link> {
+    let names = &state.settings.names;
+    Some(match state.link(token, Link::read)? {
+        Link::Unsubscribe { key, message, generation } => {
+            Link::Unsubscribe { key: names.today(&key), message, generation }
+        }
+        Link::Suppress { tenant, address, message } => {
+            Link::Suppress { tenant: names.tenant(&tenant).to_owned(), address, message }
+        }
+    })
 }
 
 /// The subject of a page.
@@ -72,6 +110,8 @@ struct About<'a> {
     phrases: Phrases<'a>,
     /// The name of the digest type; `None`: single bulk messages.
     digest: Option<String>,
+    /// The file knows neither the digest type nor the tenant any more, so that emails under another name may go on.
+    is_former: bool,
     /// The recipient's address in part, or `unknown`.
     address: String,
 }
@@ -93,7 +133,10 @@ impl About<'_> {
     }
 
     fn done(&self) -> Response {
-        let text = self.text("unsubscribed_digest", "unsubscribed_bulk");
+        let mut text = self.text("unsubscribed_digest", "unsubscribed_bulk");
+        if self.is_former {
+            text = format!("{text} {}", self.phrases.say("former_name"));
+        }
         page::text(StatusCode::OK, &self.frame, self.phrases.say("unsubscribed"), text)
     }
 
@@ -119,11 +162,23 @@ async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
         Link::Suppress { address, .. } => (None, page::masked(address), String::new()),
     };
     let phrases = state.phrases(link.tenant(), &locale);
+    let is_former = digest.is_some_and(|key| state.settings.check_digest(key).is_err())
+        || timeout(LOOK_UP, is_gone(state, link.tenant())).await.unwrap_or_default();
     let digest = digest.map(|key| {
         let title = state.settings.digest(key).and_then(|digest| digest.title.as_deref());
         phrases.digest_name(&key.digest_type, title)
     });
-    About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, address }
+    About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, is_former, address }
+}
+
+/// Reports that a tenant seems to have another name now, or to be gone: it has neither a table nor a token, and other tenants have tables. No
+/// more is known: a tenant needs neither. What the page says then is true in any case, as nothing goes out to the person under this name.
+async fn is_gone(state: &State, tenant: &str) -> bool {
+    if state.settings.tenants.is_empty() || state.settings.with_table(tenant).is_some() {
+        return false;
+    }
+    let tokens = state.store.tokens(Some(tenant)).await;
+    tokens.is_ok_and(|tokens| tokens.iter().all(|token| token.revoked_at.is_some()))
 }
 
 #[cfg(test)]

@@ -36,6 +36,10 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
             return page::unavailable(&state, &link.tenant);
         }
     };
+    // An erased person's: the link belongs to nobody.
+    if bytes.as_ref().is_some_and(Vec::is_empty) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     match bytes.as_deref().and_then(Body::read) {
         Some(Body::Html(html)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], Html(html)).into_response(),
         Some(Body::Text(text)) => ([(header::CONTENT_SECURITY_POLICY, POLICY)], text).into_response(),

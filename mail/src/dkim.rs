@@ -139,6 +139,14 @@ impl Dkim {
     }
 }
 
+/// Returns the message without the signatures in front.
+#[must_use]
+pub fn unsigned(message: &[u8]) -> &[u8] {
+    let (head, _) = canonical::split(message);
+    let signatures = canonical::fields(head).into_iter().take_while(|field| canonical::name(field) == "dkim-signature");
+    &message[signatures.map(<[u8]>::len).sum()..]
+}
+
 /// Returns the names for `h=`, and the canonical headers of these names.
 fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     let mut names = Vec::new();

@@ -18,11 +18,16 @@ use tidings_model::{
 mod attachment;
 mod body;
 mod header;
+mod own_message;
 mod short_lines;
 #[cfg(test)]
 mod tests;
 
-pub use self::{attachment::Attachment, body::Body};
+pub use self::{
+    attachment::Attachment,
+    body::Body,
+    own_message::{Configured, OwnMessage},
+};
 use self::{
     header::{host, label, mailbox, one_line, opaque, raw},
     short_lines::short_lines,

@@ -33,10 +33,14 @@ closed_set! {
         NoticesUndelivered = "notices_undelivered",
         /// The receiver of a subscription answered 410.
         SubscriptionEnded = "subscription_ended",
+        /// Notices wait for a subscription that no file has.
+        SubscriptionRemoved = "subscription_removed",
         /// The archive cannot be written.
         ArchiveFailed = "archive_failed",
         /// The nightly upkeep has no schedule.
         UpkeepUnscheduled = "upkeep_unscheduled",
+        /// Processes of one installation have other settings, keys, clocks or databases.
+        ProcessesDiffer = "processes_differ",
         /// A run that no person ended was recovered.
         RunRecovered = "run_recovered",
         /// A run ended without its code, and an operator decides about it.

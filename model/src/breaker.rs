@@ -13,6 +13,7 @@ mod refusals;
 pub use refusals::{DomainRun, Refusals, Refused, tag};
 
 use crate::{
+    StoredWait,
     attempt::{AttemptClass, Phase},
     replies::{About, Quota, ReplyRow},
 };
@@ -168,7 +169,7 @@ pub enum Evidence {
 pub enum Answer {
     Go,
     /// As the only one, once this is remembered.
-    Try(Breaker),
+    Try(Box<Breaker>),
     /// Not now.
     Wait {
         /// Time to ask again.
@@ -267,16 +268,19 @@ impl Breaker {
     #[must_use]
     pub fn ask(&self, message: Uuid, now: Timestamp) -> Answer {
         let Some(open) = &self.open else { return Answer::Go };
-        let taken = open.probe.as_ref().is_some_and(|probe| probe.message != message && now < probe.until);
+        let is_held = |probe: &Probe| probe.message != message && StoredWait::PROBE.holds(probe.until, now);
+        let taken = open.probe.as_ref().is_some_and(is_held);
         let others_first = if self.refusals.has_opened(message) { OTHERS_FIRST } else { Duration::ZERO };
         let opens = later(open.until, others_first);
-        if now < opens || taken {
-            let soon = open.ask_again(now);
-            let until = if now < opens { soon.min(opens) } else { soon };
+        let rests = StoredWait::of_breaker(open.cause).holds(opens, now);
+        if rests || taken {
+            // One that must not try it before the others has no reason to ask every few seconds.
+            let soon = open.ask_again(now).max(later(now, others_first));
+            let until = if rests { soon.min(opens) } else { soon };
             return Answer::Wait { until };
         }
         let probe = Some(Probe { message, until: later(now, PROBE) });
-        Answer::Try(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() })
+        Answer::Try(Box::new(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() }))
     }
 
     /// Returns the breaker after an attempt of `message`; `None`: nothing changes. `why` is the relay's reply.
@@ -332,6 +336,12 @@ impl Breaker {
     pub fn mixed(&self) -> Option<Self> {
         let refusals = || Refusals { is_mixed: true, ..self.refusals.clone() };
         (!self.refusals.is_mixed).then(|| Self { refusals: refusals(), ..self.clone() })
+    }
+
+    /// Remembers for which sender it opened. If nobody sends so any more, it says nothing about the relay.
+    #[must_use]
+    pub fn for_sender(self, sender: &str) -> Self {
+        Self { refusals: Refusals { sender: Some(sender.to_owned()), ..self.refusals }, ..self }
     }
 
     /// It works, as far as anybody knows.
@@ -395,7 +405,8 @@ impl Breaker {
     }
 
     fn failed(&self, why: &str, now: Timestamp) -> Self {
-        let since = self.failing_since.filter(|since| now < later(*since, OUTAGE_WITHIN));
+        let recent = |since: &Timestamp| now < later(*since, OUTAGE_WITHIN) && StoredWait::PAST.believes(*since, now);
+        let since = self.failing_since.filter(recent);
         let failures = since.map_or(0, |_| self.failures).saturating_add(1);
         if failures >= OUTAGE_FAILURES {
             return self.opening(Cause::Outage, why, now, 1);
@@ -459,7 +470,24 @@ impl Breaker {
     }
 }
 
+impl StoredWait {
+    /// A message tries a relay, and others wait for its result.
+    pub const PROBE: Self = Self::of(PROBE);
+
+    /// An open breaker lets nothing through, nor yet the message that opened it.
+    #[must_use]
+    pub fn of_breaker(cause: Cause) -> Self {
+        Self::of(cause.waits().1.saturating_add(OTHERS_FIRST))
+    }
+}
+
 impl Open {
+    /// No message may try the relay yet.
+    #[must_use]
+    pub fn rests(&self, now: Timestamp) -> bool {
+        StoredWait::of_breaker(self.cause).holds(self.until, now)
+    }
+
     fn ask_again(&self, now: Timestamp) -> Timestamp {
         let (shortest, longest) = ASK_AGAIN;
         let open_for = Duration::try_from(now.duration_since(self.since)).unwrap_or_default();

@@ -121,7 +121,7 @@ pub struct Flushed {
     /// The key is on hold, and they go out when that ends.
     #[serde(default)]
     pub held: bool,
-    /// The digest in delivery waited, so that it could be taken back, and waits no more.
+    /// The digest in delivery waited to be taken back, for a better hour or for its next attempt, and waits no more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hurried: bool,
     /// An operator's pause covers the key, and they go out when that ends.

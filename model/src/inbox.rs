@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tidings_proto::v1;
 
 use crate::{
-    Event, Key, Retract,
+    Event, Key, Retract, StoredWait,
     limits::{self, Invalid},
 };
 
@@ -22,6 +22,11 @@ const PACE: SignedDuration = SignedDuration::from_millis(200);
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(30);
 /// Between two looks of a forwarder that finds nothing to do.
 pub const LOOK: Duration = Duration::from_millis(250);
+
+impl StoredWait {
+    /// A forwarder has a key of the inbox. A key rests for no longer.
+    pub const INBOX_LEASE: Self = Self::of(LEASE);
+}
 
 closed_set! {
     /// The kind of an item.
@@ -164,9 +169,10 @@ pub enum Next {
 /// Decides what a forwarder does that can send to `room` more keys.
 #[must_use]
 pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
-    let free_at = |found: &Found| found.lease.map_or(Timestamp::MIN, |lease| lease.free_at);
-    let earliest = found.iter().map(free_at).min();
-    let free: Vec<_> = found.into_iter().filter(|found| free_at(found) <= now).take(room).collect();
+    let held_until =
+        |found: &Found| found.lease.map(|lease| lease.free_at).filter(|at| StoredWait::INBOX_LEASE.holds(*at, now));
+    let earliest = found.iter().filter_map(held_until).min();
+    let free: Vec<_> = found.into_iter().filter(|found| held_until(found).is_none()).take(room).collect();
     if !free.is_empty() {
         return Next::Lease(free);
     }
@@ -241,7 +247,13 @@ mod tests {
         assert_eq!(next(all.clone(), 9, at(0)), Next::Lease(vec![new.clone(), free]));
         assert_eq!(next(all, 1, at(0)), Next::Lease(vec![new]));
         assert_eq!(next(vec![busy.clone()], 9, at(40)), Next::Wait(Duration::from_millis(60)));
-        assert_eq!(next(vec![found("c", Some(60_000))], 9, at(0)), Next::Wait(LOOK));
+        assert_eq!(next(vec![found("c", Some(30_000))], 9, at(0)), Next::Wait(LOOK));
+        let ahead = found("d", Some(86_400_000));
+        assert_eq!(
+            next(vec![ahead.clone()], 9, at(0)),
+            Next::Lease(vec![ahead]),
+            "a forwarder's clock was a day ahead"
+        );
         assert_eq!(next(vec![], 9, at(0)), Next::Wait(LOOK));
         assert_eq!(next(vec![busy], 9, at(100)), Next::Lease(vec![found("c", Some(100))]));
     }

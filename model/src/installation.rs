@@ -73,7 +73,8 @@ impl Installation {
     }
 
     /// Reports that the beat of the claim is one of this database, and that the places are equal.
-    fn has(&self, claim: &Claim) -> bool {
+    #[must_use]
+    pub fn has(&self, claim: &Claim) -> bool {
         claim.place == self.place && [self.beat, self.before].contains(&claim.beat)
     }
 }

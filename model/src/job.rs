@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    Key,
+    Key, StoredWait,
     command::Order,
     records::{AuditEntry, Page},
     without_addresses,
@@ -30,6 +30,11 @@ pub const LEASE: SignedDuration = SignedDuration::from_secs(30);
 pub const KEEP: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Between two looks of a gateway for a job.
 pub const LOOK: Duration = Duration::from_secs(1);
+
+impl StoredWait {
+    /// A gateway has a job, and with it one of the places.
+    pub const JOB_LEASE: Self = Self::of(LEASE.unsigned_abs());
+}
 
 closed_set! {
     /// The state of a job.

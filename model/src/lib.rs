@@ -29,9 +29,11 @@ mod nearest;
 mod page_link;
 pub mod pause;
 mod presentable;
+pub mod process;
 mod provider;
 pub mod records;
 pub mod relay_url;
+mod relays_today;
 pub mod replies;
 pub mod report;
 pub mod retention;
@@ -40,6 +42,7 @@ pub mod rules;
 pub mod settings;
 pub mod statistics;
 pub mod step;
+pub mod stored_wait;
 pub mod subscription;
 mod tracked_link;
 pub mod troubled_run;
@@ -61,11 +64,13 @@ pub use page_link::{AsBeforeLink, PreferencesLink, ViewLink};
 pub use presentable::{presentable, without_addresses};
 pub use provider::Provider;
 pub use relay_url::RelayUrl;
+pub use relays_today::RelaysToday;
 pub use retract::Retract;
 pub use rules::{
     cadence::{Cadence, ParseError, Slide, words},
     quiet::{Quiet, QuietTime, WholeWeek},
 };
+pub use stored_wait::StoredWait;
 pub use tracked_link::{ClickLink, OpenLink};
 pub use zone::{
     ZoneData, ZoneSource, canonical_zone, is_place, known_zone, time_zone, zone, zone_aliases, zone_data, zone_names,

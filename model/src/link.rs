@@ -24,8 +24,9 @@ const SEPARATOR: char = '\0';
 /// The subject of a link, and the message that has the link.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Link {
-    /// The recipient no longer wants a digest type.
-    Unsubscribe { key: Key, message: Uuid },
+    /// The recipient no longer wants a digest type. `generation` is the number of the person who had the id then
+    /// ([`Facts::generation`](crate::records::Facts::generation)).
+    Unsubscribe { key: Key, message: Uuid, generation: u64 },
     /// An address no longer wants bulk messages of a tenant. The token is sealed, because a link shows no address.
     Suppress { tenant: String, address: String, message: Uuid },
 }
@@ -53,7 +54,11 @@ impl Link {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let &[VERSION, id, purpose] = head else { return None };
         match purpose {
-            b'u' => keys.with_id(id).find_map(|key| unsubscription(key, head, rest)),
+            b'u' => {
+                let said = keys.with_id(id).find_map(|key| verified(key, Purpose::Unsubscribe, head, rest))?;
+                let (key, message, generation) = about_person(said)?;
+                Some(Self::Unsubscribe { key, message, generation })
+            }
             b's' => keys.with_id(id).find_map(|key| suppression(key, head, rest)),
             _ => None,
         }
@@ -78,7 +83,7 @@ impl Link {
 
     fn said(&self) -> Vec<u8> {
         match self {
-            Self::Unsubscribe { key, message } => said(*message, &[&key.tenant, &key.digest_type, &key.user]),
+            Self::Unsubscribe { key, message, generation } => said_of_person(key, *message, *generation),
             Self::Suppress { tenant, address, message } => said(*message, &[tenant, address]),
         }
     }
@@ -87,6 +92,16 @@ impl Link {
 /// Returns the bytes that say a message and texts.
 pub(crate) fn said(message: Uuid, texts: &[&str]) -> Vec<u8> {
     [message.as_bytes(), texts.join(&SEPARATOR.to_string()).as_bytes()].concat()
+}
+
+/// Returns the bytes that say a message, a person's key, and the number of that person. The number 0 is left out: tokens of
+/// earlier versions have none.
+pub(crate) fn said_of_person(key: &Key, message: Uuid, generation: u64) -> Vec<u8> {
+    let Key { tenant, digest_type, user } = key;
+    let number = generation.to_string();
+    let mut texts = vec![tenant.as_str(), digest_type, user];
+    texts.extend((generation > 0).then_some(number.as_str()));
+    said(message, &texts)
 }
 
 /// Returns a token that says `said` in the clear. `None`: there is no key that signs.
@@ -104,40 +119,40 @@ pub(crate) fn verified_token<const N: usize>(
     purpose: Purpose,
     token: &str,
 ) -> Option<(Uuid, [String; N])> {
+    texts(&verified_bytes(keys, purpose, token)?)
+}
+
+/// Reads a token about a person: the person's key, the message and the person's number. `None` as for [`verified_token`].
+pub(crate) fn verified_person_token(keys: &LinkKeys, purpose: Purpose, token: &str) -> Option<(Key, Uuid, u64)> {
+    about_person(&verified_bytes(keys, purpose, token)?)
+}
+
+fn verified_bytes(keys: &LinkKeys, purpose: Purpose, token: &str) -> Option<Vec<u8>> {
     let bytes = decoded(token)?;
     let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let &[VERSION, id, byte] = head else { return None };
     let mut keys = keys.with_id(id).filter(|_| byte == purpose as u8);
-    keys.find_map(|key| verified(key, purpose, head, rest))
+    keys.find_map(|key| verified(key, purpose, head, rest)).map(<[u8]>::to_vec)
 }
 
 fn decoded(token: &str) -> Option<Vec<u8>> {
     (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())?
 }
 
-fn verified<const N: usize>(
-    key: &link_keys::Key,
-    purpose: Purpose,
-    head: &[u8],
-    rest: &[u8],
-) -> Option<(Uuid, [String; N])> {
+/// What the key signed, without the signature.
+fn verified<'a>(key: &link_keys::Key, purpose: Purpose, head: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
-    if key.signed(purpose, &[head, said], mac) { texts(said) } else { None }
+    key.signed(purpose, &[head, said], mac).then_some(said)
 }
 
 /// Never shows an address.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsubscribe { key, message } => write!(f, "Unsubscribe({key}, {message})"),
+            Self::Unsubscribe { key, message, .. } => write!(f, "Unsubscribe({key}, {message})"),
             Self::Suppress { tenant, message, .. } => write!(f, "Suppress({tenant}, {message})"),
         }
     }
-}
-
-fn unsubscription(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
-    let (message, [tenant, digest_type, user]) = verified(key, Purpose::Unsubscribe, head, rest)?;
-    Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message })
 }
 
 fn suppression(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
@@ -146,11 +161,27 @@ fn suppression(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
     Some(Link::Suppress { tenant, address, message })
 }
 
+/// Reads what [`said_of_person`] made.
+fn about_person(said: &[u8]) -> Option<(Key, Uuid, u64)> {
+    let (message, texts) = split(said)?;
+    let (key, generation) = match &texts[..] {
+        [key @ .., number] if key.len() == 3 => (key, number.parse().ok()?),
+        key => (key, 0),
+    };
+    let [tenant, digest_type, user] = key else { return None };
+    Some((Key::new(tenant.clone(), digest_type.clone(), user.clone()).ok()?, message, generation))
+}
+
 /// Splits what is signed into the message's id and exactly `N` texts.
 fn texts<const N: usize>(said: &[u8]) -> Option<(Uuid, [String; N])> {
+    let (message, texts) = split(said)?;
+    Some((message, texts.try_into().ok()?))
+}
+
+fn split(said: &[u8]) -> Option<(Uuid, Vec<String>)> {
     let (message, texts) = said.split_first_chunk::<16>()?;
-    let texts: Vec<_> = std::str::from_utf8(texts).ok()?.split(SEPARATOR).map(str::to_owned).collect();
-    Some((Uuid::from_bytes(*message), texts.try_into().ok()?))
+    let texts = std::str::from_utf8(texts).ok()?.split(SEPARATOR).map(str::to_owned).collect();
+    Some((Uuid::from_bytes(*message), texts))
 }
 
 #[cfg(test)]
@@ -169,7 +200,17 @@ mod tests {
 
     fn digest(tenant: &str, digest_type: &str, user: &str) -> Link {
         let key = Key::new(tenant.into(), digest_type.into(), user.into()).unwrap();
-        Link::Unsubscribe { key, message: MESSAGE }
+        Link::Unsubscribe { key, message: MESSAGE, generation: 0 }
+    }
+
+    /// The link of the next person with an id.
+    fn next(link: Link) -> Link {
+        match link {
+            Link::Unsubscribe { key, message, generation } => {
+                Link::Unsubscribe { key, message, generation: generation + 1 }
+            }
+            single @ Link::Suppress { .. } => single,
+        }
     }
 
     fn single(tenant: &str, address: &str) -> Link {
@@ -181,9 +222,12 @@ mod tests {
         let id = "[^\\pC]{1,20}";
         let message = any::<u128>().prop_map(Uuid::from_u128);
         prop_oneof![
-            (id, id, id, message.clone()).prop_filter_map("too long", |(tenant, digest_type, user, message)| {
-                Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message })
-            }),
+            (id, id, id, message.clone(), 0..3_u64).prop_filter_map(
+                "too long",
+                |(tenant, digest_type, user, message, generation)| {
+                    Some(Link::Unsubscribe { key: Key::new(tenant, digest_type, user).ok()?, message, generation })
+                }
+            ),
             (id, "[a-z.+]{1,60}@[a-z]{1,20}\\.example", message)
                 .prop_map(|(tenant, address, message)| Link::Suppress { tenant, address, message }),
         ]
@@ -204,6 +248,10 @@ mod tests {
             (
                 digest("acme", "activity", "ann"),
                 "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5upA2-PMHof7wlTdNx2M2PeA",
+            ),
+            (
+                next(digest("acme", "activity", "ann")),
+                "AWZ1ASNFZ4mrXe-BI0VniavN72FjbWUAYWN0aXZpdHkAYW5uADFJPNXN4uYkPXFZFIW-4V_H",
             ),
             (
                 single("acme", "ann@example.net"),
@@ -229,7 +277,11 @@ mod tests {
 
     #[test]
     fn every_changed_bit_and_every_cut_of_a_token_is_refused() {
-        for link in [digest("acme", "activity", "ann"), single("acme", "ann@example.net")] {
+        for link in [
+            digest("acme", "activity", "ann"),
+            next(digest("acme", "activity", "ann")),
+            single("acme", "ann@example.net"),
+        ] {
             let token = link.token(&keys(OLD)).unwrap();
             for bit in 0..token.len() * 6 / 8 * 8 {
                 assert!(Link::read(&keys(OLD), &flipped(&token, bit)).is_none(), "bit {bit}");
@@ -266,9 +318,10 @@ mod tests {
 
     #[test]
     fn the_longest_token_is_read() {
-        for link in
-            [digest(&"t".repeat(80), &"d".repeat(80), &"u".repeat(85)), single(&"ü".repeat(127), &"a".repeat(254))]
-        {
+        for link in [
+            next(digest(&"t".repeat(80), &"d".repeat(80), &"u".repeat(85))),
+            single(&"ü".repeat(127), &"a".repeat(254)),
+        ] {
             let token = link.token(&keys(OLD)).unwrap();
             assert!(token.len() <= TOKEN_CHARS && Link::read(&keys(OLD), &token) == Some(link));
         }

@@ -15,7 +15,7 @@ use ring::{
 };
 use uuid::Uuid;
 
-use crate::foreign_text::clean_edges;
+use crate::{foreign_text::clean_edges, process::fingerprint};
 
 /// The environment variable with the keys.
 pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
@@ -26,6 +26,8 @@ const CONTEXT: &[u8] = b"tidings/link/v1/";
 /// Start what the two further keys of a key are derived from.
 const SEAL: &[u8] = b"tidings/keys/v1/seal";
 const NONCE: &[u8] = b"tidings/keys/v1/nonce";
+/// What a key signs for its fingerprint.
+const FINGERPRINT: &[u8] = b"tidings/keys/v1/fingerprint";
 /// The first byte of a token.
 pub(crate) const VERSION: u8 = 1;
 /// Bytes of the signature in a mail token: 96 bits of HMAC-SHA256. RFC 2104 allows 80 and more.
@@ -103,6 +105,12 @@ impl LinkKeys {
     pub fn verify(&self, purpose: Purpose, tenant: &str, token: &Token) -> bool {
         let (said, mac) = token.0.split_at(TOKEN_BYTES - MAC_BYTES);
         self.with_id(token.0[1]).any(|key| key.signed(purpose, &[said, tenant.as_bytes()], mac))
+    }
+
+    /// Returns a fingerprint of each key, the one that signs first. Nobody learns a key from it.
+    #[must_use]
+    pub fn fingerprints(&self) -> Vec<String> {
+        self.0.iter().map(|key| fingerprint(hmac::sign(&key.mac, FINGERPRINT).as_ref())).collect()
     }
 
     /// Returns the key that signs.
@@ -269,6 +277,13 @@ mod tests {
         let verify = |keys: &LinkKeys, token| keys.verify(Purpose::Report, "acme", token);
         assert!(verify(&both, &old) && verify(&both, &new) && verify(&keys(NEW), &new));
         assert!(!verify(&keys(NEW), &old) && !verify(&keys(OLD), &new));
+    }
+
+    #[test]
+    fn keys_have_fingerprints_in_their_order() {
+        let [old, new] = [OLD, NEW].map(|text| keys(text).fingerprints());
+        assert_ne!(old, new);
+        assert_eq!(keys(&format!("{NEW} {OLD}")).fingerprints(), [new, old].concat());
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub fn retention(task_queue: &str) -> String {
     format!("{task_queue}-upkeep")
 }
 
+/// The digests' task queue of a retention schedule. `None`: the name is no schedule's.
+#[must_use]
+pub fn queue_of_retention(schedule: &str) -> Option<&str> {
+    schedule.strip_suffix("-upkeep").filter(|queue| !queue.is_empty())
+}
+
 /// Workflow type of a subscription's deliveries.
 pub const SUBSCRIPTION_WORKFLOW_TYPE: &str = "subscription";
 /// Signal without content to a subscription's workflow: a notice waits.
@@ -67,6 +73,14 @@ pub const DIGEST_TYPE_ATTRIBUTE: &str = "TidingsDigestType";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retention_schedule_names_its_task_queue() {
+        assert_eq!(queue_of_retention(&retention("mail")), Some("mail"));
+        for other in ["tidings-installation", "-upkeep", "upkeep"] {
+            assert_eq!(queue_of_retention(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_workflow_id_names_its_subscription() {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{
     Key,
     limits::id,
-    link::{said, signed_token, verified_token},
+    link::{said, said_of_person, signed_token, verified_person_token, verified_token},
     link_keys::{LinkKeys, Purpose},
 };
 
@@ -17,6 +17,8 @@ pub struct PreferencesLink {
     pub key: Key,
     /// The message with the link.
     pub message: Uuid,
+    /// The number of the person who had the id then ([`Facts::generation`](crate::records::Facts::generation)).
+    pub generation: u64,
 }
 
 /// A link to the page on which a recipient whose cadence is adapted pins the digest type's.
@@ -26,6 +28,8 @@ pub struct AsBeforeLink {
     pub key: Key,
     /// The message with the link.
     pub message: Uuid,
+    /// The number of the person who had the id then.
+    pub generation: u64,
 }
 
 /// A link to a message in the browser.
@@ -41,15 +45,14 @@ impl PreferencesLink {
     /// Returns the link's token in base64url. `None`: there is no key that signs.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        let Key { tenant, digest_type, user } = &self.key;
-        signed_token(keys, Purpose::Preferences, &said(self.message, &[tenant, digest_type, user]))
+        signed_token(keys, Purpose::Preferences, &said_of_person(&self.key, self.message, self.generation))
     }
 
     /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (message, [tenant, digest_type, user]) = verified_token(keys, Purpose::Preferences, token)?;
-        Some(Self { key: Key::new(tenant, digest_type, user).ok()?, message })
+        let (key, message, generation) = verified_person_token(keys, Purpose::Preferences, token)?;
+        Some(Self { key, message, generation })
     }
 }
 
@@ -57,15 +60,14 @@ impl AsBeforeLink {
     /// Returns the link's token in base64url. `None`: there is no key that signs.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
-        let Key { tenant, digest_type, user } = &self.key;
-        signed_token(keys, Purpose::AsBefore, &said(self.message, &[tenant, digest_type, user]))
+        signed_token(keys, Purpose::AsBefore, &said_of_person(&self.key, self.message, self.generation))
     }
 
     /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
-        let (message, [tenant, digest_type, user]) = verified_token(keys, Purpose::AsBefore, token)?;
-        Some(Self { key: Key::new(tenant, digest_type, user).ok()?, message })
+        let (key, message, generation) = verified_person_token(keys, Purpose::AsBefore, token)?;
+        Some(Self { key, message, generation })
     }
 }
 
@@ -104,7 +106,7 @@ mod tests {
     }
 
     fn preferences() -> PreferencesLink {
-        PreferencesLink { key: ann(), message: Uuid::from_u128(7) }
+        PreferencesLink { key: ann(), message: Uuid::from_u128(7), generation: 0 }
     }
 
     fn view() -> ViewLink {
@@ -114,9 +116,10 @@ mod tests {
     #[test]
     fn a_token_opens_only_the_page_it_was_signed_for() {
         let keys = keys(OLD);
-        let unsubscribe = Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+        let unsubscribe =
+            Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
         let (preferences, view) = (preferences().token(&keys).unwrap(), view().token(&keys).unwrap());
-        let as_before = AsBeforeLink { key: ann(), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+        let as_before = AsBeforeLink { key: ann(), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
         for (opens, token) in [&unsubscribe, &preferences, &view, &as_before].into_iter().enumerate() {
             let read = [
                 Link::read(&keys, token).is_some(),
@@ -126,6 +129,16 @@ mod tests {
             ];
             assert_eq!(read, [0, 1, 2, 3].map(|page| page == opens));
         }
+    }
+
+    #[test]
+    fn a_token_names_the_person_who_had_the_id() {
+        let keys = keys(OLD);
+        let next = PreferencesLink { generation: 3, ..preferences() };
+        assert_ne!(next.token(&keys), preferences().token(&keys));
+        assert_eq!(PreferencesLink::read(&keys, &next.token(&keys).unwrap()), Some(next));
+        let next = AsBeforeLink { key: ann(), message: Uuid::from_u128(7), generation: 3 };
+        assert_eq!(AsBeforeLink::read(&keys, &next.token(&keys).unwrap()), Some(next));
     }
 
     #[test]

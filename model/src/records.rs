@@ -1,13 +1,16 @@
 //! Records of the store: what goes in and comes out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Content, EmailAddress, Event, Key, UnsendableAddress,
+    Content, EmailAddress, Event, Key, StoredWait, UnsendableAddress,
     pause::Paused,
     settings::{Categories, Section},
     step::{outcome::Closed, planned::Planned, window::Window},
@@ -20,6 +23,7 @@ mod digest;
 mod erasure;
 mod exclusion;
 mod message;
+mod name;
 mod page;
 mod person;
 mod reach;
@@ -33,10 +37,11 @@ pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestSta
 pub use erasure::Erased;
 pub use exclusion::Exclusion;
 pub use message::*;
+pub use name::{Hanging, NameKind, StoredName};
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
-    KeyPlace, ListedRecipient, Part, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, RecipientFilter,
-    RecipientPlace, RowPlace,
+    HeldId, KeyPlace, ListedRecipient, MovedRows, Part, Person, PersonId, PersonsChoice, PersonsConsent,
+    PersonsReading, RecipientFilter, RecipientPlace, RowPlace,
 };
 pub use reach::{Reach, Reached};
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
@@ -87,6 +92,35 @@ impl Recipient {
     }
 }
 
+/// A person as a file or a request has them. What it does not say stays as the directory has it.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct RecipientChange {
+    pub tenant: String,
+    pub user: String,
+    pub address: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locale: Option<String>,
+}
+
+/// Replaces everything.
+impl From<Recipient> for RecipientChange {
+    fn from(Recipient { tenant, user, address, name, zone, locale }: Recipient) -> Self {
+        Self { tenant, user, address, name: Some(name), zone: Some(zone), locale: Some(locale) }
+    }
+}
+
+/// The whole row of a new person.
+impl From<RecipientChange> for Recipient {
+    fn from(RecipientChange { tenant, user, address, name, zone, locale }: RecipientChange) -> Self {
+        let text = |text: Option<String>| text.unwrap_or_default();
+        Self { tenant, user, address, name: text(name), zone: text(zone), locale: text(locale) }
+    }
+}
+
 /// A recipient's preferences for one digest type. Empty fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -111,6 +145,15 @@ pub struct Preferences {
     pub paused_until: Option<Timestamp>,
 }
 
+impl Preferences {
+    /// The choices of a person who had two ids: the later ones, and what either turned off or paused.
+    #[must_use]
+    pub fn merged(later: Self, earlier: &Self) -> Self {
+        let off = &later.off | &earlier.off;
+        Self { off, paused_until: later.paused_until.max(earlier.paused_until), ..later }
+    }
+}
+
 /// A recipient's choices for one digest type, and the facts on which the recipient chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
@@ -128,6 +171,8 @@ pub struct Wish {
 pub struct Facts {
     /// `None`: the directory does not know the user.
     pub recipient: Option<Recipient>,
+    /// The number of the person who has the id now: an erasure raises it, and links of the person before belong to nobody.
+    pub generation: u64,
     pub preferences: Preferences,
     /// Grows with every change of the preferences and of the directory's zone; 0 when there was none.
     pub revision: u64,
@@ -158,6 +203,25 @@ impl Facts {
     #[must_use]
     pub fn without_recipient(self, why: String) -> Self {
         Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
+    }
+
+    /// The facts as far as they can be right at `now`. A digest or a change that lies ahead was dated by a wrong clock, and would
+    /// hold the next digest back for as long as that clock was ahead (rule 59). Such a date counts as unknown.
+    #[must_use]
+    pub fn believed(&self, now: Timestamp) -> Cow<'_, Self> {
+        let is_right = |at: &Timestamp| StoredWait::PAST.believes(*at, now);
+        let dates =
+            [self.changed_at, self.last_sent_at, self.last_slot_at, self.last_schedule.as_ref().map(|last| last.at)];
+        if dates.iter().flatten().all(is_right) {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self {
+            changed_at: self.changed_at.filter(is_right),
+            last_sent_at: self.last_sent_at.filter(is_right),
+            last_slot_at: self.last_slot_at.filter(is_right),
+            last_schedule: self.last_schedule.clone().filter(|last| is_right(&last.at)),
+            ..self.clone()
+        })
     }
 }
 
@@ -216,6 +280,8 @@ pub struct CapSpan {
     pub most: u32,
     /// Digests count that count from later times.
     pub since: Timestamp,
+    /// Claims count that are no later: others were dated by a wrong clock.
+    pub until: Timestamp,
 }
 
 /// The answer to a claim.

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::Key;
+
 closed_set! {
     /// A kind of data that is kept for a limited time.
     pub enum Kind {
@@ -39,7 +41,7 @@ impl Kind {
 /// `upkeep_cutoffs`: asks for the cutoffs, once, so that all batches agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutoffsInput {
-    /// The workflow's clock. It counts where the activity's own clock lags behind.
+    /// The workflow's clock, which is Temporal's.
     pub asked_at: Timestamp,
 }
 
@@ -60,4 +62,26 @@ pub struct Purged {
     pub archived: u64,
     /// Set if more rows may be left.
     pub more: bool,
+}
+
+/// Retracts of a key that no open window needs: those that came before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetractExpiry {
+    pub key: Key,
+    pub before: Timestamp,
+}
+
+/// A folder that retention archives to, or once did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveRecord {
+    /// Absolute.
+    pub folder: String,
+    /// A time before the first file. `None`: nothing was written there.
+    pub begun_at: Option<Timestamp>,
+    /// Names below the folder, by the age of the rows in them. Empty: not known.
+    pub first_file: String,
+    pub last_file: String,
+    /// The time since which upkeep waits for the folder, which takes nothing.
+    pub failed_at: Option<Timestamp>,
+    pub failure: Option<String>,
 }

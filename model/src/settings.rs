@@ -21,6 +21,7 @@ mod brand;
 pub(crate) mod cap;
 mod category;
 mod directory;
+mod former;
 pub(crate) mod frequency;
 mod pages;
 mod service;
@@ -32,6 +33,7 @@ pub use brand::{Brand, Colour, NotAColour};
 pub use cap::Cap;
 pub use category::{Categories, CategorySettings, Section};
 pub use directory::DirectoryUrl;
+pub use former::FormerNames;
 pub use frequency::{FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
 pub use service::{SeenService, ServiceUrl};
@@ -50,6 +52,8 @@ pub struct Settings {
     pub digests: BTreeMap<String, DigestSettings>,
     /// The tenants with a table of their own.
     pub tenants: BTreeMap<String, TenantSettings>,
+    /// The names that digest types and tenants had before.
+    pub names: FormerNames,
     /// Limit on a recipient's digests over all digest types (rule 13).
     pub cap: Option<Cap>,
     /// Treatment of a window that the cap holds back.
@@ -77,6 +81,7 @@ impl Settings {
         Self {
             digests: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            names: FormerNames::default(),
             cap: None,
             capped: OverLimit::default(),
             soft_bounces: Self::SOFT_BOUNCES,
@@ -106,9 +111,9 @@ impl Settings {
             format!("mailto:{}+{token}@{}?subject=unsubscribe", path.local, path.domain)
         });
         let preferences_url = match link {
-            Link::Unsubscribe { key, message } => {
+            Link::Unsubscribe { key, message, generation } => {
                 let own = preferences.as_ref().map(|page| page.filled(link, user, &token));
-                let page = PreferencesLink { key: key.clone(), message: *message };
+                let page = PreferencesLink { key: key.clone(), message: *message, generation: *generation };
                 own.or_else(|| Some(format!("{}/p/{}", public_url.as_ref()?, page.token(keys)?)))
             }
             Link::Suppress { .. } => None,
@@ -128,7 +133,7 @@ impl Settings {
     /// Returns the name that a relay has today, where `name` may be one that it had at an attempt.
     #[must_use]
     pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
-        if self.relays.contains_key(name) {
+        if self.relays.contains_key(name) || self.reports_for.contains_key(name) {
             return name;
         }
         let renamed = self.reports_for.iter().find(|(_, names)| names.iter().any(|other| other == name));
@@ -138,11 +143,13 @@ impl Settings {
     /// Default of `soft_bounces`.
     pub const SOFT_BOUNCES: u32 = 5;
 
-    /// Returns the key's digest type, as its tenant has it; `None` if the type is not configured.
+    /// Returns the key's digest type, as its tenant has it; `None` if the type is not configured. As everywhere here, a former name is
+    /// today's.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
-        let own = self.tenants.get(&key.tenant).and_then(|tenant| tenant.digests.get(&key.digest_type));
-        own.or_else(|| self.digests.get(&key.digest_type))
+        let digest_type = self.names.digest_type(&key.digest_type);
+        let own = self.tenant(&key.tenant).and_then(|tenant| tenant.digests.get(digest_type));
+        own.or_else(|| self.digests.get(digest_type))
     }
 
     /// Refuses a digest type that the key's tenant has no table of. Without any table this process does not know the types, and
@@ -168,7 +175,7 @@ impl Settings {
 
     /// Returns the languages of a recipient, the preferred one first: the recipient's own, then the tenant's. `own` may be empty.
     pub fn locales<'a>(&'a self, tenant: &str, own: &'a str) -> impl Iterator<Item = &'a str> {
-        let of_tenant = self.tenants.get(tenant).and_then(|tenant| tenant.brand.locale.as_deref());
+        let of_tenant = self.tenant(tenant).and_then(|tenant| tenant.brand.locale.as_deref());
         [own].into_iter().chain(of_tenant)
     }
 
@@ -181,7 +188,7 @@ impl Settings {
     /// Returns the digest types that a tenant has.
     #[must_use]
     pub fn digest_types(&self, tenant: &str) -> BTreeSet<String> {
-        let own = self.tenants.get(tenant).into_iter().flat_map(|tenant| tenant.digests.keys());
+        let own = self.tenant(tenant).into_iter().flat_map(|tenant| tenant.digests.keys());
         self.digests.keys().chain(own).cloned().collect()
     }
 
@@ -267,6 +274,8 @@ pub struct DigestSettings {
     pub categories: BTreeMap<String, String>,
     /// The places of categories in a message, and which of their events are left out.
     pub category: Categories,
+    /// The names that categories had before: today's by former name.
+    pub former_categories: BTreeMap<String, String>,
     /// The counted actions of readers.
     pub track: Track,
     /// The service that knows which events a recipient has seen.
@@ -307,9 +316,32 @@ impl DigestSettings {
             description: None,
             categories: BTreeMap::new(),
             category: Categories::NONE,
+            former_categories: BTreeMap::new(),
             track: Track::default(),
             seen: None,
         }
+    }
+
+    /// Returns today's name of a category, where `name` may be a former one.
+    #[must_use]
+    pub fn category_today<'a>(&'a self, name: &'a str) -> &'a str {
+        self.former_categories.get(name).map_or(name, String::as_str)
+    }
+
+    /// Returns what a recipient turned off, under today's names.
+    #[must_use]
+    pub fn off_today(&self, off: &BTreeSet<String>) -> BTreeSet<String> {
+        off.iter().map(|category| self.category_today(category).to_owned()).collect()
+    }
+
+    /// Returns what a recipient turned off, under each name that events may have.
+    #[must_use]
+    pub fn off_under_any_name(&self, off: &BTreeSet<String>) -> BTreeSet<String> {
+        let mut all = self.off_today(off);
+        let former = self.former_categories.iter().filter(|(_, today)| all.contains(*today));
+        let former: Vec<_> = former.map(|(former, _)| former.clone()).collect();
+        all.extend(former);
+        all
     }
 
     /// The part of a digest's contents that its message shows.
@@ -343,6 +375,17 @@ mod tests {
 
     fn key(tenant: &str, digest_type: &str) -> Key {
         Key::new(tenant.into(), digest_type.into(), "ann".into()).unwrap()
+    }
+
+    #[test]
+    fn a_category_that_is_off_is_off_under_each_of_its_names() {
+        let off = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let former_categories = BTreeMap::from([("comment".to_owned(), "reply".to_owned())]);
+        let settings = DigestSettings { former_categories, ..DigestSettings::new("news", Cadence::Never) };
+        for name in ["comment", "reply"] {
+            assert_eq!(settings.off_under_any_name(&off(&[name, "like"])), off(&["comment", "like", "reply"]));
+            assert_eq!(settings.off_today(&off(&[name, "like"])), off(&["like", "reply"]));
+        }
     }
 
     #[test]

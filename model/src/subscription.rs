@@ -73,9 +73,17 @@ pub struct Subscription {
     pub secrets: Vec<Secret>,
     /// The environment variable with the secrets.
     pub secret_env: String,
+    /// The names that it had. What waits for them waits for this one.
+    pub was: Vec<String>,
 }
 
 impl Subscription {
+    /// Reports if this is its name, or one that it had.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.was.iter().any(|was| was == name)
+    }
+
     /// Returns the value of the header `webhook-signature`: a signature by each secret.
     #[must_use]
     pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
@@ -211,6 +219,16 @@ pub struct SubscriptionState {
     pub dead_letters: u64,
     /// The time of the answer 410.
     pub gone_at: Option<Timestamp>,
+}
+
+/// The notices of a subscription that no file has any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetiredNotices {
+    pub subscription: String,
+    /// Notices that wait for it to come back.
+    pub waiting: u64,
+    /// Notices that became dead letters just now.
+    pub ended: u64,
 }
 
 #[cfg(test)]

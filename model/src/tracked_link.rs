@@ -104,8 +104,8 @@ mod tests {
         let keys = keys(OLD);
         let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
         let others = [
-            Link::Unsubscribe { key: key.clone(), message: MESSAGE }.token(&keys).unwrap(),
-            PreferencesLink { key, message: MESSAGE }.token(&keys).unwrap(),
+            Link::Unsubscribe { key: key.clone(), message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
+            PreferencesLink { key, message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
             ViewLink { tenant: "acme".into(), message: MESSAGE }.token(&keys).unwrap(),
         ];
         let (opens, clicks) = (open().token(&keys).unwrap(), click("https://a.example/").token(&keys).unwrap());

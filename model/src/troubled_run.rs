@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::{Key, MessageKey, names};
+use crate::{Key, MessageKey, StoredWait, names};
 
 /// The pause between two looks of the sweep, over all workers.
 pub const LOOK: SignedDuration = SignedDuration::from_secs(5);
@@ -14,6 +14,8 @@ pub const LOOK: SignedDuration = SignedDuration::from_secs(5);
 pub const LEASE: SignedDuration = SignedDuration::from_mins(1);
 /// A worker that does not finish the recovery of a run within this loses it to another one.
 pub const RECOVERY_LEASE: SignedDuration = SignedDuration::from_mins(5);
+/// The longest pause between two tries to recover a run.
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_hours(1);
 /// A look reaches back behind the previous one by this, because visibility lags, and because the clocks of worker and server differ.
 pub const REACH: SignedDuration = SignedDuration::from_mins(3);
 /// Now and then a look reaches back this far, in case that visibility was away for longer.
@@ -24,6 +26,13 @@ pub const LOOK_FAR: SignedDuration = SignedDuration::from_mins(5);
 pub const LOOK_OPEN: SignedDuration = LOOK;
 /// Resolved runs are forgotten at this age. Temporal has rarely kept their histories for as long.
 pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+impl StoredWait {
+    /// A worker has the sweep.
+    pub const SWEEP_LEASE: Self = Self::of(LEASE.unsigned_abs());
+    /// A run in trouble is handled again, [`RECOVERY_LEASE`] included.
+    pub const RUN_RETRY: Self = Self::of(LONGEST_RETRY.unsigned_abs());
+}
 
 /// Recoveries of one workflow id within a day, after which the next one is left to an operator. A run that fails by itself would
 /// otherwise fail, be recovered and fail again for ever.
@@ -244,7 +253,8 @@ pub fn verdict(owner: &Owner, trouble: Trouble, ended_by: Option<&str>, recovere
 /// The pause before another try at a recovery: a minute after the first, an hour at most.
 #[must_use]
 pub fn try_again_after(tries: u32) -> Duration {
-    Duration::from_mins(1) * 2_u32.saturating_pow(tries.saturating_sub(1).min(6)).min(60)
+    let doubled = Duration::from_mins(1) * 2_u32.saturating_pow(tries.saturating_sub(1).min(6));
+    doubled.min(LONGEST_RETRY.unsigned_abs())
 }
 
 /// The command for a run in the list.

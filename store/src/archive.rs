@@ -17,7 +17,7 @@ use crate::hex::hex;
 mod forget;
 mod part;
 
-pub use forget::LinesAbout;
+pub use forget::{LinesAbout, Whose};
 
 /// A folder that exists already: one that upkeep made could be the place where a disk is to be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +45,19 @@ pub struct Batch {
     pub lines: Vec<String>,
 }
 
+/// The first and the last file of an archive, by their names below its folder. Empty: not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub first: String,
+    pub last: String,
+}
+
 /// A complete file on disk under a temporary name. It is deleted when dropped.
 pub struct Prepared {
     part: Part,
     file: PathBuf,
+    /// Below the archive's folder.
+    name: String,
 }
 
 impl Archive {
@@ -64,6 +73,26 @@ impl Archive {
         &self.folder
     }
 
+    /// The absolute path, under which the store remembers the archive.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let absolute = std::path::absolute(&self.folder);
+        absolute.unwrap_or_else(|_| self.folder.clone()).to_string_lossy().into_owned()
+    }
+
+    /// Reports that the folder exists, on this machine.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.folder.is_dir()
+    }
+
+    /// Reports that this is the folder with the file, and not the empty place where its disk is to be mounted. The file itself may be
+    /// gone with the last of its lines, while its day stays.
+    #[must_use]
+    pub fn holds(&self, file: &str) -> bool {
+        self.is_there() && Path::new(file).parent().is_none_or(|day| self.folder.join(day).is_dir())
+    }
+
     /// Writes the batch down. Its file is named after its first row: where a crash came between publishing and deleting,
     /// the next batch begins with the same row, and takes the place of the file.
     ///
@@ -76,6 +105,12 @@ impl Archive {
 }
 
 impl Prepared {
+    /// The file, as the only one of its archive.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        Written { first: self.name.clone(), last: self.name.clone() }
+    }
+
     /// Gives the file its name.
     ///
     /// # Errors
@@ -94,7 +129,8 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Prepared> {
-    let folder = archive.join(since.strftime("%Y-%m-%d").to_string());
+    let day = since.strftime("%Y-%m-%d").to_string();
+    let folder = archive.join(&day);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => sync(archive)?,
@@ -105,7 +141,7 @@ fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Pre
     // A batch that a kill interrupted is made again with the same first row, and so in the same folder.
     remove_leftovers(&folder)?;
     let part = Part::write(&folder, &name, lines)?;
-    Ok(Prepared { part, file: folder.join(name) })
+    Ok(Prepared { part, file: folder.join(&name), name: format!("{day}/{name}") })
 }
 
 #[cfg(test)]

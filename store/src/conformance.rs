@@ -14,13 +14,17 @@ mod aside;
 mod attempts;
 mod bench;
 mod cap;
+mod clocks;
 mod contents;
+mod copy;
 mod dead_letters;
 mod delivery_events;
 mod directory;
 mod erasure;
+mod everyone;
 mod first_attempts;
 mod fresh;
+mod generations;
 mod identity;
 mod inbox;
 mod installation;
@@ -31,6 +35,7 @@ mod left_behind;
 mod listings;
 mod messages;
 mod migration;
+mod names;
 mod notices;
 mod pauses;
 mod people;
@@ -112,6 +117,7 @@ conformance! {
     }
     waiting {
         a_message_that_waits_loses_what_was_withdrawn_and_is_made_again,
+        a_single_message_is_made_again_until_a_dot,
         after_a_dot_the_bytes_stand,
         no_attempt_passes_the_dot_with_a_retracted_event,
         a_retract_while_a_message_is_made_again_is_not_overtaken,
@@ -124,6 +130,7 @@ conformance! {
     directory {
         an_unknown_user_wants_mail_and_chose_nothing,
         of_one_persons_entries_the_last_counts,
+        what_a_change_does_not_say_stays,
         preferences_come_back_and_their_revision_counts_changes,
         another_zone_counts_as_a_change_of_what_was_chosen,
         a_directorys_answer_is_kept_until_there_is_none,
@@ -324,6 +331,17 @@ conformance! {
         an_operators_flush_counts_and_is_not_refused,
         keys_of_one_person_that_claim_at_once_never_pass_the_cap_together,
     }
+    clocks {
+        a_relay_is_left_alone_no_longer_than_its_cause_wants,
+        a_message_that_tries_a_relay_is_waited_for_no_longer_than_it_takes,
+        a_key_of_the_inbox_is_free_no_later_than_after_a_lease,
+        a_job_and_its_place_are_free_no_later_than_after_a_lease,
+        the_sweep_is_free_no_later_than_after_a_lease,
+        a_run_in_trouble_is_handled_no_later_than_after_the_longest_pause,
+        a_notice_is_tried_again_no_later_than_after_the_longest_pause,
+        a_digest_of_the_future_holds_no_other_back,
+        each_column_that_holds_something_back_has_a_longest_wait,
+    }
     reopen {
         what_came_to_nothing_is_sent_under_its_own_id_after_all,
         a_window_that_was_never_claimed_is_sent_without_what_was_taken_back,
@@ -334,6 +352,18 @@ conformance! {
         events_that_were_returned_come_back_unless_another_digest_has_them,
         what_was_taken_back_since_is_in_no_mail_of_a_reopened_digest,
     }
+    generations {
+        a_link_of_an_erased_person_belongs_to_nobody,
+        a_link_follows_its_person_and_not_the_next_one_with_the_id,
+        the_earlier_ids_of_a_person_are_known_until_the_erasure_is_complete,
+        a_repeated_move_leaves_the_next_person_with_the_id_alone,
+        a_move_ends_before_another_one_begins,
+        a_rename_takes_all_rows_and_what_was_dropped_for_it_waits,
+        a_merge_keeps_each_no_and_the_later_choices,
+        an_erased_address_comes_back_under_its_pseudonym_only,
+        what_is_reported_about_an_erased_person_changes_nothing_of_the_next,
+        the_users_of_a_tenant_are_listed_in_pages,
+    }
     pauses {
         a_key_learns_of_the_pause_that_covers_it_and_lasts_longest,
         a_scope_has_one_pause_and_the_latest_command_holds,
@@ -341,6 +371,26 @@ conformance! {
         a_pause_whose_time_is_over_is_history_and_a_new_one_begins,
         messages_wait_only_for_a_pause_with_messages,
         of_many_pauses_of_a_scope_at_once_one_stays,
+    }
+    names {
+        an_unsubscription_counts_under_each_name_until_a_later_wish,
+        of_choices_under_several_names_the_latest_counts_and_their_revision_grows,
+        a_pause_counts_under_each_name_and_ends_under_each,
+        a_suppression_counts_under_each_name_of_the_tenant_until_it_is_lifted,
+        a_suppression_outlives_an_erasure_and_another_name,
+        an_erased_address_stays_out_of_the_clear_under_each_name,
+        a_move_takes_the_rows_of_each_name,
+        todays_row_of_the_directory_counts_and_else_a_former_one,
+        a_retract_and_a_known_id_count_under_each_name,
+        what_counted_stays_when_a_former_name_is_a_name_of_its_own,
+        a_column_that_a_file_lacks_is_that_of_the_row_under_another_name,
+        the_fifth_unread_digest_is_that_of_all_names,
+        statements_about_a_key_look_up_each_of_its_names,
+        each_name_is_listed_with_what_hangs_on_it,
+        names_in_use_are_found_between_many_people,
+        upkeep_keeps_a_retract_that_a_digest_under_another_name_needs,
+        people_of_a_tenant_are_counted_once_under_all_its_names,
+        all_that_is_known_of_a_person_counts_under_the_tenants_name_of_today,
     }
     inbox {
         items_wait_in_the_order_of_their_arrival_with_their_kind_and_text,
@@ -359,6 +409,8 @@ conformance! {
         each_fact_is_a_notice_in_the_order_of_the_facts,
         a_failed_digest_has_the_class_of_its_last_attempt,
         a_subscription_gets_what_it_asked_for_and_nothing_else,
+        what_waits_for_a_subscription_that_was_removed_waits_for_a_day,
+        a_subscription_with_another_name_keeps_its_notices_and_whether_its_receiver_is_gone,
         notices_of_a_lane_wait_for_the_one_that_failed,
         a_receiver_that_is_away_for_24_hours_leaves_dead_letters,
         a_receiver_that_is_gone_gets_nothing_until_a_replay,
@@ -373,6 +425,9 @@ conformance! {
         a_beat_follows_the_one_before_and_not_too_soon,
         of_many_workers_at_once_one_changes_the_beat,
         the_newest_zone_data_of_all_workers_is_kept,
+        a_process_is_seen_until_it_ends_or_is_forgotten,
+        the_clock_of_the_database_is_that_of_this_machine_here,
+        the_last_upkeep_counts_from_the_first_beat_on,
     }
     troubled_runs {
         one_worker_looks_at_a_time_and_the_next_look_comes_later,
@@ -413,6 +468,10 @@ conformance! {
         an_operators_change_of_a_relay_is_audited_when_it_counts,
         a_database_that_has_lost_a_table_is_not_healthy,
     }
+    everyone {
+        each_table_is_in_the_catalogue,
+        a_person_with_a_row_in_one_table_only_is_found_exported_and_erased,
+    }
     retention {
         an_event_goes_when_its_digests_end_is_older_than_the_cutoff_and_is_new_again,
         the_plan_and_the_number_of_events_outlast_the_events,
@@ -427,6 +486,9 @@ conformance! {
         what_is_reopened_in_time_is_kept,
         a_message_goes_with_its_attempts_and_the_archive_has_them,
         a_retract_outlives_what_it_covers,
+        a_retract_that_an_open_window_needs_is_asked_for_again_half_a_day_later,
+        each_folder_of_the_archive_is_remembered_until_it_is_forgotten,
+        upkeep_that_waits_for_its_archive_is_known_until_it_goes_on,
         a_delivery_event_goes_by_its_own_age_and_outlives_its_message,
         dead_letters_go_and_what_must_stay_stays,
     }

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient, Wish},
+    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient, RecipientChange, Wish},
 };
 
 use crate::Result;
@@ -10,9 +10,18 @@ use crate::Result;
 /// Recipients, their preferences and their consent.
 #[async_trait]
 pub trait Directory: Send + Sync + 'static {
-    /// Adds or replaces recipients. The last entry of a recipient counts. A change of the zone raises [`Facts::revision`]. Returns
-    /// the people whose zone changed, except for new ones.
-    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
+    /// Adds or replaces recipients, as [`change_recipients`](Self::change_recipients) does.
+    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
+        let changes: Vec<_> = recipients.iter().cloned().map(RecipientChange::from).collect();
+        self.change_recipients(&changes, now).await
+    }
+
+    /// Adds or changes recipients. What a change does not say stays. The last entry of a recipient counts. A change of the zone raises
+    /// [`Facts::revision`]. Returns the people whose zone changed, except for new ones.
+    async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
+
+    /// The number of people whom the directory has of a tenant.
+    async fn count_recipients(&self, tenant: &str) -> Result<u64>;
 
     /// Keeps what a team's own directory answered about a person: the recipient, or `None` for a person whom it does not have. A
     /// row that an import put stays then. A repeated call changes nothing but [`Facts::answered_at`].

@@ -33,6 +33,8 @@ pub enum Moment {
 pub enum ErrorEnd {
     /// The step is repeated after 1 s, then after twice as long, at most after a minute, until the error has passed by itself.
     Repeats,
+    /// The step is repeated every half second, until a worker that can do it takes it.
+    AnotherWorker,
     /// The step is repeated after 1 s, then after twice as long, at most after an hour, until an operator has done what the error says,
     /// or gives a command.
     WaitsForOperator,
@@ -198,6 +200,10 @@ impl From<sqlx::migrate::MigrateError> for Error {
             M::VersionMissing(version) => Self::Broken(format!(
                 "a later version of Tidings migrated the database (migration {version}): this version works on its tables as they \
                  are, and needs no `tidings migrate`"
+            )),
+            M::Dirty(version) => Self::Broken(format!(
+                "migration {version} of the database was broken off: delete its row with `DELETE FROM _sqlx_migrations WHERE version = \
+                 {version} AND NOT success`, and run `tidings migrate` of the version that began it, which repeats the step"
             )),
             other => Self::Broken(format!("cannot migrate the database: {other}")),
         }

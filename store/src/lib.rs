@@ -7,6 +7,7 @@
 //! | [`Directory`] | recipients, preferences, consent |
 //! | [`People`] | the listing of recipients, and everything that is held about a person |
 //! | [`Erasure`] | the erasure of a person |
+//! | [`Generations`] | the people who have one id after the other, and the ids that one person had |
 //! | [`Suppressions`] | addresses that a tenant must not email |
 //! | [`Ledger`] | digests, their events and their ends |
 //! | [`Claims`] | the step from a due window to a digest with contents |
@@ -25,6 +26,7 @@
 //! | [`Inbox`] | accepted events that wait for the workflow of their key |
 //! | [`Jobs`] | operators' orders to many keys |
 //! | [`TroubledRuns`] | runs in Temporal that no code of ours brings to an end |
+//! | [`Names`] | names of digest types and tenants that mean the same |
 //! | [`Installations`] | the identity of the installation |
 //! | [`Health`] | the state of the database |
 //!
@@ -51,6 +53,7 @@ mod conformance;
 mod directory;
 mod erasure;
 mod error;
+mod generations;
 mod health;
 mod hex;
 mod inbox;
@@ -58,6 +61,7 @@ mod installations;
 mod jobs;
 mod ledger;
 mod listings;
+mod names;
 mod notices;
 mod outbox;
 mod pauses;
@@ -81,12 +85,14 @@ pub use self::{
     directory::Directory,
     erasure::Erasure,
     error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
+    generations::Generations,
     health::Health,
     inbox::Inbox,
     installations::Installations,
     jobs::Jobs,
     ledger::Ledger,
     listings::Listings,
+    names::Names,
     notices::Notices,
     outbox::Outbox,
     pauses::Pauses,
@@ -94,6 +100,7 @@ pub use self::{
     reports::Reports,
     retention::Retention,
     retries::Retries,
+    sql::copy::{CopiedTable, CopyProgress, SoleFile},
     sql::{Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
     storage::Storage,
@@ -105,10 +112,10 @@ pub use self::{
 /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
 pub mod prelude {
     pub use crate::{
-        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Health as _,
-        Inbox as _, Installations as _, Jobs as _, Ledger as _, Listings as _, Notices as _, Outbox as _, Pauses as _,
-        People as _, Reports as _, Retention as _, Retries as _, Statistics as _, Suppressions as _, Tokens as _,
-        TroubledRuns as _,
+        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Generations as _,
+        Health as _, Inbox as _, Installations as _, Jobs as _, Ledger as _, Listings as _, Names as _, Notices as _,
+        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Statistics as _,
+        Suppressions as _, Tokens as _, TroubledRuns as _,
     };
 }
 
@@ -117,6 +124,7 @@ pub trait Store:
     Directory
     + People
     + Erasure
+    + Generations
     + Suppressions
     + Ledger
     + Claims
@@ -130,6 +138,7 @@ pub trait Store:
     + Retention
     + Statistics
     + Listings
+    + Names
     + Tokens
     + Notices
     + Inbox
@@ -144,6 +153,7 @@ impl<S> Store for S where
     S: Directory
         + People
         + Erasure
+        + Generations
         + Suppressions
         + Ledger
         + Claims
@@ -157,6 +167,7 @@ impl<S> Store for S where
         + Retention
         + Statistics
         + Listings
+        + Names
         + Tokens
         + Notices
         + Inbox

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
     records::AuditEntry,
-    subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
+    subscription::{DeadNotice, Notice, Replayed, RetiredNotices, Settled, Subscription, SubscriptionState},
 };
 
 use crate::Result;
@@ -10,8 +10,13 @@ use crate::Result;
 /// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
 #[async_trait]
 pub trait Notices: Send + Sync + 'static {
-    /// Makes these the subscriptions. What waits for any other one is a dead letter from now on. A repeated call changes nothing.
-    async fn subscribe(&self, subscriptions: &[Subscription], now: Timestamp) -> Result<()>;
+    /// Makes these the subscriptions. What waits, and the dead letters, of a name that one of them had are its own from now on; what waits
+    /// for any other subscription waits on. A repeated call changes nothing.
+    async fn subscribe(&self, subscriptions: &[Subscription]) -> Result<()>;
+
+    /// Returns the subscriptions that there are no more, with the notices that wait for them. Those that waited for a day are dead
+    /// letters.
+    async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>>;
 
     /// The subscriptions for which a notice waits, each with the `seq` of the latest such notice.
     async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
@@ -39,6 +44,6 @@ pub trait Notices: Send + Sync + 'static {
     /// The dead letters of a subscription, the latest first, `limit` at most.
     async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
 
-    /// The subscriptions by name, and those that have dead letters still. Each count reads an index, and stops at this number.
+    /// The subscriptions by name, and those that have notices that wait, or dead letters, still. Each count reads an index, and stops at this number.
     async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>>;
 }

@@ -41,9 +41,10 @@ pub trait Outbox: Send + Sync + 'static {
     /// nothing changes.
     async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool>;
 
-    /// Replaces the message of a digest that waits, under its `Message-ID`, and fences attempts that are under way. Another address or
-    /// other bytes are audited with this reason. `epoch` is that of [`Withdrawn`], before the events were read. Returns the epoch of the
-    /// new message. `None`: the message has another epoch, its digest has an end, or an attempt has passed the dot, and nothing changes.
+    /// Replaces a message that waits, under its `Message-ID`, and fences attempts that are under way. Another address or other bytes are
+    /// audited with this reason. `epoch` is that of [`Withdrawn`], before the events of a digest were read, or of
+    /// [`waiting_message`](Self::waiting_message). Returns the epoch of the new message. `None`: the message has another epoch, it or its
+    /// digest has an end, or an attempt has passed the dot, and nothing changes.
     async fn remake_message(&self, message: &Message, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
 
     /// Notes since when a message that waits cannot be made again, because its recipient or its digest type is unknown. `None`: it can.
@@ -65,6 +66,9 @@ pub trait Outbox: Send + Sync + 'static {
 
     /// Reads a message of a digest or a single one.
     async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
+
+    /// Reads a message that can be made again, with its epoch: it has no end, and no attempt has passed the dot.
+    async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>>;
 
     /// Reads the bytes of a tenant's message; `None` if the tenant has no such message, or no longer.
     async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>>;

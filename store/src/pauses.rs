@@ -14,7 +14,7 @@ pub trait Pauses: Send + Sync + 'static {
     /// id. Equal terms change nothing. A change is audited.
     async fn pause(&self, scope: &Scope, messages: bool, paused: &Paused) -> Result<Pause>;
 
-    /// Ends the pause of exactly this scope and returns the ended pause. `None`: no such pause is in force, and nothing changes.
+    /// Ends the pause of exactly this scope, under whichever of its names, and returns the ended pause. `None`: no such pause is in force, and nothing changes.
     /// The end is audited.
     async fn resume(&self, scope: &Scope, entry: &AuditEntry) -> Result<Option<Pause>>;
 

@@ -3,7 +3,11 @@
 //! Each method that writes locks the row of the digest first and that of the message next, and decides then. In SQLite it locks
 //! the whole database. Calls for the same digest or message therefore run one after the other, repeated and late ones included.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -13,39 +17,44 @@ use tokio::{sync::OnceCell, time::timeout};
 use self::{
     dialect::Dialect,
     group_commit::{Arrivals, Dots},
+    open_file::OpenFile,
     pool::{Pool, Work},
     sessions::unless_dead,
 };
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
-mod answers;
-mod attempts;
+pub(crate) mod answers;
+pub(crate) mod attempts;
 pub(crate) mod audit;
 mod breakers;
-mod claim;
+pub(crate) mod claim;
 mod columns;
 mod contents;
+pub(crate) mod copy;
 pub(crate) mod dialect;
 mod digest;
-mod directory;
+pub(crate) mod directory;
 mod dots;
 mod ending;
 mod erasure;
-mod events;
+pub(crate) mod events;
 mod exclusion;
+mod generations;
 mod group_commit;
 mod health;
 mod inbox;
 mod installation;
 mod jobs;
 mod last_attempt;
-mod ledger;
+pub(crate) mod ledger;
 pub(crate) mod listings;
 mod message;
+pub(crate) mod names;
 pub(crate) mod notices;
+mod open_file;
 mod orphans;
 mod outbox;
-mod pauses;
+pub(crate) mod pauses;
 mod people;
 mod pool;
 mod postgres;
@@ -60,12 +69,12 @@ mod schema;
 mod sessions;
 mod sqlite;
 pub(crate) mod statistics;
-mod suppressions;
+pub(crate) mod suppressions;
 mod team_query;
 mod tokens;
 mod transport;
 pub(crate) mod troubled_runs;
-mod waiting;
+pub(crate) mod waiting;
 mod webhook_requests;
 
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};
@@ -82,8 +91,12 @@ pub struct Sql<D: Dialect> {
     writer: Arc<Pool<D>>,
     /// Connections for all other statements.
     reader: Arc<Pool<D>>,
+    /// The file of the connections, if the database is one.
+    file: Option<Arc<OpenFile>>,
     past_the_dot: Dots,
     arrivals: Arrivals,
+    /// Read when the first pseudonym is needed.
+    tenant_aliases: Mutex<Option<names::TenantAliases>>,
     /// Read when the first pseudonym is needed.
     pseudonyms: OnceCell<Pseudonyms>,
 }

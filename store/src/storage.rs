@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Postgres, Result, Sqlite, Store};
+use crate::{Postgres, Result, SoleFile, Sqlite, Store};
 
 /// A store, connected.
 pub enum Storage {
@@ -55,5 +55,15 @@ impl Storage {
             Self::Sqlite(store) => Arc::new(store),
             Self::Postgres(store) => Arc::new(store),
         }
+    }
+}
+
+impl SoleFile {
+    /// The store, whose tables are those of this version, and which was not copied yet.
+    ///
+    /// # Errors
+    /// It is not: says what to do.
+    pub async fn ready(&self) -> Result<Arc<dyn Store>> {
+        Ok(self.checked().await?)
     }
 }

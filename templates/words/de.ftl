@@ -314,3 +314,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Es werden keine Newsletter und anderen Massensendungen mehr gesendet.
    *[other] Es werden keine Newsletter und anderen Massensendungen mehr an { $address } gesendet.
 }
+former_name = Unter diesem Namen werden keine E-Mails mehr verschickt. Falls Sie weiterhin welche erhalten, melden Sie sich bitte über den Link in der neuesten ab.

@@ -332,3 +332,5 @@ unsubscribed_bulk = { $address ->
     [unknown] No more newsletters and other bulk messages will be sent.
    *[other] No more newsletters and other bulk messages will be sent to { $address }.
 }
+# Behind `unsubscribed_digest`, on the page of an old email whose kind has another name now or none.
+former_name = Emails no longer go out under this name. If you still get some, please unsubscribe with the link in the latest one.

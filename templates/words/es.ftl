@@ -350,3 +350,4 @@ unsubscribed_bulk = { $address ->
     [unknown] No se enviarán más boletines ni otros envíos masivos.
    *[other] No se enviarán más boletines ni otros envíos masivos a { $address }.
 }
+former_name = Ya no se envían correos con este nombre. Si sigue recibiéndolos, dese de baja con el enlace del más reciente.

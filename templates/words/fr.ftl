@@ -351,3 +351,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Plus aucune newsletter ni aucun autre envoi en nombre ne sera envoyé.
    *[other] Plus aucune newsletter ni aucun autre envoi en nombre ne sera envoyé à l’adresse { $address }.
 }
+former_name = Aucun e-mail n’est plus envoyé sous ce nom. Si vous en recevez encore, désabonnez-vous avec le lien du plus récent.

@@ -335,3 +335,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Non verranno più inviate newsletter né altri invii di massa.
    *[other] Non verranno più inviate newsletter né altri invii di massa all’indirizzo { $address }.
 }
+former_name = Non vengono più inviate e-mail con questo nome. Se ne ricevi ancora, annulla l’iscrizione con il link nella più recente.

@@ -314,3 +314,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Er worden geen nieuwsbrieven en andere bulkberichten meer verstuurd.
    *[other] Er worden geen nieuwsbrieven en andere bulkberichten meer verstuurd naar { $address }.
 }
+former_name = Onder deze naam worden geen e-mails meer verzonden. Krijg je er nog, meld je dan af met de link in de nieuwste.

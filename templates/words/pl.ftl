@@ -454,3 +454,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Newslettery i inne masowe wiadomości nie będą już wysyłane.
    *[other] Newslettery i inne masowe wiadomości nie będą już wysyłane na adres { $address }.
 }
+former_name = Pod tą nazwą nie są już wysyłane e-maile. Jeśli nadal przychodzą, zrezygnuj za pomocą linku w najnowszym.

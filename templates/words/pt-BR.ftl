@@ -350,3 +350,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Nenhum boletim nem outro envio em massa será mais enviado.
    *[other] Nenhum boletim nem outro envio em massa será mais enviado para { $address }.
 }
+former_name = Não são mais enviados e-mails com este nome. Se você ainda receber algum, cancele a inscrição pelo link do mais recente.

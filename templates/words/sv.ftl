@@ -335,3 +335,4 @@ unsubscribed_bulk = { $address ->
     [unknown] Inga fler nyhetsbrev eller andra massutskick skickas.
    *[other] Inga fler nyhetsbrev eller andra massutskick skickas till { $address }.
 }
+former_name = Inga mejl skickas längre under det här namnet. Om du fortfarande får några, avsluta prenumerationen med länken i det senaste.

@@ -209,3 +209,4 @@ unsubscribed_bulk = { $address ->
     [unknown] 将不再发送新闻简报和其他群发邮件。
    *[other] 将不再向 { $address } 发送新闻简报和其他群发邮件。
 }
+former_name = 不再以此名称发送邮件。如果您仍收到邮件，请通过最近一封邮件中的链接退订。

@@ -34,20 +34,20 @@ OVERDUE = 60_000
 # --- judging -------------------------------------------------------------------------------------------------------
 
 
-def violations(told, mails, ledger):
+def violations(told, mails, ledger, skew):
     """(rule, what broke it) of each violation."""
     yield from judge_acknowledged(told.acknowledged, told.lost, ledger)
     yield from judge_events(ledger)
     yield from judge_retracted(told.retracted, ledger)
     yield from judge_digests(mails, ledger)
     yield from judge_singles(told.sent, mails, ledger)
-    yield from judge_attempts(ledger)
+    yield from judge_attempts(ledger, skew)
     yield from judge_mails(mails, ledger)
     yield from judge_copies(mails)
     yield from judge_open(told.open)
     yield from judge_returned(told.returned, ledger)
     yield from judge_reported(told.reported, ledger)
-    yield from judge_clicked(told.clicked, ledger)
+    yield from judge_clicked(told.clicked, ledger, skew)
     yield from judge_erased(told.erased, ledger)
 
 
@@ -120,7 +120,7 @@ def judge_singles(sent, mails, ledger):
             yield "single message has a mail too many", f"{message}: {received[message]} mails, {state}"
 
 
-def judge_attempts(ledger):
+def judge_attempts(ledger, skew):
     """Nothing that has an end has an attempt under way, and none began after somebody ended it: dropped, cancelled."""
     ended = {digest_id for digest_id, digest in ledger.digests.items() if digest.outcome}
     ended.update(message for message, state in ledger.singles.items() if state in ENDS)
@@ -133,7 +133,7 @@ def judge_attempts(ledger):
         for attempt in begun[digest_id]:
             # One that was under way, and that the close stopped, says so. Its times are those before it had to wait.
             stopped = attempt.kind in STOPPED and attempt.fenced_at == closed_at
-            if closed_at < attempt.begun_at < until and not stopped:
+            if closed_at + skew < attempt.begun_at < until - skew and not stopped:
                 yield "attempt began after a drop or cancel", (
                     f"{digest_id}, attempt {attempt.number} ({attempt.kind}): "
                     f"{attempt.begun_at - closed_at} ms after the close at {closed_at}"
@@ -171,7 +171,7 @@ def judge_open(windows):
         waits = (
             window.state == "idle"
             or (window.state == "held" and window.held)
-            or (window.state == "retrying" and (window.next_attempt_at or 0) > window.asked_at - OVERDUE)
+            or (window.state in ("retrying", "waiting") and (window.next_attempt_at or 0) > window.asked_at - OVERDUE)
             or (window.state == "collecting" and (window.due_at or 0) > window.asked_at - OVERDUE)
         )
         if not waits:
@@ -194,11 +194,11 @@ def judge_reported(reported, ledger):
             yield "webhook is not in the ledger once", f"{event[0]}, event {event[1]}: {recorded[event]} times"
 
 
-def judge_clicked(clicked, ledger):
+def judge_clicked(clicked, ledger, skew):
     """A click that was answered is in the audit trail of the digest's key, unless the consent was withdrawn already."""
     for digest_id, answered_at in dict.fromkeys(clicked):
         choices = ledger.choices[digest_id]
-        before = [choice.action for choice in choices if choice.acted_at <= answered_at]
+        before = [choice.action for choice in choices if choice.acted_at <= answered_at + skew]
         if before[-1:] != [WITHDRAW] and all(choice.actor != "recipient" for choice in choices):
             yield "click is not in the audit trail", digest_id
 
@@ -234,9 +234,9 @@ def judge_mails(mails, ledger):
 # --- telling -------------------------------------------------------------------------------------------------------
 
 
-def report(told, mails, ledger):
+def report(told, mails, ledger, skew):
     """What was looked at, and what was found."""
-    found = [{"rule": rule, "detail": detail} for rule, detail in violations(told, mails, ledger)]
+    found = [{"rule": rule, "detail": detail} for rule, detail in violations(told, mails, ledger, skew)]
     return {
         "acknowledged": len(set(told.acknowledged)),
         "lost": len(set(told.acknowledged) & set(told.lost) - {event.identity for event in ledger.events}),
@@ -284,20 +284,23 @@ def main(arguments=None):
     parser.add_argument("--clicked", type=Path, metavar="FILE", help="NDJSON: id and time of each click that was answered")
     parser.add_argument("--erased", type=Path, metavar="FILE", help="NDJSON: tenant and address of each erased person")
     parser.add_argument("--lost", type=Path, metavar="FILE", help="ids that only Temporal had when it lost its data")
+    parser.add_argument("--renamed", action="append", default=[], metavar="NAME=ONE", help="a digest type's other name, and the one that counts")
+    parser.add_argument("--skew", type=int, default=0, metavar="MS", help="the most by which the clocks of two machines differ")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
+    renamed = dict(names.split("=") for names in options.renamed)
     told = Told(
-        read_identities(options.acknowledged),
-        read_identities(options.retracted),
+        read_identities(options.acknowledged, renamed),
+        read_identities(options.retracted, renamed),
         [message["id"] for message in lines(options.sent)],
         read_windows(options.open),
         [(report["id"], report["status"]) for report in lines(options.returned)],
         [(event["id"], event["event_id"]) for event in lines(options.reported)],
         [(click["id"], click["answered_at"]) for click in lines(options.clicked)],
         [(person["tenant"], person["address"]) for person in lines(options.erased)],
-        read_identities(options.lost),
+        read_identities(options.lost, renamed),
     )
-    result = report(told, read_mails(options.mails), read_ledger(options.ledger))
+    result = report(told, read_mails(options.mails), read_ledger(options.ledger, renamed), options.skew)
     if options.json:
         print(json.dumps(result, indent=2))
     else:

@@ -117,9 +117,9 @@ def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path else []
 
 
-def read_identities(path):
-    """(tenant, digest type, user, event_id) of each line, in order."""
-    return [(event["tenant"], event["digest"], event["user"], event["event_id"]) for event in lines(path)]
+def read_identities(path, renamed):
+    """(tenant, digest type, user, event_id) of each line, in order. `renamed` has the one name of a digest type with several."""
+    return [(event["tenant"], renamed.get(event["digest"], event["digest"]), event["user"], event["event_id"]) for event in lines(path)]
 
 
 def read_windows(path):
@@ -173,17 +173,17 @@ ADDRESSES = """SELECT tenant, LOWER(address), 'recipients' FROM recipients
 REPORTS = "SELECT message, status FROM delivery_events WHERE kind = 'bounced' AND status IS NOT NULL"
 
 WEBHOOKS = "SELECT message, event_id FROM delivery_events WHERE event_id IS NOT NULL"
-CHOICES = """SELECT digests.digest_id, audit.actor, audit.action, audit.acted_at FROM digests JOIN audit
-             ON digests.tenant = audit.tenant AND digests.digest_type = audit.digest_type AND digests.user_id = audit.user_id
-             WHERE audit.actor = 'recipient' OR audit.action IN ('withdraw consent', 'grant consent') ORDER BY audit.audit_id"""
+KEYS = "SELECT digest_id, tenant, digest_type, user_id FROM digests"
+CHOICES = """SELECT tenant, digest_type, user_id, actor, action, acted_at FROM audit
+             WHERE actor = 'recipient' OR action IN ('withdraw consent', 'grant consent') ORDER BY audit_id"""
 
 
-def read_ledger(place):
+def read_ledger(place, renamed):
     """The ledger in an SQLite file, or in a PostgreSQL database by psql."""
     if place.startswith(("postgres://", "postgresql://")):
-        return ledger_of(lambda query: psql(place, query))
+        return ledger_of(lambda query: psql(place, query), renamed)
     with closing(sqlite3.connect(f"{Path(place).resolve().as_uri()}?mode=ro", uri=True)) as database:
-        return ledger_of(lambda query: database.execute(query).fetchall())
+        return ledger_of(lambda query: database.execute(query).fetchall(), renamed)
 
 
 def psql(url, query):
@@ -192,14 +192,19 @@ def psql(url, query):
     return list(csv.reader(io.StringIO(output)))
 
 
-def ledger_of(rows):
+def ledger_of(rows, renamed):
     true = (1, True, "t")
-    choices = defaultdict(list)
+
+    def key(tenant, digest_type, user):
+        return tenant, renamed.get(digest_type, digest_type), user
+
+    of_key = defaultdict(list)
     for row in rows(CHOICES):
-        choices[row[0]].append(Choice(row[1], row[2], int(row[3])))
+        of_key[key(*row[:3])].append(Choice(row[3], row[4], int(row[5])))
+    choices = defaultdict(list, {row[0]: of_key[key(*row[1:])] for row in rows(KEYS)})
     return Ledger(
         digests={row[0]: Digest(row[1], row[2], row[3] in true, row[4]) for row in rows(DIGESTS)},
-        events=[Event(*row[:5], row[5] in true) for row in rows(EVENTS)],
+        events=[Event(*key(*row[:3]), *row[3:5], row[5] in true) for row in rows(EVENTS)],
         singles=dict(rows(SINGLES)),
         attempts=[Attempt(row[0], int(row[1]), int(row[2]), row[3], int(row[4])) for row in rows(ATTEMPTS)],
         audit=[Entry(row[0], row[1], int(row[2])) for row in rows(AUDIT)],

@@ -63,6 +63,8 @@ class Case:
         self.addresses = {}  # table -> address
         self.extra = {}  # number of the mail -> more text
         self.message_ids = {}  # digest_id -> another one than its own
+        self.renamed = {}  # digest_id -> the digest type under which the ledger has it and its events
+        self.options = []
 
     def run(self):
         """The exit code, and the rules that were broken."""
@@ -73,6 +75,7 @@ class Case:
             options = ["--acknowledged", str(folder / "ids"), "--mails", name, "--ledger", str(folder / "db"), "--json"]
             for kind in ("retracted", "sent", "open", "returned", "reported", "clicked", "erased", "lost"):
                 options += [f"--{kind}", str(folder / kind)]
+            options += self.options
             with contextlib.redirect_stdout(output):
                 code = check.main(options)
             return code, [violation["rule"] for violation in json.loads(output.getvalue())["violations"]]
@@ -125,6 +128,9 @@ class Case:
             database.executemany(choices, self.choices)
             consents = "INSERT INTO audit VALUES (NULL, NULL, ?, ?, 'acme', 'activity', ?, 'ops')"
             database.executemany(consents, self.consents)
+            for digest_id, name in self.renamed.items():
+                for table in ("digests", "events"):
+                    database.execute(f"UPDATE {table} SET digest_type = ? WHERE digest_id = ?", [name, digest_id])
             for table, address in self.addresses.items():
                 database.execute(WITH_ADDRESS[table], [address])
             database.executemany("INSERT INTO audit (digest_id, action, acted_at) VALUES (?, ?, ?)", self.audit)
@@ -315,6 +321,29 @@ class Checker(unittest.TestCase):
         self.passes()
         self.case.audit.append(("d2", "close", 340))
         self.fails_with("attempt began after a drop or cancel")
+
+    def test_a_clock_that_is_ahead_by_less_than_the_skew(self):
+        self.dropped(("deferred", 240))
+        self.case.options = ["--skew", "40"]
+        self.passes()
+        self.case.options = ["--skew", "39"]
+        self.fails_with("attempt began after a drop or cancel")
+
+    def test_an_event_under_both_names_of_its_digest_type(self):
+        self.case.renamed = {"d1": "news"}
+        self.fails_with(*["acknowledged event is not in the ledger"] * 2)
+        self.case.options = ["--renamed", "news=activity"]
+        self.passes()
+        # A second digest, under the other name.
+        self.case.events.append(("ann", "e1", "d2", None))
+        self.case.mails[1] = ("d2", 2)
+        self.fails_with("event is in more than one digest")
+
+    def test_a_click_on_a_link_of_the_earlier_name(self):
+        self.case.clicked, self.case.choices = ["d1"], [("d1",)]
+        self.case.renamed = {"d1": "news"}
+        self.case.options = ["--renamed", "news=activity"]
+        self.passes()
 
     def test_an_attempt_that_goes_on_after_the_end(self):
         self.dropped((None, 150))

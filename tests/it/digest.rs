@@ -19,6 +19,7 @@ mod outcomes;
 mod pause;
 mod people;
 mod queries;
+mod renamed;
 mod seeds;
 mod seen;
 mod spans;

@@ -1,5 +1,6 @@
 //! The end-to-end tests: real servers, real SMTP, both stores.
 
+mod changes;
 mod digest;
 mod documentation;
 mod gateway;

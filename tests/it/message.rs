@@ -10,6 +10,7 @@ mod one_click;
 mod pages;
 mod pause;
 mod tracking;
+mod waiting;
 mod webhook_commands;
 mod webhooks;
 mod workshop;

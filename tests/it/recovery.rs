@@ -18,5 +18,6 @@ mod returned;
 mod seeded_bugs;
 mod sweep;
 mod terminated_run;
+mod two_files;
 mod unknown_type;
 mod worker_outage;

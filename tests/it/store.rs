@@ -1,5 +1,6 @@
 //! The database and the files on disk.
 
+mod copy;
 mod full_disk;
 mod outage;
 mod refusals;

@@ -7,9 +7,9 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, dead_letters, digest, digests, emit, flush, gateway, inbox, keys, messages,
-        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats,
-        status, subscriptions, suppressions, template, tokens, webhooks, worker,
+        audit, bounces, config, consent, copy, dead_letters, digest, digests, emit, flush, gateway, inbox, keys,
+        messages, migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send,
+        stats, status, subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
     },
     config::Config,
     dev,
@@ -143,9 +143,12 @@ enum Command {
     /// Lists runs in Temporal that wait for an operator, each with the command to run
     #[command(subcommand, after_help = runs::EXAMPLES)]
     Runs(runs::Command),
-    /// Imports, lists, shows, exports and erases recipients
+    /// Imports, lists, shows, exports, renames, merges and erases recipients
     #[command(subcommand)]
     Recipients(recipients::Command),
+    /// Ends tenants
+    #[command(subcommand)]
+    Tenants(tenants::Command),
     /// Reads and changes what a recipient chose for a digest type
     #[command(subcommand)]
     Preferences(preferences::Command),
@@ -172,6 +175,9 @@ enum Command {
     Subscriptions(subscriptions::Command),
     /// Prepares the database and Temporal; run this command before every upgrade
     Migrate(migrate::Options),
+    /// Copies a SQLite file into a PostgreSQL database, while workers and gateways stand
+    #[command(after_help = copy::EXAMPLES)]
+    Copy(copy::Options),
     /// Hands events that the api accepted to Temporal again
     #[command(subcommand)]
     Inbox(inbox::Command),
@@ -228,12 +234,14 @@ impl Arguments {
             Command::Recover(options) => recover::run(options, &load()?).await,
             Command::Runs(command) => runs::run(command, &load()?).await,
             Command::Recipients(command) => recipients::run(command, &load()?).await,
+            Command::Tenants(command) => tenants::run(command, &load()?).await,
             Command::Preferences(command) => preferences::run(command, &load()?).await,
             Command::Consent(command) => consent::run(command, &load()?).await,
             Command::Relays(command) => relays::run(command, &load()?).await,
             Command::Suppressions(command) => suppressions::run(command, &load()?).await,
             Command::Retention(command) => retention::run(command, &load()?).await,
             Command::Migrate(options) => migrate::run(&options, &load()?).await.map(|()| true),
+            Command::Copy(options) => copy::run(options, &load()?).await.map(|()| true),
             Command::Bounces(command) => bounces::run(command, load).await,
             Command::Inbox(command) => inbox::run(command, &load()?).await,
             Command::Tokens(command) => tokens::run(command, &load()?).await,

@@ -16,7 +16,7 @@ use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
     foreign_text::decode_file,
     inbox::Limits,
-    settings::{self, Cap, DigestSettings, OverLimit, Pages, Sender, Settings, UnknownRecipients},
+    settings::{self, Cap, DigestSettings, FormerNames, OverLimit, Pages, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
     zone_data,
 };
@@ -29,6 +29,7 @@ mod directory;
 mod dkim;
 mod door;
 mod file;
+mod former;
 mod gateway;
 mod inbox;
 mod layer;
@@ -42,6 +43,7 @@ mod problem;
 mod relay;
 mod retention;
 mod secret;
+mod sections;
 mod seen;
 mod stream;
 mod subscribe;
@@ -65,6 +67,7 @@ pub use problem::{Environment, Problem};
 pub use relay::Relay;
 pub use retention::{Retention, age_text};
 pub use secret::SecretUrl;
+pub(crate) use secret::database_url;
 pub use stream::{Stream, Streams};
 pub(crate) use temporal::no_namespace;
 pub use temporal::{Temporal, Unreachable};
@@ -98,6 +101,8 @@ pub struct Config {
     pub digests: BTreeMap<String, DigestSettings>,
     /// The tenants with a table of their own.
     pub tenants: BTreeMap<String, Tenant>,
+    /// The names that digest types and tenants had before.
+    pub names: FormerNames,
     /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
     /// The treatment of a window that the cap holds back.
@@ -118,6 +123,8 @@ pub struct Config {
     pub link_keys: LinkKeysConfig,
     /// The connection to Temporal.
     pub temporal: Temporal,
+    /// The fingerprint of each table of the file, by which processes compare their configuration.
+    pub sections: BTreeMap<String, String>,
     /// The addresses to listen on.
     listeners: Vec<Door>,
     /// The warning of a file with a password that every user of the machine can read.
@@ -175,7 +182,11 @@ impl Config {
         let differs = |tenant: &Tenant| keys(&tenant.streams) != keys(&self.streams);
         let general = both(&self.streams);
         let tenants = self.tenants.iter().filter(|(_, tenant)| differs(tenant));
-        let tenants = tenants.map(|(name, tenant)| (name.clone(), both(&tenant.streams))).collect();
+        let tenants = tenants.flat_map(|(name, tenant)| {
+            let signers = both(&tenant.streams);
+            self.names.tenants(name).into_iter().map(move |name| (name, signers.clone()))
+        });
+        let tenants = tenants.collect();
         if problems.is_empty() {
             Ok(Signers { general, tenants })
         } else {
@@ -188,7 +199,7 @@ impl Config {
     /// # Errors
     /// Says that there is no such table, and which ones there are.
     pub fn tenant(&self, name: &str) -> Result<(&String, &Tenant), String> {
-        self.tenants.get_key_value(name).ok_or_else(|| {
+        self.tenants.get_key_value(self.names.tenant(name)).ok_or_else(|| {
             let names: Vec<_> = self.tenants.keys().map(String::as_str).collect();
             let there = if names.is_empty() {
                 "no tenant has one".to_owned()
@@ -212,11 +223,12 @@ impl Config {
         Settings {
             digests: self.digests.clone(),
             tenants: self.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.settings())).collect(),
+            names: self.names.clone(),
             cap: self.cap,
             capped: self.capped,
             soft_bounces: self.soft_bounces,
             relays: relays.collect(),
-            reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.reports_for().to_vec())).collect(),
+            reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.other_names())).collect(),
             streams: self.streams.settings(),
             pages: self.gateway.pages.clone(),
             link_keys: self.link_keys.keys().cloned(),
@@ -271,7 +283,7 @@ impl Config {
     pub fn team_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
         let source = self.directory.as_ref().map(Directory::source).transpose();
         let source = source.map_err(|problem| Error::Wrong(vec![problem]))?;
-        Ok(source.map(|source| Arc::new(TeamDirectory::new(source))))
+        Ok(source.map(|source| Arc::new(TeamDirectory::new(source).with_names(self.names.clone()))))
     }
 
     /// Returns the team's own directory after its query was checked. A database that does not answer is a warning in the log: it may
@@ -314,6 +326,7 @@ impl Config {
         warnings.extend(self.link_keys.warning());
         warnings.extend(self.database_url.warning());
         warnings.extend(self.retention.warning());
+        warnings.extend(retention::short_retention(self.retention.settings.events, self.digest_tables()));
         warnings.extend(self.streams.warning());
         warnings.extend(self.exposed_password.clone());
         warnings.extend(self.named_relays().filter_map(|(name, relay)| relay.token_warning(name)));
@@ -352,18 +365,23 @@ impl Config {
             }
             _ => {}
         }
-        let own = self.digests.iter().map(|(name, digest)| (format!("digest.{name}"), digest));
-        let of_tenants = self.tenants.iter().flat_map(|(tenant, settings)| {
-            settings.digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}"), digest))
-        });
         let seen = |(table, digest): (String, &DigestSettings)| {
             Some(Door::service(&format!("{table}.seen_url"), &digest.seen.as_ref()?.url))
         };
-        doors.extend(own.chain(of_tenants).filter_map(seen));
+        doors.extend(self.digest_tables().filter_map(seen));
         let subscriptions = self.subscriptions.iter();
         doors.extend(subscriptions.map(|one| Door::service(&format!("subscribe.{}.url", one.name), &one.url)));
         doors.extend(self.gateway.oidc.iter().map(|trust| Door::issuer(&trust.issuer)));
         doors
+    }
+
+    /// The digest types with the keys of their tables, those of tenants included.
+    fn digest_tables(&self) -> impl Iterator<Item = (String, &DigestSettings)> {
+        let own = self.digests.iter().map(|(name, digest)| (format!("digest.{name}"), digest));
+        let of_tenants = self.tenants.iter().flat_map(|(tenant, settings)| {
+            settings.digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}"), digest))
+        });
+        own.chain(of_tenants)
     }
 
     /// Writes all warnings to the log. Asks name servers.

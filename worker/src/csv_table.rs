@@ -73,8 +73,13 @@ impl<R: Read> Table<R> {
 impl Row {
     /// Returns the value of the column; empty without such a column.
     pub fn value(&self, column: &str) -> String {
-        let index = self.header.iter().position(|name| name == column);
-        clean_edges(index.and_then(|index| self.values.get(index)).unwrap_or_default()).to_owned()
+        self.get(column).unwrap_or_default()
+    }
+
+    /// Returns the value of the column. `None`: the file has no such column.
+    pub fn get(&self, column: &str) -> Option<String> {
+        let index = self.header.iter().position(|name| name == column)?;
+        Some(clean_edges(self.values.get(index).unwrap_or_default()).to_owned())
     }
 }
 

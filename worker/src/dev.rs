@@ -259,13 +259,15 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C, SIGTERM, or the end of the terminal. Whoever closes the terminal is done, and the server must not outlive it.
 async fn interrupted() -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
     }
     Ok(())
 }

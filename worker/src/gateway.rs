@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 use temporalio_client::Client;
-use tidings_activities::installation::Refusal;
+use tidings_activities::{installation::Refusal, processes::Presence};
 use tidings_gateway::{
     Admission, State,
     api::{self, Api, Issuer, LEAST_BODY_BYTES, Making},
@@ -22,6 +22,7 @@ use tidings_gateway::{
 };
 use tidings_mail::{render::Renderer, words::Words};
 use tidings_model::{
+    process::Role,
     settings::{Settings, UnknownRecipients},
     zone_data,
 };
@@ -32,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Config, installation,
     limits::{self, OWN_DESCRIPTORS},
-    storage,
+    names, storage,
     worker::{Background, METRICS_CONNECTIONS, compare_zone_data, connected, listen_for_metrics},
 };
 
@@ -87,21 +88,27 @@ pub(crate) async fn run(
         None => None,
     };
     let store = storage::open(&config.database_url).await?;
+    names::keep(&*store, &config).await?;
     if let Err(error) = compare_zone_data(&*store).await {
         tracing::warn!(%error, "the zone data is not compared with that of the workers");
     }
     let refused = Arc::new(OnceLock::new());
     let (temporal, _connecting) = connecting(&config, store.clone(), refused.clone(), shutdown.clone());
+    // A gateway makes single messages, and works without the keys of DKIM.
+    let own = installation::profile(&config, Role::Gateway, &config.signers().unwrap_or_default());
+    let presence = Presence::new(store.clone(), own);
+    let process = presence.id();
+    let presence = Background::new(&tokio::spawn(presence.run(temporal.clone())));
     let inbox = Inbox::new(store.clone(), config.inbox);
     let _measuring = Background::new(&tokio::spawn(inbox.clone().measure()));
     let forwarder = Forwarder::new(inbox.clone(), temporal.clone(), &config.task_queue);
-    let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue);
+    let jobs = Runner::new(store.clone(), temporal.clone(), &config.task_queue, &config.names);
     let words = Words::new(config.templates.as_deref()).context("the words of pages cannot be read")?;
     let settings = Arc::new(Settings { unknown_recipients, ..config.unsigned() });
     let words = Arc::new(words);
     let (recorder, recording) = Recorder::start(store.clone(), settings.clone());
     let directory = config.checked_directory().await?;
-    let state = State { store, directory, settings, words, recorder, temporal };
+    let state = State { store: store.clone(), directory, settings, words, recorder, temporal };
     let fetcher = Fetcher::new();
     let (hooks, certificates) = (config.webhooks()?, Certificates::new(fetcher.clone()));
     let issuer = config.gateway.oidc.clone().map(|trust| Arc::new(Issuer::new(trust, fetcher)));
@@ -136,6 +143,10 @@ pub(crate) async fn run(
     tokio::join!(serving, serving_api, forwarder.run(shutdown.clone()), jobs.run(shutdown.clone()));
     if timeout(RECORDING, recording).await.is_err() {
         tracing::warn!("openings and clicks of the last seconds are not counted: the database does not answer");
+    }
+    drop(presence);
+    if let Err(error) = store.remove_process(process).await {
+        tracing::warn!(%error, "this gateway counts as alive for another minute");
     }
     tracing::info!("the gateway stops");
     let refusal = Arc::into_inner(refused).and_then(OnceLock::into_inner);

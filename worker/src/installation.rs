@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use temporalio_client::Client;
 use tidings_activities::installation::{InstallationError, Refusal, check};
-use tidings_model::installation::BEAT;
+use tidings_mail::dkim::Signers;
+use tidings_model::{
+    installation::BEAT,
+    link_keys::LinkKeys,
+    process::{ProcessProfile, Role, fingerprint},
+};
 use tidings_store::{Storage, Store};
 use tokio::{sync::watch, time::sleep};
 
@@ -36,6 +41,19 @@ async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
         return None;
     }
     Storage::connect(url.reveal()).await.ok()?.ready().await.ok()
+}
+
+/// What this process works with, for the comparison with the others (rule 59).
+pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> ProcessProfile {
+    let host = rustix::system::uname();
+    let own = ProcessProfile::new(role, &host.nodename().to_string_lossy(), std::process::id(), &config.task_queue);
+    ProcessProfile {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sections: config.sections.clone(),
+        link_keys: config.link_keys.keys().map(LinkKeys::fingerprints).unwrap_or_default(),
+        dkim_keys: signers.all_records().map(|record| fingerprint(record.as_bytes())).collect(),
+        ..own
+    }
 }
 
 /// What a look at the namespace found.

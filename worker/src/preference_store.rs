@@ -24,15 +24,17 @@ impl<'a> PreferenceStore<'a> {
         Ok(Self { config, settings: config.unsigned(), store, temporal: None })
     }
 
-    /// Notifies the key's workflow of a change. A failure is only a warning, because the stored change applies when the window
+    /// Notifies the workflows of the key, under each of its names, of a change. A failure is only a warning, because the stored change applies when the window
     /// is due.
     pub async fn tell(&mut self, key: &Key) {
-        let told = match self.connected().await {
-            Some(client) => choices::tell(client, key).await.map_err(|error| error.to_string()),
-            None => return,
-        };
-        if let Err(reason) = told {
-            warn(&format!("{key} was not told ({reason})"));
+        for key in self.settings.names.keys(key) {
+            let told = match self.connected().await {
+                Some(client) => choices::tell(client, &key).await.map_err(|error| error.to_string()),
+                None => return,
+            };
+            if let Err(reason) = told {
+                warn(&format!("{key} was not told ({reason})"));
+            }
         }
     }
 

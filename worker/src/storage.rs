@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tidings_store::{Storage, Store};
+use tidings_store::{Postgres, Storage, Store};
 
-use crate::config::{self, Problem, SecretUrl};
+use crate::{
+    config::{self, Problem, SecretUrl},
+    error::Usage,
+};
 
 /// Opens the store of the configuration, whose tables are those of this version.
 ///
@@ -24,17 +27,26 @@ pub async fn migrate(url: &SecretUrl) -> anyhow::Result<()> {
     Ok(connect(url).await?.migrate().await?)
 }
 
-/// The problem of a database on another machine without TLS, which Tidings connects to only in so many words (rule 53).
-fn without_tls(url: &SecretUrl, error: &tidings_store::Error) -> Problem {
-    Problem {
-        place: "here".to_owned(),
-        key: "database_url".to_owned(),
-        value: url.to_string(),
-        problem: format!(
-            "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
-             read and change what goes there"
-        ),
+/// Connects to the PostgreSQL database of an option of the command line.
+///
+/// # Errors
+/// It does not answer, or has no TLS on another machine.
+pub async fn connect_to(option: &str, url: &SecretUrl) -> anyhow::Result<Postgres> {
+    let connected = Postgres::connect(url.reveal()).await;
+    if let Err(error) = &connected
+        && error.is_about_tls()
+    {
+        return Err(Usage(format!("{option} {url}: {}", without_tls(error))).into());
     }
+    connected.with_context(|| format!("database {url}; {option} names it"))
+}
+
+/// The problem of a database on another machine without TLS, which Tidings connects to only in so many words (rule 53).
+fn without_tls(error: &tidings_store::Error) -> String {
+    format!(
+        "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
+         read and change what goes there"
+    )
 }
 
 async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
@@ -42,7 +54,13 @@ async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
     if let Err(error) = &connected
         && error.is_about_tls()
     {
-        return Err(config::Error::Wrong(vec![without_tls(url, error)]).into());
+        let problem = Problem {
+            place: "here".to_owned(),
+            key: "database_url".to_owned(),
+            value: url.to_string(),
+            problem: without_tls(error),
+        };
+        return Err(config::Error::Wrong(vec![problem]).into());
     }
     connected.with_context(|| format!("database {url}; TIDINGS_DATABASE_URL or database_url names it"))
 }

@@ -1,16 +1,19 @@
 //! The run loop of the workers of both streams, of the purge and of deliveries to subscriptions.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{try_join, try_join_all};
-use jiff::Timestamp;
 use temporalio_client::Client;
+use temporalio_sdk::WorkerOptions;
 use tidings_activities::{
-    Deps, RetentionActivities, SubscriptionActivities, installation::Beats, relays::Relays, subscriptions::Watch,
+    Deps, RetentionActivities, SubscriptionActivities,
+    installation::{Beats, InstallationError, Refusal},
+    relays::Relays,
+    subscriptions::Watch,
     sweep::Sweep,
 };
 use tidings_mail::{render::Renderer, smtp::Timeouts};
-use tidings_model::{settings::UnknownRecipients, zone_data};
+use tidings_model::{process::Role, settings::UnknownRecipients, zone_data};
 use tidings_store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +22,7 @@ use crate::{
     config::Temporal,
     installation,
     limits::{self, OWN_DESCRIPTORS},
-    storage,
+    names, storage,
 };
 
 mod failures;
@@ -66,54 +69,43 @@ pub async fn run(
     let Some(client) = connected(&config.temporal, "worker", &shutdown).await else { return Ok(()) };
     server_check::check(&client).await?;
     let store = storage::open(&config.database_url).await?;
-    let mut beats = Beats::new(store.clone(), client.clone());
+    let own = installation::profile(&config, Role::Worker, &signers);
+    let mut beats = Beats::new(store.clone(), client.clone(), own.clone());
+    let process = beats.process();
     match shutdown.run_until_cancelled(installation::admitted(&*store, &client)).await {
         Some(admitted) => admitted?,
         None => return Ok(()),
     }
-    if let Err(error) = beats.beat().await {
-        tracing::warn!(%error, "this worker cannot show that it is at work, and tries again");
+    match beats.beat().await {
+        Ok(()) => {}
+        Err(InstallationError::Refused(refusal @ Refusal::Clock { .. })) => {
+            store.remove_process(process).await?;
+            return Err(refusal.into());
+        }
+        Err(error) => tracing::warn!(%error, "this worker cannot show that it is at work, and tries again"),
     }
+    names::keep(&*store, &config).await?;
+    names::log_unknown(&*store, &config).await;
     store.keep_zone_release(&zone_data().release).await?;
     compare_zone_data(&*store).await?;
     let mut beating = beats.run();
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
-    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
-    let retention = RetentionActivities { store: store.clone(), retention: config.retention.settings.clone() };
-    store.subscribe(&config.subscriptions, Timestamp::now()).await?;
-    let subscribed = !config.subscriptions.is_empty();
-    let watch = || Watch::new(store.clone(), client.clone(), config.task_queue.clone());
-    let _watching = subscribed.then(|| Background::new(&tokio::spawn(watch().run())));
-    let events = tidings_client::Client::new(
-        client.clone(),
-        tidings_client::Config {
-            task_queue: config.task_queue.clone(),
-            deadline: client::DEADLINE,
-            ..Default::default()
-        },
-    );
-    let sweep = Sweep::new(store.clone(), client.clone(), events, config.task_queue.clone());
-    let _sweeping = Background::new(&tokio::spawn(sweep.run()));
-    let subscriptions = config.subscriptions.iter().map(|one| (one.name.clone(), one.clone())).collect();
-    let subscriptions = SubscriptionActivities { store: store.clone(), subscriptions };
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
+    let retention = RetentionActivities {
+        store: store.clone(),
+        retention: config.retention.settings.clone(),
+        task_queue: config.task_queue.clone(),
+        names: config.names.clone(),
+        own,
+    };
+    retention.remember_archive().await?;
+    store.subscribe(&config.subscriptions).await?;
+    let _looking = look_after(&config, &store, &client);
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
-    let deps = Deps { store, directory, renderer, signers, relays: relays.clone(), settings };
+    let deps = Deps { store: store.clone(), directory, renderer, signers, relays: relays.clone(), settings };
     let runtime = sdk::runtime()?;
-    let mut workers = vec![
-        registration::digests(&config.task_queue, deps.clone())?,
-        registration::transactional(&config.task_queue, deps.clone())?,
-        registration::bulk(&config.task_queue, deps)?,
-        registration::retention(&config.task_queue, retention)?,
-    ];
-    if subscribed {
-        workers.push(registration::subscriptions(&config.task_queue, subscriptions)?);
-    }
-    let cached = config.cached_workflows.unwrap_or_else(|| registration::cached_workflows(limits::memory()));
-    for worker in &mut workers {
-        patches.apply(worker);
-        worker.max_cached_workflows = cached.min(worker.max_cached_workflows);
-    }
+    let workers = registered(&config, deps, retention, patches)?;
     tracing::info!(
         temporal = config.temporal.address(),
         namespace = config.temporal.namespace(),
@@ -127,7 +119,7 @@ pub async fn run(
     let workers =
         workers.iter().map(|options| recycle::run(&runtime, &client, options, recycle::ACTIVITIES, &shutdown));
     let scheduled = async {
-        let _ = shutdown.run_until_cancelled(schedule.ensure_at_last(&client)).await;
+        shutdown.run_until_cancelled(schedule.keep(&client)).await;
         Ok(())
     };
     let mut running = pin!(try_join(try_join_all(workers), scheduled));
@@ -146,7 +138,53 @@ pub async fn run(
         }
     }
     relays.close().await;
+    if let Err(error) = store.remove_process(process).await {
+        tracing::warn!(%error, "this worker counts as alive for another minute");
+    }
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Looks for notices that wait and for runs in trouble. Without a subscription as well: notices may wait for one that was removed.
+fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client) -> [Background; 2] {
+    let task_queue = || config.task_queue.clone();
+    let watch = Watch::new(store.clone(), client.clone(), task_queue());
+    let events = tidings_client::Config {
+        task_queue: task_queue(),
+        deadline: client::DEADLINE,
+        ..tidings_client::Config::default()
+    };
+    let events = tidings_client::Client::new(client.clone(), events);
+    let sweep = Sweep::new(store.clone(), client.clone(), events, task_queue());
+    [Background::new(&tokio::spawn(watch.run())), Background::new(&tokio::spawn(sweep.run()))]
+}
+
+/// The workers of all task queues that this configuration needs.
+fn registered(
+    config: &Config,
+    deps: Deps,
+    retention: RetentionActivities,
+    patches: Patches,
+) -> anyhow::Result<Vec<WorkerOptions>> {
+    let task_queue = &config.task_queue;
+    let subscriptions: BTreeMap<_, _> =
+        config.subscriptions.iter().map(|one| (one.name.clone(), one.clone())).collect();
+    let is_subscribed = !subscriptions.is_empty();
+    let subscriptions = SubscriptionActivities { store: deps.store.clone(), subscriptions };
+    let mut workers = vec![
+        registration::digests(task_queue, deps.clone())?,
+        registration::transactional(task_queue, deps.clone())?,
+        registration::bulk(task_queue, deps)?,
+        registration::retention(task_queue, retention)?,
+    ];
+    if is_subscribed {
+        workers.push(registration::subscriptions(task_queue, subscriptions)?);
+    }
+    let cached = config.cached_workflows.unwrap_or_else(|| registration::cached_workflows(limits::memory()));
+    for worker in &mut workers {
+        patches.apply(worker);
+        worker.max_cached_workflows = cached.min(worker.max_cached_workflows);
+    }
+    Ok(workers)
 }
 
 /// Warns of zone data that is older than that of a worker: their times differ.

@@ -13,6 +13,7 @@ use tidings_model::{
     Key,
     command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     decode::Decoded,
+    records::Actor,
 };
 
 use crate::{
@@ -100,6 +101,10 @@ const JSON: &str = "json";
 /// The patch that tells events of one id apart by their content, and by the time of a retract. Earlier versions knew the id only: the
 /// first content stayed, and a retract by id covered all that came. With it, an urgent event that is known hurries nothing.
 const CONTENT: &str = "content";
+
+/// The patch that sends a message at once which waits for its next attempt, when an operator flushes the key or retries the message.
+/// Earlier versions let it wait.
+const HURRY: &str = "hurry";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
@@ -260,7 +265,9 @@ impl Digest {
     /// Sends the pending events now. A hold, consent, a pause and suppressions still apply.
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
-        commands::flush(self.state_mut_commanded(), order.command(), timestamp(ctx.workflow_time()))
+        let now = timestamp(ctx.workflow_time());
+        let hurries = self.state.waits_for_attempt(now) && ctx.patched(HURRY);
+        commands::flush(self.state_mut_commanded(), order.command(), hurries, now)
     }
 
     /// Collects, but sends nothing.
@@ -303,11 +310,16 @@ impl Digest {
         answer_alone(ctx, answered, |state| commands::retimed(state, was)).await
     }
 
-    /// Resumes a digest that ended without a message, or that has no end.
+    /// Resumes a digest that ended without a message, or that has no end. One that waits for its next attempt goes at once.
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
-        let now = now(ctx);
-        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_commanded(), reopen.command(), now)) {
+        let (now, reopen) = (now(ctx), reopen.command());
+        let waits = |w: &Self| w.state.waits_for_attempt(now) && w.state.delivering_id() == Some(reopen.digest_id);
+        // What Tidings recovers by itself is not in a hurry.
+        if reopen.order.by != Actor::Tidings.as_str() && ctx.state(waits) && ctx.patched(HURRY) {
+            return ctx.state_mut(|w| commands::hurry(w.state_mut_commanded(), reopen.order, now));
+        }
+        if let Some(refused) = ctx.state_mut(|w| commands::reopen(w.state_mut_commanded(), reopen, now)) {
             return refused;
         }
         let answered = |w: &Self| !Reopening::is_asked(w.state.reopen.as_ref());

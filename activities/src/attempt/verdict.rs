@@ -39,6 +39,8 @@ pub(super) enum Charge {
     Nobody,
     /// The message.
     Message,
+    /// The message, whose sender is not ours any more. Mail of today's sender may do well.
+    FormerSender,
 }
 
 /// The circumstances that decide if another attempt may follow.
@@ -118,6 +120,15 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
         // The recipient may have the message. Another digest must not repeat its events.
         AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if delivery.refusal().is_some_and(|row| !row.about.costs_attempt()) => later(),
+        AttemptClass::Policy | AttemptClass::Configuration | AttemptClass::RecipientPolicy
+            if charge == Charge::FormerSender =>
+        {
+            match (last, had_ambiguous_attempt) {
+                (false, _) => Sent::Deferred { why, again_in: None },
+                (true, true) => exhausted(Outcome::Ambiguous),
+                (true, false) => exhausted(Outcome::Failed),
+            }
+        }
         // The message meets this each time. Others go by the relay.
         AttemptClass::Policy if charge == Charge::Message && last => exhausted(Outcome::Failed),
         AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
@@ -232,6 +243,19 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn a_refusal_of_a_former_sender_costs_attempts_and_suppresses_nobody() {
+        for delivery in [
+            replied(Mail, 550, "5.7.1 Sender address rejected: not owned by user"),
+            replied(Mail, 517, "Domain does not exist"),
+            replied(Rcpt, 553, "5.7.1 <address>: Sender address rejected: not owned by user"),
+            replied(Dot, 550, "5.7.1 no"),
+        ] {
+            let found = [false, true].map(|last| decided(&delivery, last, Charge::FormerSender));
+            assert_eq!(found, [("costs an attempt", None), ("fails", None)], "{delivery:?}");
+        }
+    }
+
     #[test]
     fn a_relay_that_refuses_everybody_ends_nothing_and_a_message_that_always_meets_a_policy_does() {
         for (delivery, charge, follows) in [

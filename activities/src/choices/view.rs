@@ -19,7 +19,7 @@ pub struct PreferencesView<'a> {
     key: &'a Key,
     revision: u64,
     changed_at: Option<Timestamp>,
-    chosen: &'a Preferences,
+    chosen: Preferences,
     in_force: InForce,
     /// Without the recipient's choices.
     default: InForce,
@@ -49,7 +49,7 @@ impl<'a> PreferencesView<'a> {
             key,
             revision: facts.revision,
             changed_at: facts.changed_at,
-            chosen: &facts.preferences,
+            chosen: Preferences { off: settings.off_today(&facts.preferences.off), ..facts.preferences.clone() },
             in_force: InForce::new(settings, limits, capped_from, facts, key, now),
             default: InForce::new(settings, limits, capped_from, &unchosen, key, now),
             choices: settings.choices.entries().iter().map(ToString::to_string).collect(),

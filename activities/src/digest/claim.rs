@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use tidings_model::{
-    Alert, Event,
+    Alert, Event, StoredWait,
     records::{Actor, CapSpan, Claim, ClaimLimits, Claimed, Closing, Facts, RenderedClaim},
     rules::{
         admission::{Admission, admit, admit_without_table, capped},
@@ -33,14 +33,16 @@ use crate::{
 /// (rule 33).
 ///
 /// # Errors
-/// The store or the team's own directory cannot answer.
+/// The store or the team's own directory cannot answer, or only another worker has the table.
 pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
     let window = &input.window;
     let settings = deps.settings.digest(&window.key);
-    let (facts, fresh) = match settings {
-        Some(_) => deps.facts_for_claim(window).await?,
-        None => (deps.kept_facts(&window.key).await?, false),
+    let (facts, fresh) = if settings.is_some() {
+        deps.facts_for_claim(window).await?
+    } else {
+        deps.leave_to_other_worker(&window.key).await?;
+        (deps.kept_facts(&window.key).await?, false)
     };
     let admission = if let Some(settings) = settings {
         admit(settings, &limits(deps, settings, input), &facts, input, now)
@@ -112,11 +114,12 @@ async fn claim_rendered(
 ) -> Result<Option<ClaimAnswer>, Error> {
     let ClaimInput { events, planned, .. } = input;
     let Some(recipient) = &facts.recipient else { return Ok(None) };
-    if events.is_empty() || events.iter().any(|event| facts.preferences.off.contains(&event.category)) {
-        return Ok(None);
-    }
     let window = &input.due_window();
     let settings = deps.digest(&window.key)?;
+    let off = settings.off_under_any_name(&facts.preferences.off);
+    if events.is_empty() || events.iter().any(|event| off.contains(&event.category)) {
+        return Ok(None);
+    }
     if settings.category.leave_out(events, now) {
         return Ok(None);
     }
@@ -149,11 +152,15 @@ async fn claim(
 ) -> Result<ClaimAnswer, Error> {
     let settings = deps.digest(&input.window.key)?;
     let effective = Effective::new(settings, facts, now);
-    let span = |Cap { most, within }| CapSpan { most, since: limit_since(now, within, &effective.zone) };
+    let span = |Cap { most, within }| CapSpan {
+        most,
+        since: limit_since(now, within, &effective.zone),
+        until: StoredWait::PAST.farthest(now),
+    };
     let terms = ClaimLimits {
         cap: cap.map(span),
         slot_at: slot_at(input, limits, &effective, now),
-        off: &facts.preferences.off,
+        off: &settings.off_under_any_name(&facts.preferences.off),
         seen,
         categories: &settings.category,
         planned: input.planned.as_ref(),

@@ -42,7 +42,8 @@ struct MadeFrom<'a> {
     reply_to: Option<&'a str>,
     envelope_from: String,
     unsubscribe: Option<&'a str>,
-    signed_by: Vec<String>,
+    signed_by: Vec<[String; 2]>,
+    list_host: &'a str,
     counts: [bool; 2],
 }
 
@@ -153,7 +154,8 @@ impl Email<'_> {
             reply_to: sender.reply_to.as_ref().map(EmailAddress::as_str),
             envelope_from: stream.envelope_from(deps.settings.report_token(tenant, window.digest_id).as_deref()),
             unsubscribe: links.unsubscribe_mailto.as_deref(),
-            signed_by: deps.signers.record_names(tenant, StreamName::Bulk),
+            signed_by: deps.signers.records(tenant, StreamName::Bulk),
+            list_host: &sender.domain,
             counts: [settings.track.opens, settings.track.clicks],
         };
         let json = serde_json::to_vec(&made_from).map_err(|error| Error::Render(error.to_string()))?;
@@ -170,7 +172,7 @@ impl Email<'_> {
     /// The links of the recipient. They are the same each time.
     pub fn links(&self, deps: &Deps) -> RecipientLinks {
         let Window { key, digest_id, .. } = self.window;
-        let link = Link::Unsubscribe { key: key.clone(), message: *digest_id };
+        let link = Link::Unsubscribe { key: key.clone(), message: *digest_id, generation: self.facts.generation };
         deps.settings.recipient_links(&link, &key.user, StreamName::Bulk)
     }
 
@@ -201,12 +203,15 @@ impl Email<'_> {
         let Effective { cadence, zone, adapted, .. } = Effective::new(settings, facts, date);
         let cadence = cadence.to_string();
         let RecipientLinks { unsubscribe_url, preferences_url, view_url, .. } = links.clone();
-        let as_before = AsBeforeLink { key: window.key.clone(), message: window.digest_id };
+        let as_before =
+            AsBeforeLink { key: window.key.clone(), message: window.digest_id, generation: facts.generation };
         let as_before_url = adapted.and_then(|_| deps.settings.as_before_url(&as_before));
         let more_url = settings.more_url.clone();
         let links = Links { more_url, unsubscribe_url, preferences_url, as_before_url, view_url };
         let tenant = &window.key.tenant;
-        let phrases = deps.renderer.phrases_for(tenant, deps.settings.locales(tenant, &recipient.locale));
+        let phrases = deps
+            .renderer
+            .phrases_for(deps.settings.names.tenant(tenant), deps.settings.locales(tenant, &recipient.locale));
         let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let (title, zone, cadence, links) = (settings.title.as_deref(), &zone, &cadence, &links);
         Ok(View::new(&Input { contents, window, recipient, zone, title, cadence, links, brand, phrases }))

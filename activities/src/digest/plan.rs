@@ -25,12 +25,14 @@ use crate::{
 /// digest type the plan is provisional, and the window waits at its claim (rule 33).
 ///
 /// # Errors
-/// The store or the team's own directory cannot answer.
+/// The store or the team's own directory cannot answer, or only another worker has the table.
 pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let settings = deps.settings.digest(&input.key);
-    let facts = match settings {
-        Some(_) => deps.facts(&input.key).await?,
-        None => deps.kept_facts(&input.key).await?,
+    let facts = if settings.is_some() {
+        deps.facts(&input.key).await?
+    } else {
+        deps.leave_to_other_worker(&input.key).await?;
+        deps.kept_facts(&input.key).await?
     };
     let known = deps.store.known_events(&input.key, &input.event_ids, &input.contents, input.open).await?;
     if !known.refused.is_empty() {

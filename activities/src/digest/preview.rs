@@ -50,7 +50,8 @@ pub async fn run(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result
         Admission::Admitted | Admission::Changed => None,
     };
     // A flush would claim the window now.
-    let contents = deps.store.preview(window, events, &facts.preferences.off, settings.shown()).await?;
+    let off = settings.off_under_any_name(&facts.preferences.off);
+    let contents = deps.store.preview(window, events, &off, settings.shown()).await?;
     let contents = Contents { claimed_at: Some(now), ..contents };
     let (facts, recipient) = instead.reader(&window.key, facts);
     let email = Email { window, facts: &facts, recipient: &recipient, date: now, message_id: None };

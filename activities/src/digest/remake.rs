@@ -173,7 +173,8 @@ impl Remake<'_> {
     ) -> Result<Followed, Error> {
         let Self { deps, settings, .. } = *self;
         let Email { window, facts, .. } = *email;
-        let Some(withdrawn) = deps.store.withdraw(window, &facts.preferences.off, seen, now).await? else {
+        let off = settings.off_under_any_name(&facts.preferences.off);
+        let Some(withdrawn) = deps.store.withdraw(window, &off, seen, now).await? else {
             return Ok(Followed::Message(None));
         };
         if withdrawn.left == 0 {

@@ -76,6 +76,7 @@ async fn render_shorter(
 
 /// The answer while no table has the digest type. There was one when the window was claimed: the seven days begin there.
 async fn without_table(deps: &Deps, window: &Window, now: Timestamp) -> Result<Rendered, Error> {
+    deps.leave_to_other_worker(&window.key).await?;
     let claimed_at = deps.store.digest(window.digest_id).await?.and_then(|digest| digest.claimed_at);
     match wait_for_table(&window.key.digest_type, claimed_at, now) {
         Missing::Ends(closed) => end(deps, window, closed, now).await,

@@ -11,7 +11,7 @@ use tidings_model::{
 use tidings_workflows::message::activities::definitions;
 
 use super::{close, retry, send};
-use crate::{deps::Deps, error::answer, heartbeat};
+use crate::{clock::unless_ahead, deps::Deps, error::answer, heartbeat};
 
 /// The activities as Temporal's SDK registers them.
 pub struct MessageActivities {
@@ -27,7 +27,7 @@ impl MessageActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        answer(heartbeat::during(&ctx, sent).await)?.into_activity()
+        answer(unless_ahead(&ctx, heartbeat::during(&ctx, sent)).await)?.into_activity()
     }
 
     /// Ends a message that was cancelled.

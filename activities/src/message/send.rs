@@ -12,6 +12,7 @@ use tidings_model::{
     step::{Closed, Outcome, Sent},
 };
 
+use super::remake::follow_configuration;
 use crate::{
     alert,
     attempt::{Beginning, Outgoing, Shorter},
@@ -53,6 +54,7 @@ pub async fn run(
     if let Some(sent) = paused(deps, input, now).await? {
         return Ok(Cancellable::Done(Attempted { sent, delays }));
     }
+    follow_configuration(deps, &message, now).await?;
     let mut cancelled = pin!(cancelled);
     let sent = match outgoing.begin(&message.envelope_to, None, cancelled.as_mut()).await? {
         Beginning::NotBegun(sent) => Cancellable::Done(sent),

@@ -14,6 +14,7 @@ use prometheus_client::{
 use tidings_model::{
     breaker::VersionedBreaker,
     delivery_events::Kind,
+    process::{Aspect, Difference},
     records::Reason,
     settings::Settings,
     statistics::{ReportedByKind, Suppressed, Undelivered},
@@ -22,8 +23,8 @@ use tidings_model::{
 };
 
 use super::labels::{
-    OTHER, OfReason, OfSubscription, OfTenant, OfTrouble, Queue, Relay, Reported, Source, digest_types, reported,
-    tenant, tenants,
+    OTHER, OfAspect, OfReason, OfSubscription, OfTenant, OfTrouble, Queue, Relay, Reported, Source, digest_types,
+    reported, tenant, tenants,
 };
 use crate::{metrics::labels, operations::stats};
 
@@ -37,6 +38,8 @@ pub struct Fleet {
     oldest_overdue: Family<OfTenant, Seconds>,
     open: Gauge,
     troubled_runs: Family<OfTrouble, Gauge>,
+    process_differences: Family<OfAspect, Gauge>,
+    last_upkeep: Seconds,
     refused_contents: Gauge,
     suppressions: Family<OfReason, Gauge>,
     delivery_events: Family<Reported, Counter>,
@@ -98,6 +101,10 @@ impl Fleet {
         registry.register("open_digests", "Keys whose workflow runs", fleet.open.clone());
         let help = "Runs in Temporal that wait for an operator: tidings runs list";
         registry.register("troubled_runs", help, fleet.troubled_runs.clone());
+        let help = "1 while processes of the installation differ in this: tidings stats";
+        registry.register("process_differences", help, fleet.process_differences.clone());
+        let help = "The end of the last upkeep, or else the first beat of a worker";
+        registry.register_with_unit("last_upkeep_timestamp", help, Unit::Seconds, fleet.last_upkeep.clone());
         let help = "Events of the last 24 hours with other content under a known id, which are in no message";
         registry.register("refused_contents", help, fleet.refused_contents.clone());
         registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
@@ -123,6 +130,7 @@ impl Fleet {
         self.waiting(settings, &BTreeMap::new());
         self.suppressions(&[]);
         self.troubled_runs(&[]);
+        self.processes(&[]);
         self.notices(&BTreeSet::new(), &[], Timestamp::UNIX_EPOCH);
         for relay in settings.relays.keys().map(String::as_str).chain([OTHER]) {
             for kind in Kind::ALL {
@@ -177,6 +185,19 @@ impl Fleet {
             let of = OfTrouble { trouble: trouble.name() };
             self.troubled_runs.get_or_create(&of).set(count(found.map_or(0, |(_, runs, _)| *runs)));
         }
+    }
+
+    /// Sets for each aspect if processes differ in it.
+    pub fn processes(&self, differences: &[Difference]) {
+        for aspect in Aspect::ALL {
+            let differs = differences.iter().any(|found| found.aspect == aspect);
+            self.process_differences.get_or_create(&OfAspect { aspect: aspect.name() }).set(differs.into());
+        }
+    }
+
+    /// Sets the end of the last upkeep.
+    pub fn upkeep(&self, ended_at: Timestamp) {
+        self.last_upkeep.set(ended_at.as_duration().as_secs_f64());
     }
 
     /// Sets the notices that wait and the dead ones, for each subscription of the configuration and for all others together.

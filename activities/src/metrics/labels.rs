@@ -27,6 +27,8 @@ labels! {
     Delivery { subscription: String, result: &'static str }
     /// Digests that ended, by type and outcome.
     Ended { r#type: String, outcome: &'static str }
+    /// Differences between processes by what they are in.
+    OfAspect { aspect: &'static str }
     /// Digests by type.
     OfType { r#type: String }
     /// Digests by tenant and type.
@@ -51,12 +53,12 @@ labels! {
 
 /// The digest type, or [`OTHER`].
 pub(super) fn digest_type(settings: &Settings, name: &str) -> String {
-    settings.digests.get_key_value(name).map_or(OTHER, |(name, _)| name).to_owned()
+    settings.digests.get_key_value(settings.names.digest_type(name)).map_or(OTHER, |(name, _)| name).to_owned()
 }
 
 /// The tenant, or [`OTHER`].
 pub(super) fn tenant(settings: &Settings, name: &str) -> String {
-    settings.tenants.get_key_value(name).map_or(OTHER, |(name, _)| name).to_owned()
+    settings.tenants.get_key_value(settings.names.tenant(name)).map_or(OTHER, |(name, _)| name).to_owned()
 }
 
 /// The relay with its provider, or [`OTHER`].

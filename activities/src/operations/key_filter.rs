@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, future::ready, str::FromStr};
 
 use futures::{Stream, TryStreamExt as _};
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
-use tidings_model::{Key, names};
+use tidings_model::{Key, names, pause::Scope, settings::FormerNames};
 use tracing::instrument;
 
 use crate::visibility;
@@ -46,14 +46,22 @@ impl KeyFilter {
         keys.try_filter(move |key| ready(filter.selects(key)))
     }
 
-    /// The filter for keys of this tenant only. `None`: the filter names another tenant.
+    /// The filter for keys of this tenant only, by the tenant's name of today. `None`: the filter names another tenant.
     #[must_use]
-    pub fn within(self, tenant: Option<String>) -> Option<Self> {
-        match (&self.tenant, tenant) {
-            (Some(named), Some(tenant)) if *named != tenant => None,
-            (None, tenant) => Some(Self { tenant, ..self }),
-            (Some(_), _) => Some(self),
+    pub fn within(self, tenant: Option<String>, names: &FormerNames) -> Option<Self> {
+        let named = [self.tenant.as_deref(), tenant.as_deref()].map(|tenant| tenant.map(|name| names.tenant(name)));
+        match named {
+            [Some(named), Some(tenant)] if named != tenant => None,
+            [named, tenant] => Some(Self { tenant: tenant.or(named).map(str::to_owned), ..self }),
         }
+    }
+
+    /// The same filter under each name of its tenant and digest type.
+    #[must_use]
+    pub fn under_each_name(&self, names: &FormerNames) -> Vec<Self> {
+        let Self { tenant, digest_type, user } = self.clone();
+        let scopes = names.scopes(&Scope { tenant, digest_type }).into_iter();
+        scopes.map(|Scope { tenant, digest_type }| Self { tenant, digest_type, user: user.clone() }).collect()
     }
 
     /// Asks by workflow id, which every producer must set, and not by search attribute, which is optional. Nothing in an
@@ -227,8 +235,34 @@ mod tests {
             ("tenant=zeta", None, Some("tenant=zeta")),
             ("type=alerts", None, Some("type=alerts")),
         ] {
-            let narrowed = words.parse::<KeyFilter>().unwrap().within(tenant.map(str::to_owned));
+            let narrowed =
+                words.parse::<KeyFilter>().unwrap().within(tenant.map(str::to_owned), &FormerNames::default());
             assert_eq!(narrowed, expected.map(|words| words.parse().unwrap()), "{words} {tenant:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_means_each_name_of_its_tenant_and_type() {
+        let was = |was: &str, today: &str| [(was.to_owned(), today.to_owned())].into();
+        let names = FormerNames { digests: was("activity", "news"), tenants: was("acme", "initech") };
+        let filter = |words: &str| words.parse::<KeyFilter>().unwrap();
+        for (words, expected) in [
+            ("tenant=initech", vec!["tenant=initech", "tenant=acme"]),
+            ("tenant=acme and user=ann", vec!["tenant=initech and user=ann", "tenant=acme and user=ann"]),
+            ("type=activity", vec!["type=news", "type=activity"]),
+            ("tenant=zeta", vec!["tenant=zeta"]),
+            ("user=ann", vec!["user=ann"]),
+        ] {
+            assert_eq!(filter(words).under_each_name(&names), expected.into_iter().map(filter).collect::<Vec<_>>());
+        }
+        for (words, tenant, expected) in [
+            ("tenant=acme", Some("initech"), Some("tenant=initech")),
+            ("tenant=initech", Some("acme"), Some("tenant=initech")),
+            ("tenant=acme", None, Some("tenant=initech")),
+            ("tenant=zeta", Some("initech"), None),
+        ] {
+            let narrowed = filter(words).within(tenant.map(str::to_owned), &names);
+            assert_eq!(narrowed, expected.map(filter), "{words} {tenant:?}");
         }
     }
 

@@ -7,6 +7,7 @@ use tidings_model::{
     Key, MessageKey, names,
     pause::{Pause, Scope},
     records::AuditEntry,
+    settings::FormerNames,
 };
 use tidings_store::Store;
 use tracing::instrument;
@@ -26,12 +27,13 @@ pub struct Resumed {
     pub still: Vec<Pause>,
 }
 
-/// Returns the pause of this scope that began last, also one that has ended.
+/// Returns the pause of this scope, under whichever of its names, that began last, also one that has ended.
 ///
 /// # Errors
 /// The store cannot answer.
-pub async fn latest(store: &dyn Store, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
-    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.scope == *scope))
+pub async fn latest(store: &dyn Store, names: &FormerNames, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
+    let scope = names.scope(scope);
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| names.scope(&pause.scope) == scope))
 }
 
 /// Returns the pause with this id, also one that has ended.
@@ -46,20 +48,39 @@ pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<
 ///
 /// # Errors
 /// The store cannot answer.
-pub async fn resume(store: &dyn Store, known: &Pause, entry: &AuditEntry) -> tidings_store::Result<Resumed> {
+pub async fn resume(
+    store: &dyn Store,
+    names: &FormerNames,
+    known: &Pause,
+    entry: &AuditEntry,
+) -> tidings_store::Result<Resumed> {
     let ended = if known.ended.is_none() { store.resume(&known.scope, entry).await? } else { None };
     let still = store.pauses(false, entry.at).await?;
-    let still = still.into_iter().filter(|other| other.scope.overlaps(&known.scope)).collect();
+    let scope = names.scope(&known.scope);
+    let still = still.into_iter().filter(|other| names.scope(&other.scope).overlaps(&scope)).collect();
     Ok(Resumed { ended, still })
 }
 
-/// The ids of the running workflows that a pause of this scope covers, with `messages` those of single messages, too. Visibility
+/// The ids of the running workflows that a pause of this scope covers under each of its names, with `messages` those of single messages, too. Visibility
 /// knows them a moment later.
 ///
 /// # Errors
 /// Temporal does not answer.
 #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
-pub async fn running(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
+pub async fn running(
+    temporal: &Client,
+    names: &FormerNames,
+    scope: &Scope,
+    messages: bool,
+) -> Result<Vec<String>, ClientError> {
+    let mut ids = Vec::new();
+    for scope in names.scopes(scope) {
+        ids.extend(running_under(temporal, &scope, messages).await?);
+    }
+    Ok(ids)
+}
+
+async fn running_under(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
     let Scope { tenant, digest_type } = scope.clone();
     let keys = KeyFilter { tenant, digest_type, user: None }.keys(temporal).await?;
     let mut ids: Vec<_> = keys.iter().map(Key::workflow_id).collect();

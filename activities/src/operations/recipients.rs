@@ -6,8 +6,8 @@ use tidings_model::{
     EmailAddress, Key,
     foreign_text::clean_edges,
     limits::Invalid,
-    records::{PersonId, Recipient},
-    settings::Settings,
+    records::{PersonId, RecipientChange},
+    settings::{FormerNames, Settings},
     zone,
 };
 
@@ -30,26 +30,29 @@ impl From<Invalid> for WrongValue {
     }
 }
 
-/// Checks a row. `value` has the text of a column, which is empty if the row has none. What is invisible at the edges of an address, a name, a
+/// Checks a row. `value` has the text of a column; `None`: the row says nothing of it, and what the directory has stays. What is invisible at the edges of an address, a name, a
 /// zone or a language goes. Ids are taken as they are: they must equal those of events, and make a key with each of the tenant's digest
-/// types, or else the person could get no event of it.
+/// types, or else the person could get no event of it. A file that still has a tenant's former name is about today's.
 ///
 /// # Errors
 /// Names the first field that is wrong, and what would be right.
 pub fn recipient(
+    names: &FormerNames,
     digest_types: impl Fn(&str) -> BTreeSet<String>,
-    value: impl Fn(&str) -> String,
-) -> Result<Recipient, WrongValue> {
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<RecipientChange, WrongValue> {
     let wrong =
         |field: &str, written: String, problem: String| WrongValue { field: field.to_owned(), written, problem };
-    let PersonId { tenant, user } = PersonId::new(value("tenant"), value("user"))?;
+    let id = |field: &str| value(field).unwrap_or_default();
+    let PersonId { tenant, user } = PersonId::new(id("tenant"), id("user"))?;
+    let tenant = names.tenant(&tenant).to_owned();
     for digest_type in digest_types(&tenant) {
         let too_long = format!("is too long for events of {digest_type:?}");
         Key::new(tenant.clone(), digest_type, user.clone())
             .map_err(|invalid| wrong("user", String::new(), format!("{too_long}: {invalid}; take a shorter id")))?;
     }
-    let value = |field: &str| clean_edges(&value(field)).to_owned();
-    let written = value("address");
+    let value = |field: &str| value(field).map(|text| clean_edges(&text).to_owned());
+    let written = value("address").unwrap_or_default();
     if written.is_empty() {
         return Err(wrong("address", written, "is required".to_owned()));
     }
@@ -58,14 +61,16 @@ pub fn recipient(
         Err(error) => return Err(wrong("address", written, error.to_string())),
     };
     let zone = match value("zone") {
-        none if none.is_empty() => none,
-        written => zone(&written).map_err(|problem| wrong("zone", written, problem))?,
+        Some(written) if !written.is_empty() => {
+            Some(zone(&written).map_err(|problem| wrong("zone", written, problem))?)
+        }
+        none => none,
     };
     let text = |field: &str| match value(field) {
-        written if written.contains('\0') => Err(wrong(field, written, "has a NUL".to_owned())),
+        Some(written) if written.contains('\0') => Err(wrong(field, written, "has a NUL".to_owned())),
         text => Ok(text),
     };
-    Ok(Recipient { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
+    Ok(RecipientChange { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
 }
 
 /// The keys of these people, for signals that another zone is in force. Temporal's visibility is a moment behind, so that it is not
@@ -84,17 +89,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_row_with_a_former_name_of_the_tenant_is_about_todays() {
+        let tenants = [("acme".to_owned(), "initech".to_owned())].into();
+        let names = FormerNames { tenants, ..FormerNames::default() };
+        for (written, stored) in [("acme", "initech"), ("initech", "initech"), ("zeta", "zeta")] {
+            let value = |column: &str| match column {
+                "tenant" => Some(written.to_owned()),
+                "user" => Some("ann".to_owned()),
+                "address" => Some("ann@example.net".to_owned()),
+                _ => None,
+            };
+            let row = recipient(&names, |_| BTreeSet::new(), value);
+            assert_eq!(row.map(|row| row.tenant).as_deref(), Ok(stored));
+        }
+    }
+
+    #[test]
     fn a_user_who_could_get_no_event_of_a_digest_type_is_refused() {
         let user = "u".repeat(230);
         let row = |types: &[&str]| {
             let types: BTreeSet<_> = types.iter().map(|&name| name.to_owned()).collect();
             let checked = recipient(
+                &FormerNames::default(),
                 |_| types.clone(),
                 |column| match column {
-                    "tenant" => "acme".to_owned(),
-                    "user" => user.clone(),
-                    "address" => "ann@example.net".to_owned(),
-                    _ => String::new(),
+                    "tenant" => Some("acme".to_owned()),
+                    "user" => Some(user.clone()),
+                    "address" => Some("ann@example.net".to_owned()),
+                    _ => None,
                 },
             );
             checked.map_err(|wrong| (wrong.field, wrong.problem))
@@ -109,15 +131,16 @@ mod tests {
     fn a_zone_is_stored_by_the_name_that_it_has_today() {
         let row = |zone: &str| {
             let checked = recipient(
+                &FormerNames::default(),
                 |_| BTreeSet::new(),
                 |column| match column {
-                    "tenant" | "user" => "acme".to_owned(),
-                    "address" => "ann@example.net".to_owned(),
-                    "zone" => zone.to_owned(),
-                    _ => String::new(),
+                    "tenant" | "user" => Some("acme".to_owned()),
+                    "address" => Some("ann@example.net".to_owned()),
+                    "zone" => Some(zone.to_owned()),
+                    _ => None,
                 },
             );
-            checked.map(|recipient| recipient.zone).map_err(|wrong| wrong.problem)
+            checked.map(|row| row.zone.unwrap_or_default()).map_err(|wrong| wrong.problem)
         };
         for (written, stored) in [
             ("", ""),

@@ -10,10 +10,11 @@ use futures::{TryStreamExt as _, future::try_join_all, try_join};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use temporalio_client::{
-    Client, NamespacedClient as _, WorkflowListOptions,
+    Client, NamespacedClient as _, RpcOptions, WorkflowListOptions,
     errors::ClientError,
     grpc::WorkflowService,
-    tonic::{IntoRequest as _, Status},
+    schedules::ScheduleError,
+    tonic::{Code, IntoRequest as _, Status},
 };
 use temporalio_common::protos::temporal::api::{
     enums::v1::TaskQueueType,
@@ -21,10 +22,12 @@ use temporalio_common::protos::temporal::api::{
     workflowservice::v1::{DescribeTaskQueueRequest, DescribeTaskQueueResponse},
 };
 use tidings_model::{
-    Key, Provider, ZoneData,
+    Key, Provider, RelaysToday, ZoneData,
     breaker::parts,
     inbox::Depth,
     known_zone, names,
+    process::{Difference, UPKEEP_LATE_AFTER},
+    retention::ArchiveRecord,
     statistics::{LedgerStatistics, Scope},
     subscription::{COUNTED, SubscriptionState},
     troubled_run::{Owner, Trouble, TroubledRun, remedy},
@@ -33,7 +36,7 @@ use tidings_model::{
 use tidings_store::{ListedRun, Store};
 use tracing::{Instrument as _, debug_span};
 
-use crate::visibility;
+use crate::{processes::compared, visibility};
 
 /// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.
 const LISTED: usize = 50_000;
@@ -48,6 +51,7 @@ pub struct Question<'a> {
     pub task_queue: &'a str,
     /// The providers of the relays.
     pub providers: BTreeMap<String, Provider>,
+    pub relays: RelaysToday,
     pub scope: Scope,
 }
 
@@ -117,6 +121,23 @@ pub struct Stats {
     /// The newest release of zone data that any worker had. Empty: none said so.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub newest_zone_release: String,
+    /// What the workers and gateways that are alive differ in.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub differences: Vec<Difference>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub upkeep: Upkeep,
+}
+
+/// The nightly deletion of what is too old.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Upkeep {
+    /// The end of the last one, or the first beat of a worker where none came to an end. `None`: no worker was here yet.
+    pub last_ended_at: Option<Timestamp>,
+    /// Why the next one may not come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// A zone that no zone data has.
@@ -246,9 +267,9 @@ pub struct OpenBreaker {
 /// # Errors
 /// One of them does not answer.
 pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
-    let Question { store, temporal, task_queue, providers, scope } = question;
+    let Question { store, temporal, task_queue, providers, relays, scope } = question;
     let counted = async { Ok(store.statistics(scope).await?) };
-    let breakers = async { Ok(store.breakers().await?) };
+    let breakers = async { Ok(relays.breakers(store.breakers().await?)) };
     let inbox = async { Ok(store.depth().await?) };
     let subscriptions = async { Ok(store.subscriptions(COUNTED).await?) };
     let queues = task_queues(temporal, task_queue);
@@ -256,6 +277,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let runs = async { Ok(troubled_runs(*store, task_queue, scope.tenant.as_deref(), TROUBLED).await?) };
     let zones = async { Ok(store.count_zones(scope.tenant.as_deref()).await?) };
     let newest = async { Ok(store.zone_release().await?) };
+    let differences = async { Ok(compared(*store).await?) };
+    let upkeep = upkeep(*store, temporal, task_queue, scope.now);
     let (
         open_digest_count,
         open,
@@ -268,6 +291,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         troubled_runs,
         zones,
         newest_zone_release,
+        differences,
+        upkeep,
     ) = try_join!(
         count_open(temporal, scope.tenant.as_deref()),
         list_open(temporal, scope.tenant.as_deref()),
@@ -280,6 +305,8 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
         runs,
         zones,
         newest,
+        differences,
+        upkeep,
     )?;
     let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
         let open = versioned.breaker.open?;
@@ -316,7 +343,38 @@ pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
             .collect(),
         zone_data: zone_data().clone(),
         newest_zone_release,
+        differences,
+        upkeep,
     })
+}
+
+async fn upkeep(store: &dyn Store, temporal: &Client, task_queue: &str, now: Timestamp) -> Result<Upkeep, StatsError> {
+    let last_ended_at = store.upkeep_at().await?;
+    let id = names::retention(task_queue);
+    let span = debug_span!("temporal", call = "describe_schedule", id);
+    let described = temporal.get_schedule_handle(&id).describe(RpcOptions::default()).instrument(span).await;
+    let late = last_ended_at.map(|at| now.duration_since(at)).filter(|age| *age > UPKEEP_LATE_AFTER);
+    let unscheduled = match described {
+        Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Some(format!(
+            "there is no schedule {id}, so that nothing is deleted at night: a worker makes it when it starts, and within an hour"
+        )),
+        Ok(schedule) if schedule.paused() => {
+            Some(format!("the schedule {id} is paused, so that nothing is deleted at night"))
+        }
+        _ => late.map(|age| {
+            format!(
+                "the last one ended {} hours ago: the Temporal UI says what keeps {id} from its end",
+                age.as_hours()
+            )
+        }),
+    };
+    let waits = store.archives().await?.into_iter().find_map(waits_for);
+    Ok(Upkeep { last_ended_at, trouble: waits.or(unscheduled) })
+}
+
+fn waits_for(ArchiveRecord { failed_at, failure, .. }: ArchiveRecord) -> Option<String> {
+    let (since, why) = (failed_at?, failure?);
+    Some(format!("waits for its archive since {since:.0}, and the store grows: {why}"))
 }
 
 fn age_in_seconds(at: Timestamp, now: Timestamp) -> u64 {

@@ -15,7 +15,7 @@ use tidings_mail::{
     render::{self, Brand, Links, Renderer},
 };
 use tidings_model::{
-    EmailAddress, Key, Link, MessageKey,
+    EmailAddress, Key, MessageKey,
     limits::Invalid,
     names,
     records::{Facts, Message, MessageRecord, Origin, Reason, Recipient},
@@ -27,6 +27,7 @@ use tracing::instrument;
 use crate::{
     apart::apart,
     error::Error,
+    message::remake::Configuration,
     sha256::hex_sha256,
     team_directory::{self, TeamDirectory},
 };
@@ -226,12 +227,22 @@ impl Making<'_> {
         let InForce { stream, .. } = self.settings.for_tenant(&key.tenant, name);
         let (recipient, user) = self.recipient().await?;
         let to = recipient.email_address().map_err(|error| invalid("to", format!("the directory has an {error}")))?;
-        let links = self.links(&key, &recipient);
+        let address = to.to_string();
+        let configuration = Configuration {
+            settings: self.settings,
+            signers: self.signers,
+            key: &key,
+            stream: name,
+            user: user.as_deref(),
+            address: &address,
+        };
+        let links = configuration.links();
         let attachments = self.attachments()?;
         let parts = self.parts(&recipient, &links)?;
         let date = Timestamp::now();
         let sender = &stream.sender;
-        let token = self.settings.report_token(&key.tenant, key.message_id());
+        let token = configuration.token();
+        let made_from = configuration.made_from().map_err(|error| Refused::Unsigned(error.to_string()))?;
         let draft = Draft {
             from: Party { name: &sender.name, address: &sender.address },
             to: Party { name: &recipient.name, address: &to },
@@ -266,7 +277,7 @@ impl Making<'_> {
                 .map_err(|error| Refused::Unsigned(error.to_string()))?,
             template: parts.template,
             counted: false,
-            made_from: String::new(),
+            made_from,
             thread: None,
             made_at: date,
         })
@@ -298,17 +309,6 @@ impl Making<'_> {
         }
     }
 
-    /// Returns the links of a bulk message. A transactional message has none.
-    fn links(&self, key: &MessageKey, recipient: &Recipient) -> RecipientLinks {
-        let Submission { stream, .. } = self.submission;
-        if *stream == StreamName::Transactional {
-            return RecipientLinks::default();
-        }
-        let (tenant, address) = (key.tenant.clone(), recipient.address.clone());
-        let link = Link::Suppress { tenant, address, message: key.message_id() };
-        self.settings.recipient_links(&link, &recipient.user, *stream)
-    }
-
     fn attachments(&self) -> Result<&[Attachment], Invalid> {
         let attachments = &self.submission.attachments;
         if attachments.len() > ATTACHMENTS {
@@ -326,7 +326,9 @@ impl Making<'_> {
                 let RecipientLinks { unsubscribe_url, view_url, .. } = links.clone();
                 let links = Links { unsubscribe_url, view_url, ..Links::default() };
                 let tenant = &recipient.tenant;
-                let phrases = self.renderer.phrases_for(tenant, self.settings.locales(tenant, &recipient.locale));
+                let phrases = self
+                    .renderer
+                    .phrases_for(self.settings.names.tenant(tenant), self.settings.locales(tenant, &recipient.locale));
                 let brand = Brand::new(self.settings.for_tenant(tenant, self.submission.stream).brand);
                 let render = || self.renderer.message(name, variables, recipient, &links, brand, phrases);
                 let mail = apart(self.renderer.may_take_long(), render)?;

@@ -1,7 +1,7 @@
 //! The operator's commands for the breaker of a relay.
 
 use jiff::Timestamp;
-use tidings_model::{breaker::Breaker, records::AuditEntry};
+use tidings_model::{RelaysToday, breaker::Breaker, records::AuditEntry};
 use tidings_store::Store;
 
 use super::change::change;
@@ -43,7 +43,8 @@ impl BreakerCommand {
             Self::Open => Some(breaker.opened(why, now)),
             Self::Close => Some(Breaker::closed()),
         };
-        let changed = change(store, name, Some(&entry), now, next).await?;
+        // Whatever the breaker was before, under whatever name.
+        let changed = change(store, &RelaysToday::default(), name, Some(&entry), now, next).await?;
         changed.ok_or_else(|| tidings_store::Error::Broken(format!("breaker {name} is changed too often; try again")))
     }
 }

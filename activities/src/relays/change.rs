@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    Alert,
+    Alert, RelaysToday,
     breaker::{Breaker, VersionedBreaker, parts},
     records::AuditEntry,
 };
@@ -15,13 +15,15 @@ pub(super) const CAS_RETRIES: u32 = 20;
 /// retries run out.
 pub(super) async fn change(
     store: &dyn Store,
+    today: &RelaysToday,
     name: &str,
     entry: Option<&AuditEntry>,
     now: Timestamp,
     next: impl Fn(&Breaker) -> Option<Breaker>,
 ) -> Result<Option<Breaker>, tidings_store::Error> {
     for _ in 0..CAS_RETRIES {
-        let VersionedBreaker { revision, breaker } = store.breakers().await?.remove(name).unwrap_or_default();
+        let VersionedBreaker { revision, breaker } =
+            today.breakers(store.breakers().await?).remove(name).unwrap_or_default();
         let Some(next) = next(&breaker) else { return Ok(None) };
         let kept = VersionedBreaker { revision: revision + 1, breaker: next };
         if store.put_breaker(name, &kept, entry, now).await? {

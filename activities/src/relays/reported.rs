@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_model::{
+    RelaysToday,
     breaker::{self, Breaker},
     delivery_events::Against,
     settings::Settings,
@@ -25,7 +26,7 @@ pub(crate) async fn reported(
             counted.as_ref().unwrap_or(breaker).reported(*evidence, now).or(counted)
         })
     };
-    if let Err(error) = change(store, &name, None, now, counted).await {
+    if let Err(error) = change(store, &RelaysToday::of(settings), &name, None, now, counted).await {
         tracing::warn!(relay, tenant, reports, %error, "reports about a tenant's mail cannot be counted");
     }
 }

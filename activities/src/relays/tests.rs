@@ -41,3 +41,12 @@ fn an_attempt_says_of_its_relay_what_its_class_says() {
         assert_eq!(said, sign, "{delivery:?}");
     }
 }
+
+#[test]
+fn a_message_past_the_dot_is_awaited_until_its_attempt_is_over() {
+    let (relays, message) = (Relays::default(), Uuid::from_u128(1));
+    let awaited = relays.await_reply(message);
+    assert!(relays.awaits_reply(message) && !relays.awaits_reply(Uuid::from_u128(2)));
+    drop(awaited);
+    assert!(!relays.awaits_reply(message));
+}

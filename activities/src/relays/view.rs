@@ -108,8 +108,9 @@ impl<'a> RelayView<'a> {
 impl State {
     fn new(breaker: Breaker, now: Timestamp) -> Self {
         let Some(open) = breaker.open else { return Self::Closed };
+        let rests = open.rests(now);
         let (cause, why, since) = (open.cause.name(), open.why, open.since);
-        if now < open.until {
+        if rests {
             let until = (open.until < Timestamp::MAX).then_some(open.until);
             return Self::Open { cause, why, since, until };
         }

@@ -5,12 +5,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use temporalio_client::{
     Client, RpcOptions, UntypedSignal, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, WorkflowStartOptions,
     errors::WorkflowStartError,
 };
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
-use tidings_model::names;
+use tidings_model::{Alert, names, subscription::RetiredNotices};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, debug_span};
@@ -19,6 +20,8 @@ use tracing::{Instrument as _, debug_span};
 const LOOK: Duration = Duration::from_secs(5);
 /// A subscription with notices that wait is signalled this often, also if none is new: a notice may be committed after a later one.
 const AGAIN: Duration = Duration::from_mins(5);
+/// Notices of subscriptions that no file has any more are looked for this often.
+const RETIRE: Duration = Duration::from_hours(1);
 /// Time limit of a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -30,12 +33,14 @@ pub struct Watch {
     task_queue: String,
     /// The latest notice of each subscription that was signalled, and when.
     signalled: BTreeMap<String, (i64, Instant)>,
+    /// The last look for notices of subscriptions that no file has any more.
+    retired_at: Option<Instant>,
 }
 
 impl Watch {
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, temporal: Client, task_queue: String) -> Self {
-        Self { store, temporal, task_queue, signalled: BTreeMap::new() }
+        Self { store, temporal, task_queue, signalled: BTreeMap::new(), retired_at: None }
     }
 
     /// Looks again and again.
@@ -53,6 +58,10 @@ impl Watch {
     /// # Errors
     /// The store or Temporal does not answer. The next look signals what this one did not.
     pub async fn look(&mut self) -> Result<(), WatchError> {
+        if self.retired_at.is_none_or(|at| at.elapsed() >= RETIRE) {
+            self.store.retire_notices(Timestamp::now()).await?.iter().for_each(report);
+            self.retired_at = Some(Instant::now());
+        }
         let waiting = self.store.newest_notices().await?;
         // An operator's replay lets earlier notices wait again.
         self.signalled.retain(|subscription, _| waiting.iter().any(|(name, _)| name == subscription));
@@ -65,6 +74,23 @@ impl Watch {
             self.signalled.insert(subscription, (newest, Instant::now()));
         }
         Ok(())
+    }
+}
+
+/// Tells operators of what waits for nobody, while they can still do something about it.
+fn report(RetiredNotices { subscription, waiting, ended }: &RetiredNotices) {
+    if *waiting > 0 {
+        tracing::error!(
+            alert = %Alert::SubscriptionRemoved, subscription, waiting,
+            "notices wait for a subscription that no file has, and are dead letters after 24 hours: write its table again, or `was` in the \
+             table that it has now"
+        );
+    }
+    if *ended > 0 {
+        tracing::error!(
+            alert = %Alert::NoticesUndelivered, subscription, dead = ended,
+            "no file had the subscription for 24 hours, and its notices are dead letters"
+        );
     }
 }
 

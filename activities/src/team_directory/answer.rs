@@ -7,6 +7,7 @@ use tidings_model::{
     foreign_text::clean_edges,
     known_zone,
     records::{PersonId, Recipient},
+    settings::FormerNames,
     wire,
 };
 
@@ -69,16 +70,19 @@ fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
     let unknown_zone = unknown_zone(&text("zone"));
     // The person has a key already.
     let checked = recipient(
+        &FormerNames::default(),
         |_| BTreeSet::new(),
-        |column| match column {
-            "tenant" => person.tenant.clone(),
-            "user" => person.user.clone(),
-            "address" => text("email"),
-            "zone" if unknown_zone.is_some() => String::new(),
-            field => text(field),
+        |column| {
+            Some(match column {
+                "tenant" => person.tenant.clone(),
+                "user" => person.user.clone(),
+                "address" => text("email"),
+                "zone" if unknown_zone.is_some() => String::new(),
+                field => text(field),
+            })
         },
     );
-    match checked {
+    match checked.map(Recipient::from) {
         Ok(recipient) => Answer::Known(match unknown_zone {
             Some(zone) => Recipient { zone, ..recipient },
             None => recipient,

@@ -59,7 +59,7 @@ impl Done {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         match self {
-            Self::Flushed(flushed) => flushed.events == 0,
+            Self::Flushed(flushed) => flushed.events == 0 && !flushed.hurried,
             Self::Held(held) => *held == Held::default(),
             Self::Released(released) => !released.held,
             Self::Dropped(dropped) => *dropped == Dropped::default(),

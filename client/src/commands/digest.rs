@@ -2,8 +2,8 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_client::{
-    QueryRejectCondition, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus, WorkflowHandle, WorkflowQueryOptions,
-    errors::WorkflowQueryError,
+    QueryRejectCondition, WorkflowDescribeOptions, WorkflowExecuteUpdateOptions, WorkflowExecutionStatus,
+    WorkflowHandle, WorkflowQueryOptions, errors::WorkflowQueryError,
 };
 use temporalio_common::UntypedWorkflow;
 use tidings_model::{
@@ -123,6 +123,21 @@ impl<'a> DigestCommands<'a> {
     /// As for [`DigestCommands::flush`].
     pub async fn status<S: Serialize + DeserializeOwned + 'static>(self) -> Result<Option<S>, CommandError> {
         self.query(Named::<(), S>::new("status")).await
+    }
+
+    /// Reports that the workflow runs, or is paused in Temporal. No worker is asked.
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "describe_workflow", key = %self.key), err(level = "debug"))]
+    pub async fn is_open(self) -> Result<bool, CommandError> {
+        let workflow = self.workflow();
+        let described = timeout(self.caller.patience, workflow.describe(WorkflowDescribeOptions::default())).await;
+        match described.map_err(|_| self.unanswered())?.map_err(Failure::from) {
+            Ok(run) => Ok(matches!(run.status(), WorkflowExecutionStatus::Running | WorkflowExecutionStatus::Paused)),
+            Err(Failure::NotFound(status)) => Ok(check_namespace(&status).map(|()| false)?),
+            Err(failure) => Err(failure.of(&self.key.to_string())),
+        }
     }
 
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = query.name, key = %self.key), err(level = "debug"))]

@@ -1,7 +1,7 @@
 //! Failures of a command.
 
 use temporalio_client::{
-    errors::{WorkflowQueryError, WorkflowUpdateError, WorkflowUpdateWithStartError},
+    errors::{WorkflowInteractionError, WorkflowQueryError, WorkflowUpdateError, WorkflowUpdateWithStartError},
     tonic::{self, Code},
 };
 
@@ -98,6 +98,16 @@ impl From<WorkflowQueryError> for Failure {
         match error {
             WorkflowQueryError::NotFound(status) => Self::NotFound(status),
             WorkflowQueryError::Rpc(status) => Self::Status(status),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<WorkflowInteractionError> for Failure {
+    fn from(error: WorkflowInteractionError) -> Self {
+        match error {
+            WorkflowInteractionError::NotFound(status) => Self::NotFound(status),
+            WorkflowInteractionError::Rpc(status) => Self::Status(status),
             other => Self::Other(other.to_string()),
         }
     }

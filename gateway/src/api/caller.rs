@@ -5,6 +5,7 @@ use tidings_model::{
     api_token::{Scope, TokenRecord},
     command::Order,
     limits,
+    settings::FormerNames,
 };
 
 use super::refusal::Refusal;
@@ -19,6 +20,8 @@ pub(crate) struct Caller {
     pub issuer: Option<String>,
     /// The tenant of the credentials. `None`: every tenant.
     pub own_tenant: Option<String>,
+    /// The names that the tenant had before.
+    pub former_tenants: Vec<String>,
     pub scopes: Vec<Scope>,
 }
 
@@ -38,14 +41,25 @@ impl Caller {
 
     /// Reports if the credentials are for this tenant, among others.
     pub fn covers(&self, tenant: &str) -> bool {
-        self.own_tenant.as_ref().is_none_or(|own| own == tenant)
+        let is_own = |own: &String| own == tenant || self.former_tenants.iter().any(|former| former == tenant);
+        self.own_tenant.as_ref().is_none_or(is_own)
+    }
+
+    /// The caller with credentials that may have a former name of their tenant.
+    pub fn today(self, names: &FormerNames) -> Self {
+        let Some(tenant) = &self.own_tenant else { return self };
+        let mut names = names.tenants(tenant).into_iter();
+        Self { own_tenant: names.next(), former_tenants: names.collect(), ..self }
     }
 
     /// The tenant of a question: the token's own, or the one that the request names. `None`: a token of all tenants asks about all.
     pub fn tenant(&self, named: Option<String>) -> Result<Option<String>, Problem> {
         let tenant = named.or_else(|| self.own_tenant.clone());
-        let covered = tenant.as_ref().is_none_or(|tenant| self.covers(tenant));
-        if covered { Ok(tenant) } else { Err(Problem::NotFound) }
+        match &self.own_tenant {
+            None => Ok(tenant),
+            Some(own) if tenant.as_deref().is_none_or(|tenant| self.covers(tenant)) => Ok(Some(own.clone())),
+            Some(_) => Err(Problem::NotFound),
+        }
     }
 
     /// The tenant of a request that is about one.
@@ -81,6 +95,7 @@ impl From<&TokenRecord> for Caller {
             by: format!("token:{}", token.id),
             issuer: None,
             own_tenant: token.tenant.clone(),
+            former_tenants: Vec::new(),
             scopes: token.scopes.clone(),
         }
     }
@@ -96,9 +111,26 @@ mod tests {
             by: String::new(),
             issuer: None,
             own_tenant: own.map(str::to_owned),
+            former_tenants: Vec::new(),
             scopes: vec![],
         };
         assert!(caller(Some("acme")).covers("acme") && !caller(Some("acme")).covers("other"));
         assert!(caller(None).covers("other"));
+    }
+
+    #[test]
+    fn a_token_of_a_former_name_is_for_the_tenant_of_today_and_for_no_other() {
+        let tenants = [("acme".to_owned(), "initech".to_owned())].into();
+        let names = FormerNames { tenants, ..FormerNames::default() };
+        let caller = Caller { own_tenant: Some("acme".to_owned()), ..operator() }.today(&names);
+        for named in [None, Some("acme"), Some("initech")] {
+            assert_eq!(caller.tenant(named.map(str::to_owned)), Ok(Some("initech".to_owned())), "{named:?}");
+        }
+        assert!(caller.tenant(Some("other".to_owned())).is_err());
+        assert_eq!(operator().today(&names), operator());
+    }
+
+    fn operator() -> Caller {
+        Caller { by: String::new(), issuer: None, own_tenant: None, former_tenants: Vec::new(), scopes: Vec::new() }
     }
 }

@@ -18,8 +18,12 @@ pub(super) async fn get(
     Named((digest_type, user)): Named<(String, String)>,
 ) -> Result<Json<Value>, Refusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
-    let status = api.commands()?.digest(&key).status::<Value>().await;
-    let status = status.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));
+    let commands = api.commands()?;
+    let status = async {
+        let name = commands.open_name(&api.state.settings.names, &key).await?;
+        commands.digest(&name).status::<Value>().await
+    };
+    let status = status.await.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));
     let status = status.map_err(|_| Problem::NoAnswer)?.filter(|status| !status.is_null());
     let mut status = status.ok_or(Problem::NotFound)?;
     hide_operators(&api, &caller, &mut status).await?;

@@ -185,6 +185,10 @@ endpoints! {
     PatchRecipient = PATCH "/v1/recipients/{user}", RecipientsWrite, Events, SMALL;
     /// Erases everything about a person.
     DeleteRecipient = DELETE "/v1/recipients/{user}", RecipientsWrite, Operate, SMALL;
+    /// Gives a recipient another id.
+    RenameRecipient = POST "/v1/recipients/{user}/rename", RecipientsWrite, Operate, SMALL;
+    /// Makes one recipient of two.
+    MergeRecipient = POST "/v1/recipients/{user}/merge", RecipientsWrite, Operate, SMALL;
     /// Shows what a recipient chose for a digest type.
     GetPreferences = GET "/v1/recipients/{user}/preferences/{type}", PreferencesRead, Reads, SMALL;
     /// Replaces what a recipient chose for a digest type.

@@ -165,7 +165,7 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
         return Ok(problem.unwrap_or(Problem::NothingAccepted).with_errors(&errors(outcomes)));
     }
     let (places, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
-    let known = if is_strict { Some(api.state.store.repetitions(&events).await?) } else { None };
+    let known = if is_strict { Some(known_repetitions(api, &events).await?) } else { None };
     let other_contents = other_contents(&places, known.as_deref().unwrap_or_default());
     if !other_contents.is_empty() {
         return Ok(Problem::OtherContent.with_errors(&other_contents));
@@ -254,7 +254,7 @@ async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
 
 /// What the ledger knows of the ids of the events, as far as it answers in time. The key's workflow compares them in any case.
 async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option<Repetition>> {
-    match timeout(DIRECTORY_TIME, api.state.store.repetitions(events)).await {
+    match timeout(DIRECTORY_TIME, known_repetitions(api, events)).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => {
             tracing::debug!(%error, "events are accepted without a look at the ledger");
@@ -262,6 +262,25 @@ async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option
         }
         Err(_) => Vec::new(),
     }
+}
+
+/// What the ledger knows of the events, under each name of their keys.
+async fn known_repetitions(
+    api: &Api,
+    events: &[(Key, String, Content)],
+) -> Result<Vec<Option<Repetition>>, tidings_store::Error> {
+    let names = &api.state.settings.names;
+    let asked = events.iter().enumerate().flat_map(|(place, (key, id, content))| {
+        names.keys(key).into_iter().map(move |key| (place, (key, id.clone(), content.clone())))
+    });
+    let (places, asked): (Vec<_>, Vec<_>) = asked.unzip();
+    let mut known = vec![None; events.len()];
+    for (place, repetition) in places.into_iter().zip(api.state.store.repetitions(&asked).await?) {
+        if let Some(known) = known.get_mut(place) {
+            *known = known.or(repetition);
+        }
+    }
+    Ok(known)
 }
 
 /// Names what became of events whose ids the ledger knows.

@@ -15,7 +15,10 @@ use axum::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 use subtle::ConstantTimeEq as _;
-use tidings_model::api_token::{ApiToken, PREFIX, TokenState};
+use tidings_model::{
+    api_token::{ApiToken, PREFIX, TokenState},
+    settings::Settings,
+};
 use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
@@ -31,6 +34,7 @@ const ENTRIES: usize = 10_000;
 #[derive(Clone)]
 pub(super) struct Gate {
     store: Arc<dyn Store>,
+    settings: Arc<Settings>,
     /// The issuer whose access tokens count, too.
     issuer: Option<Arc<Issuer>>,
     /// The proxies whose headers name a client.
@@ -65,8 +69,9 @@ pub(super) async fn check(
 }
 
 impl Gate {
-    pub fn new(store: Arc<dyn Store>, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Self {
-        Self { store, issuer, trusted, memory: Arc::default() }
+    pub fn new(state: &crate::State, issuer: Option<Arc<Issuer>>, trusted: Networks) -> Self {
+        let (store, settings) = (state.store.clone(), state.settings.clone());
+        Self { store, settings, issuer, trusted, memory: Arc::default() }
     }
 
     async fn admit(&self, headers: &HeaderMap, client: Option<IpAddr>, endpoint: Endpoint) -> Result<Caller, Problem> {
@@ -79,7 +84,7 @@ impl Gate {
             return Err(Problem::MissingScope(endpoint.scope()));
         }
         self.pace(&caller.by, endpoint.class())?;
-        Ok(caller)
+        Ok(caller.today(&self.settings.names))
     }
 
     /// The caller with one of Tidings' own tokens.

@@ -62,7 +62,13 @@ mod tests {
     use super::*;
 
     fn caller(by: &str, issuer: Option<&str>) -> Caller {
-        Caller { by: by.into(), issuer: issuer.map(str::to_owned), own_tenant: None, scopes: Vec::new() }
+        Caller {
+            by: by.into(),
+            issuer: issuer.map(str::to_owned),
+            own_tenant: None,
+            former_tenants: Vec::new(),
+            scopes: Vec::new(),
+        }
     }
 
     #[test]

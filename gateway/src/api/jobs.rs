@@ -38,7 +38,15 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), Refusal> {
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
-    let mut job = posted::read(&headers, &bytes, &caller, tenant.clone(), Uuid::new_v4(), Timestamp::now())?;
+    let mut job = posted::read(
+        &headers,
+        &bytes,
+        &caller,
+        tenant.clone(),
+        &api.state.settings.names,
+        Uuid::new_v4(),
+        Timestamp::now(),
+    )?;
     if let Some(key) = key {
         job.id = idempotency_key::order_id(&api, &caller, tenant.as_deref(), "job", key, &bytes).await?;
     }

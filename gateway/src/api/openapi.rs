@@ -72,6 +72,8 @@ fn described(endpoint: Endpoint) -> Operation {
         Endpoint::PutRecipient => recipients::operations::put(),
         Endpoint::PatchRecipient => recipients::operations::patch(),
         Endpoint::DeleteRecipient => recipients::operations::erase(),
+        Endpoint::RenameRecipient => recipients::operations::rename(),
+        Endpoint::MergeRecipient => recipients::operations::merge(),
         Endpoint::GetPreferences => preferences::operations::show(),
         Endpoint::PutPreferences => preferences::operations::put(),
         Endpoint::GetConsent => preferences::operations::show_consent(),

@@ -90,7 +90,8 @@ impl Call {
 
     async fn carry_out(&self, deed: Deed) -> Answer {
         let (id, commands) = (self.update_id(deed.name()).await?, self.api.commands()?);
-        let workflow = commands.digest(&self.key);
+        let key = commands.open_name(&self.api.state.settings.names, &self.key).await?;
+        let workflow = commands.digest(&key);
         let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
         let mut done = json!(deed.send(workflow).await?);
         hide_operators(&self.api, &self.caller, &mut done).await?;
@@ -156,7 +157,9 @@ pub(super) async fn preview(call: Call) -> Answer {
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
     let (store, directory) = (state.store.clone(), state.directory.clone());
     let deps = Deps::for_previews(store, directory, renderer, state.settings.as_ref().clone());
-    let shown = previewed(&call.api.commands()?, &deps, &call.key, &Instead::default()).await;
+    let commands = call.api.commands()?;
+    let key = commands.open_name(&state.settings.names, &call.key).await?;
+    let shown = previewed(&commands, &deps, &key, &Instead::default()).await;
     let (due, preview) = shown.map_err(|error| failed(&call.key, error))?.ok_or(Problem::NotFound)?;
     let mut preview = json!(PreviewView::new(&due, preview));
     hide_operators(&call.api, &call.caller, &mut preview).await?;

@@ -73,7 +73,10 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Re
     let mut params = Params::read(&uri, &["tenant", "all"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let mut pauses = api.state.store.pauses(params.flag("all")?, Timestamp::now()).await?;
-    pauses.retain(|pause| tenant.as_ref().is_none_or(|tenant| pause.scope.covers_tenant(tenant)));
+    let names = &api.state.settings.names;
+    pauses.retain(|pause| {
+        tenant.as_ref().is_none_or(|tenant| names.scope(&pause.scope).covers_tenant(names.tenant(tenant)))
+    });
     for pause in &mut pauses {
         hide_operator(&caller, pause);
     }
@@ -108,7 +111,8 @@ pub(super) async fn pause(
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Terms { words, why, until, messages } = body::read(&headers, &bytes)?;
     let scope = scope(&words).map_err(|problem| Refusal::body(Fault::new("where", problem)))?;
-    let scope = of_tenant(scope, tenant)?;
+    let names = &api.state.settings.names;
+    let scope = of_tenant(names.scope(&scope), tenant.map(|tenant| names.tenant(&tenant).to_owned()))?;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
         let problem = "single messages have no digest type; name their tenant in where";
         return Err(Refusal::body(Fault::new("messages", problem)));
@@ -116,7 +120,7 @@ pub(super) async fn pause(
     let (order, until, now) = (caller.order(why)?, later("until", until)?, Timestamp::now());
     let paused = Paused { by: order.by, why: order.why, since: now, until };
     let store = &*api.state.store;
-    let before = latest(store, &scope).await?;
+    let before = latest(store, names, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
     wake(&api, scope, messages || before.as_ref().is_some_and(|before| before.messages));
     let known = before.is_some_and(|before| before.in_force(now));
@@ -145,9 +149,11 @@ pub(super) async fn resume(
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Why { why } = body::read(&headers, &bytes)?;
     let entry = caller.order(why)?.entry("resume", Timestamp::now());
-    let is_of = |pause: &Pause| tenant.is_none() || pause.scope.tenant == tenant;
+    let names = &api.state.settings.names;
+    let tenant = tenant.map(|tenant| names.tenant(&tenant).to_owned());
+    let is_of = |pause: &Pause| tenant.is_none() || names.scope(&pause.scope).tenant == tenant;
     let known = by_id(&*api.state.store, id).await?.filter(is_of).ok_or(Problem::NotFound)?;
-    let Resumed { ended, mut still } = pauses::resume(&*api.state.store, &known, &entry).await?;
+    let Resumed { ended, mut still } = pauses::resume(&*api.state.store, names, &known, &entry).await?;
     for pause in &mut still {
         hide_operator(&caller, pause);
     }
@@ -164,7 +170,8 @@ pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Valu
     }
     let pauses = api.state.store.pauses(true, Timestamp::now()).await?;
     // A pause may have got new terms since the key met it: what is not known as the tenant's own is hidden.
-    foreign.retain(|met| !pauses.iter().any(|pause| pause.scope.tenant == caller.own_tenant && pause.paused == *met));
+    let is_own = |pause: &Pause| pause.scope.tenant.as_deref().is_some_and(|tenant| caller.covers(tenant));
+    foreign.retain(|met| !pauses.iter().any(|pause| is_own(pause) && pause.paused == *met));
     foreign.extend(pauses.into_iter().filter(|pause| pause.scope.tenant.is_none()).map(|pause| pause.paused));
     for paused in foreign {
         let mut hidden = paused.clone();
@@ -206,8 +213,9 @@ fn wake(api: &Api, scope: Scope, messages: bool) {
         tracing::warn!(%scope, "no key is signalled: Temporal has not answered yet");
         return;
     };
+    let settings = api.state.settings.clone();
     tokio::spawn(async move {
-        let ids = match running(&temporal, &scope, messages).await {
+        let ids = match running(&temporal, &settings.names, &scope, messages).await {
             Ok(ids) => ids,
             Err(error) => return tracing::warn!(%scope, %error, "no key is signalled"),
         };

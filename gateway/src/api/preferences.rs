@@ -13,7 +13,13 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
-use tidings_model::{Key, limits::Invalid, records::Preferences, when};
+use tidings_model::{
+    Key,
+    limits::Invalid,
+    records::{Facts, Preferences},
+    settings::DigestSettings,
+    when,
+};
 use utoipa::ToSchema;
 
 use super::{
@@ -94,7 +100,7 @@ pub(super) async fn put(
         Ok(Chosen { changed: true, .. }) => tell::open_windows(&api.state, std::slice::from_ref(&key)).await,
         Ok(Chosen { changed: false, .. }) => {}
         // A repeated request, whose first answer was lost, finds what it wants (RFC 9110, section 13.1.1).
-        Err(Error::Conflict(_)) if store.facts(&key).await?.preferences == wanted => {}
+        Err(Error::Conflict(_)) if has_chosen(&store.facts(&key).await?, settings.digest(&key), &wanted) => {}
         Err(error) => return Err(refused(error)),
     }
     shown(&api, &caller, &key).await
@@ -139,7 +145,14 @@ fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<K
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let unknown = |invalid: Invalid| Refusal::of(Problem::NotFound, "type", invalid.problem);
     api.state.settings.check_digest(&key).map_err(unknown)?;
-    Ok(key)
+    Ok(api.state.settings.names.today(&key))
+}
+
+/// Reports if the recipient has these choices, where a category may be off under a former name.
+fn has_chosen(facts: &Facts, digest: Option<&DigestSettings>, wanted: &Preferences) -> bool {
+    let chosen = &facts.preferences;
+    let off = digest.map_or_else(|| chosen.off.clone(), |digest| digest.off_today(&chosen.off));
+    Preferences { off, ..chosen.clone() } == *wanted
 }
 
 async fn shown(api: &Api, caller: &Caller, key: &Key) -> Result<Response, Refusal> {

@@ -8,9 +8,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
+use serde::Deserialize;
 use tidings_activities::{
     operations::{
         erase::{self, Erasure},
+        move_person::{self, MoveKind, PersonMove},
+        person_keys,
         recipients::{self, WrongValue},
     },
     team_directory,
@@ -20,9 +23,10 @@ use tidings_model::{
     records::{Facts, ListedRecipient, PersonId, Recipient, RecipientFilter},
     step::{AuditInput, Note},
 };
+use utoipa::ToSchema;
 
 use super::{
-    Api,
+    Api, body,
     caller::Caller,
     params::Params,
     path::Named,
@@ -107,15 +111,101 @@ pub(super) async fn erase(
     Named(user): Named<String>,
 ) -> Result<Response, Refusal> {
     let person = PersonId { tenant, user };
-    if api.state.store.person(&person).await?.is_empty() {
-        return Err(Problem::NotFound.into());
-    }
     let (temporal, commands, settings) = (api.temporal()?, api.commands()?, &api.state.settings);
+    let people = person_keys::people(&*api.state.store, settings, &person).await?;
+    if person_keys::known(&*api.state.store, &people).await?.is_empty() {
+        // An open window of a type that no file has is in Temporal only.
+        let runs = person_keys::find(&temporal, &people).await.map_err(|error| not_erased(error.into()))?;
+        if runs.types.is_empty() {
+            return Err(Problem::NotFound.into());
+        }
+    }
     let types = settings.digest_types(&person.tenant);
-    let erasure = Erasure { store: &*api.state.store, archive: api.archive.as_ref(), person: &person, types };
+    let erasure = Erasure {
+        store: &*api.state.store,
+        archive: api.archive.as_ref(),
+        person: &person,
+        people: &people,
+        types,
+        task_queue: &api.task_queue,
+    };
     let answer = erasure.run(&temporal, &commands, &order, settings.longest_linger(), |_| ()).await;
     let answer = answer.map_err(not_erased)?;
-    if answer.left.is_nothing() { Ok(Json(answer).into_response()) } else { Err(Problem::StillArriving.into()) }
+    erased(answer)
+}
+
+/// What came meanwhile goes with another request. A folder that this machine lacks does not come by one: the answer names it.
+fn erased(answer: erase::Answer) -> Result<Response, Refusal> {
+    for folder in &answer.unreachable_archives {
+        tracing::error!(folder, "a person is not erased completely: this machine has not the folder of an archive");
+    }
+    if answer.came_meanwhile() == 0 { Ok(Json(answer).into_response()) } else { Err(Problem::StillArriving.into()) }
+}
+
+/// The other id of a recipient.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = RecipientMove)]
+#[serde(deny_unknown_fields)]
+struct MoveTo {
+    /// The id that everything goes to.
+    to: String,
+}
+
+/// Gives the person another id, as `tidings recipients rename` does. A repeated request goes on after an error.
+pub(super) async fn rename(
+    State(api): State<Api>,
+    Change { tenant, order, .. }: Change,
+    Named(user): Named<String>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let MoveTo { to } = body::read(&headers, &bytes)?;
+    moved(&api, MoveKind::Rename, &PersonId { tenant, user }, to, &order).await
+}
+
+/// Makes one person of two, as `tidings recipients merge` does.
+pub(super) async fn merge(
+    State(api): State<Api>,
+    Change { tenant, order, .. }: Change,
+    Named(user): Named<String>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, Refusal> {
+    let MoveTo { to } = body::read(&headers, &bytes)?;
+    moved(&api, MoveKind::Merge, &PersonId { tenant, user }, to, &order).await
+}
+
+async fn moved(api: &Api, kind: MoveKind, from: &PersonId, to: String, order: &Order) -> Result<Response, Refusal> {
+    let to =
+        PersonId::new(from.tenant.clone(), to).map_err(|invalid| Refusal::body(Fault::new("to", invalid.problem)))?;
+    let (temporal, commands) = (api.temporal()?, api.commands()?);
+    let person_move = PersonMove {
+        store: &*api.state.store,
+        temporal: &temporal,
+        commands: &commands,
+        task_queue: &api.task_queue,
+        settings: &api.state.settings,
+        from,
+        to: &to,
+    };
+    Ok(Json(person_move.run(kind, order).await.map_err(not_moved)?).into_response())
+}
+
+fn not_moved(error: move_person::Error) -> Refusal {
+    match error {
+        move_person::Error::Unknown(_) => Problem::NotFound.into(),
+        move_person::Error::InUse(_)
+        | move_person::Error::Moving(_)
+        | move_person::Error::Ended(_)
+        | move_person::Error::Busy(_) => Refusal::conflict(&error.to_string()),
+        move_person::Error::Invalid(invalid) => Refusal::body(Fault::new("to", invalid.problem)),
+        move_person::Error::Command(error) => error.into(),
+        move_person::Error::Store(error) => error.into(),
+        move_person::Error::List(_) | move_person::Error::Emit(_) => {
+            tracing::warn!(%error, "a person is not moved completely");
+            Problem::NoAnswer.into()
+        }
+    }
 }
 
 fn not_erased(error: erase::Error) -> Refusal {
@@ -126,20 +216,31 @@ fn not_erased(error: erase::Error) -> Refusal {
             tracing::error!(%error, "a person is not erased completely");
             Problem::Unavailable.into()
         }
+        erase::Error::Agreement(error) => {
+            tracing::error!(%error, "a person is not erased");
+            Problem::Unavailable.into()
+        }
+        erase::Error::Visibility(error) => {
+            tracing::error!(%error, "a person is not erased: Temporal cannot list the keys");
+            Problem::NoAnswer.into()
+        }
     }
 }
 
 /// A row of the request, checked as an import checks it.
 fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, Refusal> {
     let checked = recipients::recipient(
+        &api.state.settings.names,
         |tenant| api.state.settings.digest_types(tenant),
-        |column| match column {
-            "tenant" => person.tenant.clone(),
-            "user" => person.user.clone(),
-            column => value(column),
+        |column| {
+            Some(match column {
+                "tenant" => person.tenant.clone(),
+                "user" => person.user.clone(),
+                column => value(column),
+            })
         },
     );
-    checked.map_err(|wrong| Refusal::body(Fault::from(wrong)))
+    checked.map(Recipient::from).map_err(|wrong| Refusal::body(Fault::from(wrong)))
 }
 
 /// The fault of a row, without what was written, which may be an address.
@@ -188,4 +289,27 @@ async fn audit(api: &Api, person: &PersonId, order: &Order, action: &str) -> Res
     let Order { by, why } = order.clone();
     let note = Note { at: Timestamp::now(), by, action: action.to_owned(), why };
     Ok(api.state.store.audit(&AuditInput { key: person.key(""), notes: vec![note] }).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::records::Erased;
+
+    use super::*;
+
+    #[test]
+    fn an_erasure_names_the_folders_that_the_machine_lacks_and_a_repetition_would_not_help() {
+        let answer = |pending| erase::Answer {
+            dropped: 0,
+            erased: Erased::default(),
+            left: Erased::default(),
+            pending,
+            archives: Vec::new(),
+            unreachable_archives: vec!["/srv/archive".to_owned()],
+            shared_addresses: 0,
+            histories_until: None,
+        };
+        assert_eq!(erased(answer(0)).ok().map(|answer| answer.status()), Some(StatusCode::OK));
+        assert!(erased(answer(1)).is_err());
+    }
 }

@@ -14,6 +14,7 @@ use tidings_activities::{
     relays::RelayView,
 };
 use tidings_model::{
+    RelaysToday,
     report::{self, By, Line},
     statistics::Scope,
 };
@@ -29,7 +30,7 @@ const SPAN: SignedDuration = SignedDuration::from_hours(24);
 /// The span of a report.
 const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Fields that belong to no tenant. A token of one tenant does not see them.
-const OF_ALL_TENANTS: [&str; 4] = ["taskQueues", "breakers", "inbox", "notices"];
+const OF_ALL_TENANTS: [&str; 6] = ["taskQueues", "breakers", "inbox", "notices", "differences", "upkeep"];
 
 /// A report.
 #[derive(Serialize, ToSchema)]
@@ -57,6 +58,7 @@ pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> R
         temporal: &temporal,
         task_queue: &api.task_queue,
         providers: relays.iter().map(|(name, relay)| (name.clone(), relay.provider)).collect(),
+        relays: RelaysToday::of(&api.state.settings),
         scope: Scope { tenant, since, now },
     };
     let mut stats = asked(&question).await.map_err(unanswered)?;
@@ -102,7 +104,7 @@ pub(super) async fn relays(State(api): State<Api>, caller: Caller, uri: Uri) -> 
         return Err(Problem::NotFound.into());
     }
     let (now, settings) = (Timestamp::now(), &api.state.settings);
-    let breakers = api.state.store.breakers().await?;
+    let breakers = RelaysToday::of(settings).breakers(api.state.store.breakers().await?);
     let relays = settings.relays.iter().map(|(name, relay)| (name.as_str(), relay.relay.to_string()));
     Ok(Json(Relays { rows: RelayView::all(relays, settings, &breakers, now) }).into_response())
 }

@@ -20,7 +20,7 @@ use tidings_model::{
     attempt::{AttemptClass, Phase},
     delivery_events::{Kind, Report, Reported, Which},
     link_keys::LinkKeys,
-    records::{Actor, AttemptEnd, AttemptStart, AuditEntry, Message, Origin, Recipient, RenderedClaim},
+    records::{Actor, AttemptEnd, AttemptStart, AuditEntry, Message, Origin, PersonId, Recipient, RenderedClaim},
     rules::Choices,
     settings::{Settings, StreamName},
     step::{Closed, Outcome, Window},
@@ -75,7 +75,7 @@ async fn bench(locale: &str) -> Bench {
 
 impl Bench {
     async fn send(&self, method: Method) -> (StatusCode, String) {
-        let link = AsBeforeLink { key: ann(), message: Uuid::from_u128(7) };
+        let link = AsBeforeLink { key: ann(), message: Uuid::from_u128(7), generation: 0 };
         let token = link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap();
         let request = Request::builder().method(method).uri(format!("/b/{token}"));
         let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
@@ -85,7 +85,7 @@ impl Bench {
     }
 
     async fn preferences(&self) -> String {
-        let link = PreferencesLink { key: ann(), message: Uuid::from_u128(7) };
+        let link = PreferencesLink { key: ann(), message: Uuid::from_u128(7), generation: 0 };
         let token = link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap();
         let request = Request::builder().uri(format!("/p/{token}")).body(Body::empty()).unwrap();
         let body = self.router.clone().oneshot(request).await.unwrap().into_body();
@@ -95,6 +95,16 @@ impl Bench {
     async fn facts(&self) -> Facts {
         self.store.facts(&ann()).await.unwrap()
     }
+}
+
+#[tokio::test]
+async fn a_link_of_an_erased_person_pins_nothing_of_the_next_one() {
+    let bench = bench("").await;
+    bench.store.raise_generation(&PersonId::of(&ann())).await.unwrap();
+    for method in [Method::GET, Method::POST] {
+        assert_eq!(bench.send(method).await, (StatusCode::NOT_FOUND, String::new()));
+    }
+    assert_eq!(bench.facts().await.preferences, Preferences::default());
 }
 
 #[tokio::test]

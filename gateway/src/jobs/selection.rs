@@ -31,31 +31,33 @@ pub(super) async fn select(work: &Work) -> Result<(), Stop> {
         return Ok(());
     }
     let filter = work.job.words.parse::<KeyFilter>().ok();
-    let filter = filter.and_then(|filter| filter.within(work.job.tenant.clone()));
+    let filter = filter.and_then(|filter| filter.within(work.job.tenant.clone(), &work.names));
     let filter = filter.ok_or_else(|| failed("the filter cannot be read"))?;
-    match work.job.task {
-        Task::Reopen { .. } => select_ended(work, &filter).await?,
-        _ => select_running(work, &filter).await?,
+    let mut selected = 0;
+    for filter in filter.under_each_name(&work.names) {
+        match work.job.task {
+            Task::Reopen { .. } => select_ended(work, &filter, &mut selected).await?,
+            _ => select_running(work, &filter, &mut selected).await?,
+        }
     }
     add(work, &[], true).await
 }
 
-async fn select_running(work: &Work, filter: &KeyFilter) -> Result<(), Stop> {
+/// Adds the number of keys to `selected`, as [`select_ended`] does.
+async fn select_running(work: &Work, filter: &KeyFilter, selected: &mut usize) -> Result<(), Stop> {
     let mut found = pin!(filter.found(&work.temporal).chunks(CHUNK));
-    let mut selected = 0;
     while let Some(keys) = found.next().await {
         let keys: Vec<Key> = keys.into_iter().collect::<Result<_, _>>().map_err(|error| {
             tracing::warn!(%error, job = %work.job.id, "Temporal does not list the keys of a job");
             Stop::Leave
         })?;
-        selected += keys.len();
-        add_some(work, &keys, selected).await?;
+        *selected += keys.len();
+        add_some(work, &keys, *selected).await?;
     }
     Ok(())
 }
 
-async fn select_ended(work: &Work, filter: &KeyFilter) -> Result<(), Stop> {
-    let mut selected = 0;
+async fn select_ended(work: &Work, filter: &KeyFilter, selected: &mut usize) -> Result<(), Stop> {
     for outcome in OUTCOMES {
         let mut digests = ended(filter, outcome);
         loop {
@@ -66,8 +68,8 @@ async fn select_ended(work: &Work, filter: &KeyFilter) -> Result<(), Stop> {
                     keys.push(digest.key.clone());
                 }
             }
-            selected += keys.len();
-            add_some(work, &keys, selected).await?;
+            *selected += keys.len();
+            add_some(work, &keys, *selected).await?;
             digests.page.after = match page.next {
                 Some(next) => Some(next),
                 None => break,

@@ -15,11 +15,12 @@ use tidings_model::{
     Key,
     command::{Hold, Release, Reopen, Retime},
     job::{Job, JobState, KeyResult, MOST_SILENT, ORDERS_A_SECOND, Task},
+    settings::FormerNames,
 };
 use tidings_store::Store;
 use tokio::{
-    task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep},
+    task::{JoinError, JoinSet},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -30,6 +31,12 @@ use super::selection::select;
 const BATCH: u32 = 10;
 /// Batches in flight. A key that answers slowly holds up its own batch.
 const BATCHES: usize = 4;
+/// Times that an order that changes nothing the second time is given without an answer.
+const ASKS: u32 = 2;
+/// Between two extensions of the lease while orders wait for their answers.
+const EXTEND: Duration = Duration::from_secs(10);
+/// Time for the answers to orders in flight when the process ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
 /// The pause while the store does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -40,6 +47,7 @@ pub(super) struct Work {
     pub commands: Commands,
     pub job: Job,
     pub holder: Uuid,
+    pub names: FormerNames,
     pub shutdown: CancellationToken,
 }
 
@@ -88,7 +96,7 @@ impl Work {
         let stop = loop {
             turn.tick().await;
             while let Some(ended) =
-                if batches.len() < BATCHES { batches.try_join_next() } else { batches.join_next().await }
+                if batches.len() < BATCHES { batches.try_join_next() } else { self.next_ended(&mut batches).await }
             {
                 silent = heard(silent, ended.unwrap_or_default());
             }
@@ -100,8 +108,19 @@ impl Work {
                 Err(stop) => break stop,
             }
         };
-        batches.join_all().await;
+        while self.next_ended(&mut batches).await.is_some() {}
         stop
+    }
+
+    /// The next batch that ends. The lease is extended meanwhile, as keys may answer slowly.
+    async fn next_ended(&self, batches: &mut JoinSet<Vec<bool>>) -> Option<Result<Vec<bool>, JoinError>> {
+        loop {
+            if let Ok(ended) = timeout(EXTEND, batches.join_next()).await {
+                return ended;
+            }
+            // No key is marked. Whether the job is lost shows with the next keys.
+            let _ = self.store.send_job_keys(self.job.id, self.holder, 0, Timestamp::now()).await;
+        }
     }
 
     /// Marks the next keys as sent, unless there is a reason to stop.
@@ -125,17 +144,37 @@ impl Work {
     async fn order_batch(self: Arc<Self>, keys: Vec<Key>) -> Vec<bool> {
         let ordered = join_all(keys.into_iter().map(|key| self.order(key))).await;
         let (results, answered): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
+        let results: Vec<_> = results.into_iter().flatten().collect();
         self.persist(|| self.store.end_job_keys(self.job.id, &results, Timestamp::now())).await;
         answered
     }
 
-    async fn order(&self, key: Key) -> (KeyResult, bool) {
+    /// The result of a key, and if it was answered. `None`: the process ends, and the next gateway gives the order again.
+    async fn order(&self, key: Key) -> (Option<KeyResult>, bool) {
         let update_id = self.job.update_id();
-        match self.give(&key, self.commands.digest(&key).with_id(&update_id)).await {
-            Ok(answer) => (KeyResult::done(key, answer), true),
-            Err(Failure::Refused(why)) => (KeyResult::failed(key, &why), true),
-            Err(Failure::Silent(why)) => (KeyResult::failed(key, &why), false),
+        let mut asks = 0;
+        loop {
+            asks += 1;
+            let given = tokio::select! {
+                given = self.give(&key, self.commands.digest(&key).with_id(&update_id)) => given,
+                () = self.ending() => Err(Failure::Silent("the gateway ended before the answer came".to_owned())),
+            };
+            match given {
+                Ok(answer) => return (Some(KeyResult::done(key, answer)), true),
+                Err(Failure::Refused(why)) => return (Some(KeyResult::failed(key, &why)), true),
+                Err(Failure::Silent(why)) => match after_silence(&self.job.task, asks, self.shutdown.is_cancelled()) {
+                    Silence::AskAgain => {}
+                    Silence::LeaveToNext => return (None, false),
+                    Silence::Failed => return (Some(KeyResult::failed(key, &why)), false),
+                },
+            }
         }
+    }
+
+    /// Returns when the process ends and the orders in flight have had their time.
+    async fn ending(&self) {
+        self.shutdown.cancelled().await;
+        sleep(LAST_PATIENCE).await;
     }
 
     async fn give(&self, key: &Key, workflow: DigestCommands<'_>) -> Result<Value, Failure> {
@@ -166,6 +205,25 @@ impl Work {
             }
             sleep(PAUSE).await;
         }
+    }
+}
+
+/// What follows an order without an answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Silence {
+    AskAgain,
+    /// The key stays marked as sent, and the next gateway that leases the job gives the order again.
+    LeaveToNext,
+    Failed,
+}
+
+/// Decides after `asks` orders to a key without an answer. The worker may have been away, and the last order may have been carried out
+/// since. Only an order that changes nothing the second time is given again.
+const fn after_silence(task: &Task, asks: u32, ends: bool) -> Silence {
+    match (task.is_idempotent(), ends) {
+        (true, true) => Silence::LeaveToNext,
+        (true, false) if asks < ASKS => Silence::AskAgain,
+        _ => Silence::Failed,
     }
 }
 
@@ -206,6 +264,18 @@ impl From<tidings_store::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_order_without_an_answer_is_given_again_where_that_changes_nothing() {
+        let hold = Task::Hold { until: None };
+        assert_eq!(after_silence(&hold, 1, false), Silence::AskAgain);
+        assert_eq!(after_silence(&hold, ASKS, false), Silence::Failed);
+        assert_eq!(after_silence(&hold, 1, true), Silence::LeaveToNext);
+        for task in [Task::Flush, Task::Drop, Task::Reopen { may_duplicate: false }] {
+            assert_eq!(after_silence(&task, 1, false), Silence::Failed, "{task:?}");
+            assert_eq!(after_silence(&task, 1, true), Silence::Failed, "{task:?}");
+        }
+    }
 
     #[test]
     fn consecutive_keys_without_an_answer_are_counted_over_batches() {

@@ -140,7 +140,7 @@ impl Form {
             (preferences.cadence, preferences.at) = (often.map(str::to_owned), None);
         }
         let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
-        preferences.off.retain(|category| !shown.contains(category));
+        preferences.off.retain(|category| !shown.contains(settings.category_today(category)));
         preferences.off.extend(shown.difference(&on).cloned());
         if let Some(zone) = self.first("zone").filter(|zone| self.first("zone_was") != Some(zone)) {
             preferences.zone = Some(zone.to_owned());

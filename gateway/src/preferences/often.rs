@@ -179,6 +179,7 @@ mod tests {
         let (cadence, at) = (cadence.map(str::to_owned), at.map(str::to_owned));
         Facts {
             recipient: None,
+            generation: 0,
             preferences: Preferences { cadence, at, ..Preferences::default() },
             revision: 0,
             changed_at: None,

@@ -102,6 +102,10 @@ async fn open(state: &State, keys: &[Key]) -> Vec<Option<Due>> {
     let Some(client) = state.temporal() else { return none() };
     // The queue is that of a workflow that a command starts, and this one starts none.
     let commands = Commands::new(client, names::TASK_QUEUE).with_patience(WINDOWS);
-    let asked = keys.iter().map(|key| async { commands.digest(key).due().await.ok().flatten() });
+    let asked = keys.iter().map(|key| async {
+        let names = state.settings.names.keys(key);
+        let due = join_all(names.iter().map(|key| async { commands.digest(key).due().await.ok().flatten() })).await;
+        due.into_iter().flatten().min_by_key(|due| due.window.due_at)
+    });
     timeout(WINDOWS, join_all(asked)).await.unwrap_or_else(|_| none())
 }

@@ -13,7 +13,7 @@ use tidings_mail::words::Words;
 use tidings_model::{
     Link,
     link_keys::LinkKeys,
-    records::{Actor, AuditEntry, Facts, Page, Part, Preferences, Recipient},
+    records::{Actor, AuditEntry, Facts, Page, Part, PersonId, Preferences, Recipient},
     settings::{Brand, DigestSettings, Settings, TenantSettings},
 };
 use tidings_store::{Sqlite, Store, prelude::*};
@@ -90,7 +90,7 @@ fn ann(digest_type: &str) -> Key {
 }
 
 fn token() -> String {
-    let link = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7) };
+    let link = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 };
     link.token(&KEY.parse::<LinkKeys>().unwrap()).unwrap()
 }
 
@@ -222,9 +222,11 @@ async fn a_language_from_right_to_left_turns_the_page() {
 async fn a_token_of_another_purpose_or_key_is_not_found() {
     let bench = bench("").await;
     let keys: LinkKeys = KEY.parse().unwrap();
-    let unsubscribe = Link::Unsubscribe { key: ann("activity"), message: Uuid::from_u128(7) }.token(&keys).unwrap();
+    let unsubscribe =
+        Link::Unsubscribe { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 }.token(&keys).unwrap();
     let other: LinkKeys = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE".parse().unwrap();
-    let other = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7) }.token(&other).unwrap();
+    let other =
+        PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7), generation: 0 }.token(&other).unwrap();
     let good = token();
     for wrong in ["x", &unsubscribe, &other, &good[1..], &format!("{good}A")] {
         for method in [Method::GET, Method::POST] {
@@ -233,6 +235,31 @@ async fn a_token_of_another_purpose_or_key_is_not_found() {
         }
     }
     assert!(bench.facts("activity").await.consent);
+}
+
+#[tokio::test]
+async fn a_link_of_an_erased_person_does_not_open_the_page_of_the_next_one() {
+    let bench = bench("").await;
+    bench.store.raise_generation(&PersonId::of(&ann("activity"))).await.unwrap();
+    for method in [Method::GET, Method::POST] {
+        let (status, _, body) = bench.send(method, &token(), &fields(&[("activity:on", "-")])).await;
+        assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""));
+    }
+    assert!(bench.facts("activity").await.consent);
+    let next = PreferencesLink { key: ann("activity"), message: Uuid::from_u128(7), generation: 1 };
+    let next = next.token(&KEY.parse().unwrap()).unwrap();
+    assert_eq!(bench.send(Method::GET, &next, &[]).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_link_follows_a_person_to_another_id() {
+    let bench = bench("").await;
+    let [ann, anna] = ["ann", "anna"].map(|user| PersonId { tenant: "acme".into(), user: user.into() });
+    assert!(bench.store.begin_move(&ann, &anna, &entry("rename")).await.unwrap());
+    bench.store.move_person(&ann, &anna, &BTreeSet::new(), Timestamp::now()).await.unwrap();
+    let (status, _, page) = bench.send(Method::GET, &token(), &[]).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(page.contains("…@example.net"), "{page}");
 }
 
 #[tokio::test]

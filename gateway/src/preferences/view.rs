@@ -223,12 +223,13 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         parts: "",
     };
     // A category that was turned off elsewhere is there as well.
-    let unlisted = facts.preferences.off.iter().filter(|category| !settings.categories.contains_key(*category));
+    let off = settings.off_today(&facts.preferences.off);
+    let unlisted = off.iter().filter(|category| !settings.categories.contains_key(*category));
     let categories = settings.categories.iter().chain(unlisted.map(|category| (category, category)));
     let category = |(category, title): (&String, &String)| Entry {
         value: category.clone(),
         text: phrases.called("category", category).unwrap_or_else(|| title.clone()),
-        selected: !facts.preferences.off.contains(category),
+        selected: !off.contains(category),
         parts: "",
     };
     let pause = paused_date(facts, &effective.zone, now);

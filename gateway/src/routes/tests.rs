@@ -8,7 +8,10 @@ use axum::{
     routing::post,
 };
 use tidings_mail::words::Words;
-use tidings_model::settings::{Sender, Settings, Stream, Streams};
+use tidings_model::{
+    process::{Process, ProcessProfile, Role},
+    settings::{Sender, Settings, Stream, Streams},
+};
 use tidings_store::{Sqlite, Store};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt as _;
@@ -44,6 +47,13 @@ pub(crate) fn over(store: Arc<dyn Store>, settings: Settings) -> State {
     let recorder = Recorder::start(store.clone(), settings.clone()).0;
     let words = Arc::new(Words::new(None).unwrap());
     State { store, directory: None, recorder, settings, words, temporal: watch::channel(None).1 }
+}
+
+/// A process that was seen just now, with this fingerprint of its keys.
+fn process(id: u128, link_key: &str, seen_at: jiff::Timestamp) -> Process {
+    let profile = ProcessProfile::new(Role::Worker, "a", 1, "tidings");
+    let profile = ProcessProfile { link_keys: vec![link_key.into()], version: format!("0.{id}"), ..profile };
+    Process { id: uuid::Uuid::from_u128(id), seen_at, profile }
 }
 
 /// Every public route, without webhooks.
@@ -212,6 +222,21 @@ async fn metrics_have_the_route_and_never_the_path() {
     assert!(text.contains("{route=\"other\",method=\"GET\",status=\"404\"}"), "{text}");
     assert!(text.contains("tidings_http_request_duration_seconds_count{route=\"/items/{token}\"}"), "{text}");
     assert!(!text.contains("t0ken"), "{text}");
+}
+
+#[tokio::test]
+async fn readiness_names_what_processes_differ_in_and_not_who_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for (key, named) in [("aa", None), ("bb", Some("[\"link_keys\"]"))] {
+        let state = state(folder.path(), true).await;
+        let now = state.store.clock().await.unwrap();
+        for process in [process(1, "aa", now), process(2, key, now)] {
+            state.store.put_process(&process).await.unwrap();
+        }
+        let (.., body) = answer(&public(state), get_of("/readyz")).await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body.get("differences").map(ToString::to_string).as_deref(), named);
+    }
 }
 
 #[tokio::test]

@@ -117,10 +117,10 @@ fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 9] {
     let target = "https://app.example/".to_owned();
     let suppress = Link::Suppress { tenant: tenant.clone(), address: "ann@example.net".into(), message };
     [
-        (Some(Route::Unsubscribe), Link::Unsubscribe { key: key.clone(), message }.token(keys).unwrap()),
+        (Some(Route::Unsubscribe), Link::Unsubscribe { key: key.clone(), message, generation: 0 }.token(keys).unwrap()),
         (Some(Route::Unsubscribe), suppress.token(keys).unwrap()),
-        (Some(Route::Preferences), PreferencesLink { key: key.clone(), message }.token(keys).unwrap()),
-        (Some(Route::AsBefore), AsBeforeLink { key, message }.token(keys).unwrap()),
+        (Some(Route::Preferences), PreferencesLink { key: key.clone(), message, generation: 0 }.token(keys).unwrap()),
+        (Some(Route::AsBefore), AsBeforeLink { key, message, generation: 0 }.token(keys).unwrap()),
         (Some(Route::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),

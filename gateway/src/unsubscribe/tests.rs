@@ -10,12 +10,13 @@ use axum::{
 };
 use tempfile::TempDir;
 use tidings_model::{
-    Key,
+    Cadence, Key,
+    api_token::TokenRecord,
     link_keys::LinkKeys,
-    records::{Page, Part, Reason, Recipient},
-    settings::Settings,
+    records::{AuditEntry, Page, Part, PersonId, Reason, Recipient},
+    settings::{DigestSettings, FormerNames, Settings, TenantSettings},
 };
-use tidings_store::{Sqlite, Store, prelude::*};
+use tidings_store::{Sqlite, Store, StoredToken, prelude::*};
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
@@ -57,7 +58,7 @@ fn token(link: &Link, keys: &str) -> String {
 }
 
 fn digest() -> Link {
-    Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7) }
+    Link::Unsubscribe { key: ann(), message: Uuid::from_u128(7), generation: 0 }
 }
 
 fn single() -> Link {
@@ -89,6 +90,78 @@ impl Bench {
     }
 }
 
+/// Of a file whose only digest type is this one.
+fn of_type(name: &str, store: Arc<dyn Store>, names: FormerNames) -> Router {
+    let digests = [(name.to_owned(), DigestSettings::new(name, Cadence::Never))].into();
+    let link_keys = Some(NEW.parse().unwrap());
+    public(over(store, Settings { digests, names, link_keys, ..settings() }))
+}
+
+#[tokio::test]
+async fn a_link_of_a_type_that_no_table_has_withdraws_consent_and_says_that_the_name_is_gone() {
+    let first = bench().await;
+    let gone = "Emails no longer go out under this name";
+    let was = FormerNames { digests: [("activity".to_owned(), "news".to_owned())].into(), ..FormerNames::default() };
+    for (name, names, says_gone) in
+        [("news", FormerNames::default(), true), ("news", was, false), ("activity", FormerNames::default(), false)]
+    {
+        let bench = Bench {
+            router: of_type(name, first.store.clone(), names),
+            store: first.store.clone(),
+            _folder: tempfile::tempdir().unwrap(),
+        };
+        let (status, _, body) = bench.send(Method::POST, &token(&digest(), NEW), FORM).await;
+        assert_eq!((status, body.contains(gone)), (StatusCode::OK, says_gone), "{body}");
+        assert!(!bench.wanted().await);
+    }
+}
+
+#[tokio::test]
+async fn a_link_of_a_tenant_that_the_file_lacks_says_that_the_name_is_gone() {
+    let first = bench().await;
+    let gone = "Emails no longer go out under this name";
+    let table = |name: &str| (name.to_owned(), TenantSettings::new(settings().streams));
+    let was = FormerNames { tenants: [("acme".to_owned(), "initech".to_owned())].into(), ..FormerNames::default() };
+    let none = FormerNames::default;
+    let says_gone = async |tenants: &[&str], names: FormerNames| {
+        let tenants = tenants.iter().map(|name| table(name)).collect();
+        let link_keys = Some(NEW.parse().unwrap());
+        let settings = Settings { tenants, names, link_keys, ..settings() };
+        let router = public(over(first.store.clone(), settings));
+        let bench = Bench { router, store: first.store.clone(), _folder: tempfile::tempdir().unwrap() };
+        let mut said = Vec::new();
+        for link in [digest(), single()] {
+            let (status, _, body) = bench.send(Method::POST, &token(&link, NEW), FORM).await;
+            assert_eq!(status, StatusCode::OK, "{body}");
+            said.push(body.contains(gone));
+        }
+        said
+    };
+    assert_eq!(says_gone(&["initech"], none()).await, [true, true]);
+    assert_eq!(says_gone(&["initech"], was).await, [false, false]);
+    assert_eq!(says_gone(&["initech", "acme"], none()).await, [false, false]);
+    assert_eq!(says_gone(&[], none()).await, [false, false], "tenants need no table");
+    let record = TokenRecord {
+        id: "t1".to_owned(),
+        tenant: Some("acme".to_owned()),
+        scopes: Vec::new(),
+        note: String::new(),
+        created_at: Timestamp::now(),
+        created_by: "carol".to_owned(),
+        expires_at: None,
+        revoked_at: None,
+        last_used_on: None,
+    };
+    let entry = AuditEntry {
+        at: Timestamp::now(),
+        actor: "carol".to_owned().into(),
+        action: "token".to_owned(),
+        why: "a test".to_owned(),
+    };
+    first.store.put_token(&StoredToken { record, hash: String::new() }, &entry).await.unwrap();
+    assert_eq!(says_gone(&["initech"], none()).await, [false, false], "its producers are let in");
+}
+
 #[tokio::test]
 async fn one_click_withdraws_consent_once_in_both_encodings() {
     for request in [FORM, MULTIPART] {
@@ -117,6 +190,20 @@ async fn one_click_of_a_single_message_suppresses_its_address_for_bulk_messages(
     }
     assert_eq!(bench.store.suppressed("acme", "ann@example.net").await.unwrap(), [Reason::Unsubscribed]);
     assert_eq!(bench.store.suppressed("other", "ann@example.net").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_link_of_an_erased_person_is_not_ours_and_unsubscribes_nobody() {
+    let bench = bench().await;
+    bench.store.raise_generation(&PersonId::of(&ann())).await.unwrap();
+    for method in [Method::GET, Method::POST] {
+        let (status, _, body) = bench.send(method, &token(&digest(), OLD), FORM).await;
+        assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, ""));
+    }
+    assert!(bench.wanted().await);
+    let next = Link::Unsubscribe { key: ann(), message: Uuid::from_u128(8), generation: 1 };
+    assert_eq!(bench.send(Method::POST, &token(&next, OLD), FORM).await.0, StatusCode::OK);
+    assert!(!bench.wanted().await);
 }
 
 #[tokio::test]

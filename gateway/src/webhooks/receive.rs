@@ -45,6 +45,13 @@ pub struct Webhooks {
     pub certificates: Certificates,
 }
 
+impl Webhooks {
+    /// The webhook at this path: the provider may still call it by a name that its relay had.
+    fn named(&self, relay: &str) -> Option<(&String, &Hook)> {
+        self.hooks.get_key_value(self.state.settings.relay_today(relay))
+    }
+}
+
 /// The route of all webhooks, with its limits.
 pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
     for relay in webhooks.hooks.keys() {
@@ -64,7 +71,7 @@ async fn known(
     request: Request,
     next: Next,
 ) -> Response {
-    if webhooks.hooks.contains_key(&relay) { next.run(request).await } else { unauthorized() }
+    if webhooks.named(&relay).is_some() { next.run(request).await } else { unauthorized() }
 }
 
 async fn receive(
@@ -74,8 +81,8 @@ async fn receive(
     body: Bytes,
 ) -> Response {
     let now = Timestamp::now();
-    let Webhooks { hooks, certificates, .. } = &*webhooks;
-    let Some((relay, hook)) = hooks.get_key_value(&relay) else { return unauthorized() };
+    let certificates = &webhooks.certificates;
+    let Some((relay, hook)) = webhooks.named(&relay) else { return unauthorized() };
     let outcome = match hook.read(&headers, &body, certificates, now).await {
         Ok(Authentic::Events(parsed, token)) => record(&webhooks, relay, parsed, token, now).await,
         Ok(Authentic::Subscription(address)) => confirm(relay, certificates, &address).await,

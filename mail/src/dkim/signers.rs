@@ -37,11 +37,22 @@ impl Signers {
         }
     }
 
-    /// The DNS names of the keys that sign the messages of a tenant.
+    /// The DNS records of the keys that sign the messages of a tenant: name and text. Another key has another record.
     #[must_use]
-    pub fn record_names(&self, tenant: &str, stream: StreamName) -> Vec<String> {
+    pub fn records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
         let first = self.of(tenant, stream);
-        [first, first.and_then(Dkim::second)].into_iter().flatten().map(Dkim::record_name).collect()
+        let keys = [first, first.and_then(Dkim::second)].into_iter().flatten();
+        keys.map(|dkim| [dkim.record_name(), dkim.record()]).collect()
+    }
+
+    /// The TXT record of each key, in which it is public.
+    pub fn all_records(&self) -> impl Iterator<Item = String> {
+        let streams = [&self.general].into_iter().chain(self.tenants.values());
+        let first = streams.flat_map(|of| [&of.bulk, &of.transactional]).flatten();
+        first
+            .flat_map(|dkim| [Some(dkim), dkim.second()])
+            .flatten()
+            .map(|dkim| dkim.record_name() + " " + &dkim.record())
     }
 
     fn of(&self, tenant: &str, stream: StreamName) -> Option<&Dkim> {

@@ -1,6 +1,6 @@
 //! One connection to a relay. Each step of a transaction has a time limit.
 
-use std::{fmt, io, time::Duration};
+use std::{fmt, io, pin::pin, time::Duration};
 
 use lettre::transport::smtp::{
     client::AsyncSmtpConnection,
@@ -55,6 +55,18 @@ impl Default for Timeouts {
         }
     }
 }
+
+impl Timeouts {
+    /// The longest time from the record of the dot to the end of the wait for its reply.
+    #[must_use]
+    pub const fn reply_time(&self) -> Duration {
+        self.dot.saturating_add(LAST_LOOK)
+    }
+}
+
+/// When the time for the reply to the dot is over, what has arrived is read for this long. A process that was frozen wakes up late, and the
+/// reply may lie in its socket. Without it the message counts as ambiguous, and may be sent a second time.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Time limit of QUIT. The connection closes in either case.
 const QUIT: Duration = Duration::from_secs(1);
@@ -156,8 +168,14 @@ impl Connection {
             Ok(Err(error)) => return Err(Failure::lost(phase, &error)),
             Err(_) => return Err(Failure::silent(phase, block_limit)),
         }
-        let replied = async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) };
-        let replied = timeout(limits.dot.saturating_sub(begun.elapsed()), replied);
+        let mut replied =
+            pin!(async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) });
+        let replied = async {
+            match timeout(limits.dot.saturating_sub(begun.elapsed()), replied.as_mut()).await {
+                Ok(replied) => Ok(replied),
+                Err(_) => timeout(LAST_LOOK, replied).await,
+            }
+        };
         let replied = replied.instrument(debug_span!("smtp_step", phase = Phase::Dot.name())).await;
         let response = replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot)))?;
         Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))

@@ -27,6 +27,9 @@ pub struct Refusals {
     pub ended: u32,
     /// Messages to more than one domain went by the relay.
     pub is_mixed: bool,
+    /// The sender of the message whose refusal by policy, or of our settings, opened the breaker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
 }
 
 /// A refused recipient, without its address.

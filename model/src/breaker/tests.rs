@@ -29,7 +29,7 @@ fn open(breaker: &Breaker) -> Option<(Cause, i64)> {
 /// `breaker` with message 7 trying it.
 fn tried(breaker: &Breaker, now: Timestamp) -> Breaker {
     match breaker.ask(message(7), now) {
-        Answer::Try(next) => next,
+        Answer::Try(next) => *next,
         other => panic!("{other:?}"),
     }
 }
@@ -278,7 +278,7 @@ fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
                 waiting[n] = Some(Waiting { at: until.duration_since(at(0)).as_secs().max(second + 1), was_refused });
                 continue;
             }
-            Answer::Try(next) => breaker = next,
+            Answer::Try(next) => breaker = *next,
             Answer::Go => {}
         }
         let sign = if second >= healed {
@@ -352,7 +352,7 @@ proptest! {
                     prop_assert!(now >= open.until);
                     prop_assert!(trying.is_none_or(|(other, until)| other == n || now >= until));
                     trying = next.open.as_ref().and_then(|open| Some((n, open.probe.as_ref()?.until)));
-                    breaker = next;
+                    breaker = *next;
                 }
             }
             if let Some(next) = breaker.after(message(n), sign, "why", now) {

@@ -144,6 +144,7 @@ mod tests {
             subject: "News".into(),
             created_at: at(0),
             made_at: at(0),
+            made_from: String::new(),
             sent_at: Some(at(1)),
             closed_at: Some(at(1)),
             attempts: 1,

@@ -24,6 +24,8 @@ pub struct Erased {
     /// Delivery events without the provider's text, with a pseudonym instead of the address.
     pub delivery_events: u64,
     pub dead_letters: u64,
+    /// Events and retracts in the gateway's inbox.
+    pub inbox: u64,
     /// Lines of the archive.
     pub archived: u64,
 }
@@ -31,7 +33,7 @@ pub struct Erased {
 impl Erased {
     /// The counts, each with its name.
     #[must_use]
-    pub fn counts(&self) -> [(&'static str, u64); 11] {
+    pub fn counts(&self) -> [(&'static str, u64); 12] {
         [
             ("recipients", self.recipients),
             ("preferences", self.preferences),
@@ -43,6 +45,7 @@ impl Erased {
             ("messages", self.messages),
             ("delivery_events", self.delivery_events),
             ("dead_letters", self.dead_letters),
+            ("inbox", self.inbox),
             ("archived", self.archived),
         ]
     }
@@ -66,6 +69,7 @@ impl AddAssign for Erased {
         self.messages += more.messages;
         self.delivery_events += more.delivery_events;
         self.dead_letters += more.dead_letters;
+        self.inbox += more.inbox;
         self.archived += more.archived;
     }
 }

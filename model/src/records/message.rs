@@ -33,8 +33,8 @@ pub struct Message {
     pub template: String,
     /// The message has a picture that counts openings.
     pub counted: bool,
-    /// A hash of all that a digest's message is made from besides its events. Where that has another hash today, the message is made
-    /// again (rule 60). Empty: not known.
+    /// A hash of all that a digest's message is made from besides its events, and of what the configuration gives to a single message.
+    /// Where that has another hash today, the message is made again (rule 60). Empty: not known.
     pub made_from: String,
     /// The thread that has the message of a digest, if it is in one: [`Key::thread_id`].
     pub thread: Option<Uuid>,
@@ -161,6 +161,9 @@ pub struct MessageRecord {
     /// See [`Message::made_at`].
     #[serde(skip)]
     pub made_at: Timestamp,
+    /// See [`Message::made_from`].
+    #[serde(skip)]
+    pub made_from: String,
     /// Time when a relay first accepted the message, whatever the state is.
     pub sent_at: Option<Timestamp>,
     pub closed_at: Option<Timestamp>,

@@ -1,6 +1,6 @@
 //! A person of a tenant, and what is held about them.
 
-use std::{collections::BTreeSet, fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, ops::AddAssign, str::FromStr};
 
 use jiff::Timestamp;
 use percent_encoding::{percent_decode_str, utf8_percent_encode};
@@ -37,6 +37,12 @@ impl PersonId {
         Self { tenant: key.tenant.clone(), user: key.user.clone() }
     }
 
+    /// The beginning of the reason with which keys drop what is to wait for the next claim of this person's keys.
+    #[must_use]
+    pub fn move_reason(&self) -> String {
+        format!("moved to {self}: ")
+    }
+
     /// The person's key for a digest type.
     #[must_use]
     pub fn key(&self, digest_type: &str) -> Key {
@@ -62,6 +68,16 @@ impl FromStr for PersonId {
         };
         Self::new(tenant.to_string(), user.to_string())
     }
+}
+
+/// An id that a person has or had, and the times of the renames between which it was theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldId {
+    pub user: String,
+    /// The id was somebody else's until then.
+    pub since: Option<Timestamp>,
+    /// `None`: the person has the id.
+    pub until: Option<Timestamp>,
 }
 
 /// The place of a recipient in the directory: tenant and user.
@@ -95,7 +111,7 @@ pub struct ListedRecipient {
 }
 
 /// A person as the store knows them apart from the ledger. It contains an address: not for logs.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Person {
     /// `None`: the directory does not have them.
     pub recipient: Option<Recipient>,
@@ -106,7 +122,7 @@ pub struct Person {
     pub suppressions: Vec<Suppression>,
     /// Their address in the directory and those that messages were sent to, as suppressions spell them.
     pub addresses: BTreeSet<String>,
-    /// Digest types of their digests, preferences, consents and readings.
+    /// Digest types of all their rows but the audit trail's, whatever the file says of these types.
     pub digest_types: BTreeSet<String>,
 }
 
@@ -115,6 +131,25 @@ impl Person {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.recipient.is_none() && self.addresses.is_empty() && self.digest_types.is_empty()
+    }
+
+    /// `true` if nobody is reached under the id, and nobody chose anything: what producers sent to it is no person yet.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.recipient.is_none() && self.preferences.is_empty() && self.consents.is_empty() && self.readings.is_empty()
+    }
+}
+
+/// Adds what is held about the person under another name of the tenant. The first row of the directory stays.
+impl AddAssign for Person {
+    fn add_assign(&mut self, more: Self) {
+        self.recipient = self.recipient.take().or(more.recipient);
+        self.preferences.extend(more.preferences);
+        self.consents.extend(more.consents);
+        self.readings.extend(more.readings);
+        self.suppressions.extend(more.suppressions);
+        self.addresses.extend(more.addresses);
+        self.digest_types.extend(more.digest_types);
     }
 }
 
@@ -145,6 +180,56 @@ pub struct PersonsReading {
     pub sign_at: Timestamp,
 }
 
+/// The rows that were moved from one person to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MovedRows {
+    pub recipients: u64,
+    pub preferences: u64,
+    pub consents: u64,
+    pub digests: u64,
+    pub events: u64,
+    /// Those of the events that wait for the next claim.
+    pub returned: u64,
+    pub retracts: u64,
+    pub messages: u64,
+    pub dead_letters: u64,
+}
+
+impl MovedRows {
+    /// The counts that are not 0, each with its name.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { recipients, preferences, consents, digests, events, returned, retracts, messages, dead_letters } =
+            *self;
+        let counts = [
+            ("recipients", recipients),
+            ("preferences", preferences),
+            ("consents", consents),
+            ("digests", digests),
+            ("events", events),
+            ("events that wait", returned),
+            ("retracts", retracts),
+            ("messages", messages),
+            ("dead letters", dead_letters),
+        ];
+        counts.into_iter().filter(|(_, count)| *count > 0)
+    }
+}
+
+impl AddAssign for MovedRows {
+    fn add_assign(&mut self, more: Self) {
+        self.recipients += more.recipients;
+        self.preferences += more.preferences;
+        self.consents += more.consents;
+        self.digests += more.digests;
+        self.events += more.events;
+        self.returned += more.returned;
+        self.retracts += more.retracts;
+        self.messages += more.messages;
+        self.dead_letters += more.dead_letters;
+    }
+}
+
 /// A kind of rows that the store holds about a person, besides [`Person`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -155,18 +240,30 @@ pub enum Part {
     /// Messages of digests and single ones, with their bytes and attempts.
     Messages,
     DeliveryEvents,
+    /// Events and retracts that the gateway took, on their way to Temporal or forwarded.
+    Inbox,
+    /// Facts that subscriptions get.
+    Notices,
+    /// Keys in operators' jobs, with their results.
+    JobResults,
+    /// Runs in Temporal that ended without their code, or that are open and in trouble.
+    TroubledRuns,
     Audit,
 }
 
 impl Part {
     /// Each of them, in the order of an export.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Digests,
         Self::Events,
         Self::Retracts,
         Self::Messages,
         Self::DeliveryEvents,
         Self::DeadLetters,
+        Self::Inbox,
+        Self::Notices,
+        Self::JobResults,
+        Self::TroubledRuns,
         Self::Audit,
     ];
 
@@ -180,6 +277,10 @@ impl Part {
             Self::DeadLetters => "dead_letters",
             Self::Messages => "messages",
             Self::DeliveryEvents => "delivery_events",
+            Self::Inbox => "inbox",
+            Self::Notices => "notices",
+            Self::JobResults => "job_results",
+            Self::TroubledRuns => "troubled_runs",
             Self::Audit => "audit",
         }
     }
@@ -188,6 +289,19 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Producers use the new id first.
+    #[test]
+    fn an_id_that_only_events_came_to_is_free() {
+        let sent = Person { digest_types: ["activity".to_owned()].into(), ..Person::default() };
+        assert!(sent.is_free() && !sent.is_empty());
+        let consents =
+            vec![PersonsConsent { digest_type: "activity".into(), consent: false, changed_at: Timestamp::UNIX_EPOCH }];
+        let mut refused = Person { consents, ..Person::default() };
+        assert!(!refused.is_free());
+        refused += sent;
+        assert_eq!((refused.digest_types.len(), refused.consents.len()), (1, 1));
+    }
 
     #[test]
     fn a_person_comes_back_from_the_text_and_a_key_is_none() {

@@ -77,6 +77,7 @@ pub fn admit(
     input: &ClaimInput,
     now: Timestamp,
 ) -> Admission {
+    let facts = &*facts.believed(now);
     let window = &input.window;
     if let Some(block) = consent_or_suppression_block(facts) {
         return Admission::Refused(block.closed());

@@ -27,6 +27,8 @@ pub use read::ParseError;
 
 /// The time of day of a weekly cadence in place of one without a time.
 const WEEKLY_AT: Time = Time::constant(8, 0, 0, 0);
+/// The slots of which the rarest is the longest window: five years of months.
+const SLOTS: usize = 60;
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00`, `monthly 1 08:00` or
@@ -97,6 +99,20 @@ impl Cadence {
             }
             Self::Cron(cron) => slots::first_after(opened_at, zone, cron.after(zone.to_datetime(opened_at))),
         }
+    }
+
+    /// Returns the longest time for which a window collects, if nothing else holds it back. Looks at slots one after the other, which for a
+    /// schedule of operators may miss a rare gap.
+    #[must_use]
+    pub fn longest_window(&self) -> SignedDuration {
+        let (mut opened_at, mut longest) = (Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
+        for _ in 0..SLOTS {
+            let due_at =
+                self.slide(opened_at).map_or_else(|| self.due_at(opened_at, &TimeZone::UTC), |slide| slide.until);
+            longest = longest.max(due_at.duration_since(opened_at));
+            opened_at = due_at;
+        }
+        longest
     }
 
     /// Returns the number of events that one window takes; `None`: any number.

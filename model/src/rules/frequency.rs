@@ -47,7 +47,7 @@ impl FrequencyLimits {
         capped_from: Option<Timestamp>,
         now: Timestamp,
     ) -> Vec<Limited> {
-        let throttled = self.throttled(facts.last_slot_at, timing.zone, now);
+        let throttled = self.throttled(facts.believed(now).last_slot_at, timing.zone, now);
         let capped = capped_from.map(|oldest| self.capped(oldest, timing.zone)).filter(|capped| capped.until > now);
         let put_off = |limited, wait| self.put_off(limited, (timing, cadence), wait, due_at);
         let throttled = throttled.map(|limited| put_off(limited, Wait::Throttle));

@@ -103,6 +103,7 @@ mod tests {
     fn facts(cadence: Option<&str>, revision: u64, changed_at: Option<Timestamp>) -> Facts {
         Facts {
             recipient: None,
+            generation: 0,
             preferences: Preferences { cadence: cadence.map(str::to_owned), ..Preferences::default() },
             revision,
             changed_at,

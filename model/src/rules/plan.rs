@@ -37,6 +37,7 @@ pub fn plan(
     known: Vec<String>,
     now: Timestamp,
 ) -> Plan {
+    let facts = &*facts.believed(now);
     let before = input.before.as_ref().filter(|_| input.anew_at.is_none());
     let limits = before.and_then(|before| before.limits).unwrap_or(limits);
     let effective = Effective::new(settings, facts, now);

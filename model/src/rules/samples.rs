@@ -6,6 +6,7 @@ use crate::records::{Facts, Preferences, Reading, Recipient};
 pub(super) fn facts() -> Facts {
     Facts {
         recipient: None,
+        generation: 0,
         preferences: Preferences::default(),
         revision: 0,
         changed_at: None,

@@ -97,7 +97,7 @@ mod tests {
 
     fn link(tenant: &str, user: &str) -> Link {
         let key = Key { tenant: tenant.into(), digest_type: "activity".into(), user: user.into() };
-        Link::Unsubscribe { key, message: Uuid::from_u128(7) }
+        Link::Unsubscribe { key, message: Uuid::from_u128(7), generation: 0 }
     }
 
     #[test]

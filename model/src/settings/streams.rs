@@ -77,6 +77,33 @@ impl Stream {
         }
     }
 
+    /// Returns the envelope's sender of its messages, without their tokens.
+    #[must_use]
+    pub fn envelope_sender(&self) -> String {
+        match &self.return_path {
+            Some(path) => path.to_string(),
+            None => self.sender.address.to_string().to_ascii_lowercase(),
+        }
+    }
+
+    /// Reports if a message with this envelope's sender is of the sender that the stream has now.
+    #[must_use]
+    pub fn sends_as(&self, envelope_from: &str) -> bool {
+        match &self.return_path {
+            Some(ReturnPath { local, domain }) => {
+                let token = envelope_from.strip_prefix(local.as_str()).and_then(|rest| rest.strip_prefix('+'));
+                let address = token.and_then(|rest| rest.split_once('@'));
+                // Without keys there is no token, and the address is that of `From`.
+                address.map_or_else(|| self.sends_from(envelope_from), |(_, of)| of.eq_ignore_ascii_case(domain))
+            }
+            None => self.sends_from(envelope_from),
+        }
+    }
+
+    fn sends_from(&self, address: &str) -> bool {
+        self.sender.address.to_string().eq_ignore_ascii_case(address)
+    }
+
     /// Returns the longest wait between two attempts, or that of the default schedule if only one attempt is made.
     #[must_use]
     pub fn longest_wait(&self) -> Duration {

@@ -39,22 +39,34 @@ impl Settings {
     /// Returns what is in force for the messages of a tenant in a stream.
     #[must_use]
     pub fn for_tenant(&self, tenant: &str, stream: StreamName) -> InForce<'_> {
-        match self.tenants.get(tenant) {
+        match self.tenant(tenant) {
             Some(own) => InForce { stream: own.streams.get(stream), brand: &own.brand },
             None => InForce { stream: self.streams.get(stream), brand: &NO_BRAND },
         }
     }
 
-    /// Returns the tenant's name if it has a table of its own. Its bounces and complaints then count apart from everybody's.
+    /// The tenant's own settings, by any of its names.
+    pub(super) fn tenant(&self, name: &str) -> Option<&TenantSettings> {
+        self.tenants.get(self.names.tenant(name))
+    }
+
+    /// Returns the tenant's name of today if it has a table of its own. Its bounces and complaints then count apart from everybody's.
     #[must_use]
     pub fn with_table(&self, tenant: &str) -> Option<&str> {
-        self.tenants.get_key_value(tenant).map(|(name, _)| name.as_str())
+        self.tenants.get_key_value(self.names.tenant(tenant)).map(|(name, _)| name.as_str())
     }
 
     /// Returns the streams of this name, those of everybody first, then those of each tenant with a table.
     pub fn every(&self, stream: StreamName) -> impl Iterator<Item = (Option<&str>, &Stream)> {
         let own = self.tenants.iter().map(move |(name, tenant)| (Some(name.as_str()), tenant.streams.get(stream)));
         [(None, self.streams.get(stream))].into_iter().chain(own)
+    }
+
+    /// Returns the envelope's senders of all messages that may go by a relay.
+    pub fn senders_by(&self, relay: &str) -> impl Iterator<Item = String> {
+        let all = [StreamName::Bulk, StreamName::Transactional].into_iter().flat_map(|name| self.every(name));
+        let by_it = all.filter(move |(_, stream)| stream.relays.iter().any(|name| name == relay));
+        by_it.map(|(_, stream)| stream.envelope_sender())
     }
 
     /// Returns the streams that use a relay, for everybody or for a tenant.

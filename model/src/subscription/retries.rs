@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{DeliveryResult, Notice};
+use crate::StoredWait;
 
 /// The time from the first try of a notice to its last.
 pub const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
@@ -12,6 +13,11 @@ pub const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
 /// Seconds between the first tries of a notice. Later ones are an hour apart.
 const BETWEEN: [i64; 6] = [10, 30, 60, 300, 900, 1_800];
 const LATER: i64 = 3_600;
+
+impl StoredWait {
+    /// A notice to a subscription is tried again.
+    pub const NOTICE_RETRY: Self = Self::of(Duration::from_secs(LATER.unsigned_abs()));
+}
 
 /// Seconds between looks at a receiver that does not answer. Later ones are five minutes apart.
 const AWAY: [u64; 5] = [5, 15, 30, 60, 120];
@@ -55,7 +61,8 @@ pub fn settled<'a>(tried: impl IntoIterator<Item = (&'a Notice, DeliveryResult)>
     let mut settled = Settled::default();
     let mut unanswered = Vec::new();
     for (notice, result) in tried {
-        let retry = retry_at(notice.first_tried_at.unwrap_or(now), notice.tries, now);
+        // A first try that lies ahead was recorded by a wrong clock.
+        let retry = retry_at(notice.first_tried_at.map_or(now, |first| first.min(now)), notice.tries, now);
         match result {
             DeliveryResult::Delivered => settled.delivered.push(notice.seq),
             DeliveryResult::Gone => settled.gone = true,

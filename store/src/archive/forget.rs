@@ -5,23 +5,25 @@ use std::{
     fs::{self, File},
     io::{self, BufRead as _, BufReader},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use flate2::bufread::MultiGzDecoder;
+use jiff::Timestamp;
 use serde_json::Value;
-use tidings_model::{EmailAddress, records::PersonId};
+use tidings_model::{EmailAddress, Key, records::HeldId};
 
 use super::{
-    Archive, Error, blocking,
+    Archive, Error, Written, blocking,
     part::{Part, remove_leftovers, sync},
 };
 use crate::pseudonym::Pseudonyms;
 
-/// The lines of the archive that are about a person.
+/// The lines of the archive that are about a person, or about everyone of a tenant.
 pub struct LinesAbout {
-    pub person: PersonId,
-    /// Workflows of the person's keys.
-    pub workflows: BTreeSet<String>,
+    /// The names of the tenant.
+    pub tenants: BTreeSet<String>,
+    pub whose: Whose,
     /// Addresses that only this person has, or their pseudonyms.
     pub addresses: BTreeSet<String>,
     /// Digests and single messages of the person.
@@ -29,16 +31,26 @@ pub struct LinesAbout {
     pub pseudonyms: Pseudonyms,
 }
 
+/// The people whose lines are meant.
+#[derive(Clone)]
+pub enum Whose {
+    Everyone,
+    /// One person, under each id that they had. A line keeps the id of its time.
+    Ids(Vec<HeldId>),
+}
+
 impl LinesAbout {
     fn has(&self, line: &Value) -> bool {
         match text(&line["kind"]) {
-            "event" | "retract" => self.names(line),
+            "event" => self.names(line, &line["recorded_at"]),
+            "retract" => self.names(line, &line["retracted_at"]),
             "message" => self.has_message(line),
             "delivery_event" => {
                 self.messages.contains(text(&line["message"]))
                     || self.is_tenants(line) && self.has_address(text(&line["address"]))
             }
-            "dead_letter" => self.workflows.contains(text(&line["workflow_id"])),
+            "dead_letter" => Key::from_workflow_id(text(&line["workflow_id"]))
+                .is_ok_and(|key| self.tenants.contains(&key.tenant) && self.is_theirs(&key.user, &line["buried_at"])),
             "webhook_dead_letter" => {
                 let mut words = text(&line["head"]).split(|c: char| !c.is_ascii_hexdigit() && c != '-');
                 words.any(|word| self.messages.contains(word))
@@ -48,22 +60,36 @@ impl LinesAbout {
     }
 
     fn has_message(&self, line: &Value) -> bool {
-        let (digest, single) = (&line["origin"]["digest"], &line["origin"]["single"]);
+        let (digest, single, at) = (&line["origin"]["digest"], &line["origin"]["single"], &line["created_at"]);
         let nobodys = single.is_object() && single["user"].is_null() && self.is_tenants(single);
-        self.names(digest) || self.names(single) || nobodys && self.has_address(text(&line["envelope_to"]))
+        self.names(digest, at) || self.names(single, at) || nobodys && self.has_address(text(&line["envelope_to"]))
     }
 
-    fn names(&self, row: &Value) -> bool {
-        self.is_tenants(row) && text(&row["user"]) == self.person.user
+    fn names(&self, row: &Value, at: &Value) -> bool {
+        self.is_tenants(row) && row["user"].as_str().is_some_and(|user| self.is_theirs(user, at))
     }
 
     fn is_tenants(&self, row: &Value) -> bool {
-        text(&row["tenant"]) == self.person.tenant
+        self.tenants.contains(text(&row["tenant"]))
+    }
+
+    /// Reports if the user was the person at the time. A line without a time counts.
+    fn is_theirs(&self, user: &str, at: &Value) -> bool {
+        let at: Option<Timestamp> = text(at).parse().ok();
+        let within = |held: &HeldId| {
+            at.is_none_or(|at| held.since.is_none_or(|since| since <= at) && held.until.is_none_or(|until| at <= until))
+        };
+        match &self.whose {
+            Whose::Everyone => true,
+            Whose::Ids(held) => held.iter().any(|held| held.user == user && within(held)),
+        }
     }
 
     fn has_address(&self, address: &str) -> bool {
         let folded = EmailAddress::folded(address);
-        self.addresses.contains(&folded) || self.addresses.contains(&self.pseudonyms.of(&self.person.tenant, &folded))
+        matches!(self.whose, Whose::Everyone)
+            || self.addresses.contains(&folded)
+            || self.tenants.iter().any(|tenant| self.addresses.contains(&self.pseudonyms.of(tenant, &folded)))
     }
 }
 
@@ -72,12 +98,50 @@ fn text(value: &Value) -> &str {
 }
 
 impl Archive {
+    /// The first and the last file. `None`: there is no file, or no folder.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub async fn written(&self) -> Result<Option<Written>, Error> {
+        let folder = self.folder().to_owned();
+        blocking(folder.clone(), move || {
+            if !folder.is_dir() {
+                return Ok(None);
+            }
+            let files = files(&folder)?;
+            let name = |file: &PathBuf| {
+                let below = file.strip_prefix(&folder).unwrap_or(file);
+                below.to_string_lossy().into_owned()
+            };
+            let ends = files.first().zip(files.last());
+            Ok(ends.map(|(first, last)| Written { first: name(first), last: name(last) }))
+        })
+        .await
+    }
+
+    /// The files, by the age of their rows.
+    ///
+    /// # Errors
+    /// The folder is missing, or cannot be read.
+    pub async fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.folder().to_owned();
+        blocking(folder.clone(), move || files(&folder)).await
+    }
+
+    /// The lines of a file about a person.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn lines(file: PathBuf, about: Arc<LinesAbout>) -> Result<Vec<String>, Error> {
+        blocking(file.clone(), move || Ok(read(&file, &about)?.removed)).await
+    }
+
     /// Counts the lines about a person.
     ///
     /// # Errors
     /// The folder is missing, or a file cannot be read.
     pub async fn count(&self, about: LinesAbout) -> Result<u64, Error> {
-        self.each_file(move |file| Ok(read(file, &about)?.removed)).await
+        self.each_file(move |file| Ok(read(file, &about)?.removed.len() as u64)).await
     }
 
     /// Replaces each file that has lines about a person by one without them, as a whole, and returns the number of these lines. A
@@ -95,12 +159,9 @@ impl Archive {
         let folder = self.folder().to_owned();
         blocking(folder.clone(), move || {
             let mut sum = 0;
-            for day in days(&folder)? {
-                for file in entries(&day)?.iter().filter(|file| is_archive(file)) {
-                    let done = work(file);
-                    sum +=
-                        done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
-                }
+            for file in files(&folder)? {
+                let done = work(&file);
+                sum += done.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
             }
             Ok(sum)
         })
@@ -110,15 +171,15 @@ impl Archive {
 
 struct Split {
     kept: Vec<String>,
-    removed: u64,
+    removed: Vec<String>,
 }
 
 fn read(file: &Path, about: &LinesAbout) -> io::Result<Split> {
-    let mut split = Split { kept: Vec::new(), removed: 0 };
+    let mut split = Split { kept: Vec::new(), removed: Vec::new() };
     for line in BufReader::new(MultiGzDecoder::new(BufReader::new(File::open(file)?))).lines() {
         let line = line?;
         if serde_json::from_str(&line).is_ok_and(|line| about.has(&line)) {
-            split.removed += 1;
+            split.removed.push(line);
         } else {
             split.kept.push(line);
         }
@@ -131,7 +192,7 @@ fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         return Ok(0);
     };
-    if removed == 0 {
+    if removed.is_empty() {
         return Ok(0);
     }
     if kept.is_empty() {
@@ -140,7 +201,15 @@ fn rewrite(file: &Path, about: &LinesAbout) -> io::Result<u64> {
     } else {
         Part::write(folder, name, &kept)?.publish(file)?;
     }
-    Ok(removed)
+    Ok(removed.len() as u64)
+}
+
+fn files(archive: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for day in days(archive)? {
+        files.extend(entries(&day)?.into_iter().filter(|file| is_archive(file)));
+    }
+    Ok(files)
 }
 
 /// The folder of each day.
@@ -172,8 +241,8 @@ mod tests {
 
     fn about() -> LinesAbout {
         LinesAbout {
-            person: PersonId { tenant: "acme".into(), user: "ann".into() },
-            workflows: ["digest/acme/activity/ann".to_owned()].into(),
+            tenants: ["acme".to_owned()].into(),
+            whose: Whose::Ids(vec![HeldId { user: "ann".into(), since: None, until: None }]),
             addresses: ["ann@example.com".to_owned()].into(),
             messages: ["m1".to_owned(), "a1".to_owned()].into(),
             pseudonyms: Pseudonyms::new(b"secret"),
@@ -210,6 +279,35 @@ mod tests {
         let pseudonym = about().pseudonyms.of("acme", "ann@example.com");
         let resumed = LinesAbout { addresses: [pseudonym].into(), ..about() };
         assert!(resumed.has(&to(single(Value::Null), "Ann@example.com")));
+    }
+
+    #[test]
+    fn a_line_belongs_to_whoever_had_its_id_then_under_each_name_of_the_tenant() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let held = |user: &str, since: Option<i64>, until: Option<i64>| HeldId {
+            user: user.into(),
+            since: since.map(at),
+            until: until.map(at),
+        };
+        // Ann was renamed to anna at 100, and somebody else got the id.
+        let anna = Whose::Ids(vec![held("ann", None, Some(100)), held("anna", None, None)]);
+        let tenants = BTreeSet::from(["acme".to_owned(), "initech".to_owned()]);
+        let anna = LinesAbout { tenants, whose: anna, ..about() };
+        let next = LinesAbout { whose: Whose::Ids(vec![held("ann", Some(100), None)]), ..about() };
+        let everyone = LinesAbout { whose: Whose::Everyone, ..about() };
+        let event = |tenant: &str, user: &str, second: i64| json!({"kind": "event", "tenant": tenant, "user": user, "recorded_at": at(second)});
+        let letter = |user: &str, second: i64| json!({"kind": "dead_letter", "workflow_id": format!("digest/acme/activity/{user}"), "buried_at": at(second)});
+        for (line, is_annas, is_the_next_ones) in [
+            (event("acme", "ann", 50), true, false),
+            (event("acme", "ann", 150), false, true),
+            (event("acme", "anna", 150), true, false),
+            (event("initech", "ann", 50), true, false),
+            (letter("ann", 50), true, false),
+            (letter("ann", 150), false, true),
+        ] {
+            assert_eq!((anna.has(&line), next.has(&line)), (is_annas, is_the_next_ones), "{line}");
+        }
+        assert!(everyone.has(&event("acme", "zoe", 1)) && !everyone.has(&event("other", "zoe", 1)));
     }
 
     #[tokio::test]

@@ -60,17 +60,11 @@ impl Bench {
 
     /// All rows of all tables, as text.
     pub async fn dump(&self) -> String {
-        let tables = match &self.behind {
-            Behind::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
-            Behind::Postgres { .. } => {
-                "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()"
-            }
-        };
         let mut dump = Vec::new();
-        for table in self.column(tables.to_owned()).await.into_iter().filter(|table| table != "_sqlx_migrations") {
+        for table in self.tables().await {
             let rows = match &self.behind {
                 Behind::Sqlite { .. } => {
-                    let names = self.column(format!("SELECT name FROM pragma_table_info('{table}')")).await;
+                    let names = self.columns(&table).await;
                     let texts: Vec<_> =
                         names.iter().map(|name| format!("COALESCE(CAST({name} AS TEXT), '')")).collect();
                     format!("SELECT {} FROM {table}", texts.join(" || '|' || "))
@@ -87,8 +81,53 @@ impl Bench {
         dump.join("\n")
     }
 
+    /// A statement behind the store's back.
+    pub async fn execute(&self, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        match &self.behind {
+            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+        }
+    }
+
+    /// The tables of Tidings.
+    pub async fn tables(&self) -> Vec<String> {
+        let tables = match &self.behind {
+            Behind::Sqlite { .. } => "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+            Behind::Postgres { .. } => {
+                "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()"
+            }
+        };
+        let tables = self.column(tables.to_owned()).await.into_iter();
+        tables.filter(|table| table != "_sqlx_migrations").collect()
+    }
+
+    pub async fn columns(&self, table: &str) -> Vec<String> {
+        self.column(match &self.behind {
+            Behind::Sqlite { .. } => format!("SELECT name FROM pragma_table_info('{table}')"),
+            Behind::Postgres { .. } => format!(
+                "SELECT CAST(column_name AS TEXT) FROM information_schema.columns
+                 WHERE table_schema = current_schema() AND table_name = '{table}'"
+            ),
+        })
+        .await
+    }
+
+    /// All columns, as `table.column`.
+    pub async fn all_columns(&self) -> Vec<String> {
+        let columns = match &self.behind {
+            Behind::Sqlite { .. } => {
+                "SELECT m.name || '.' || c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'"
+            }
+            Behind::Postgres { .. } => {
+                "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+            }
+        };
+        self.column(columns.to_owned()).await
+    }
+
     /// The first column of all rows.
-    async fn column(&self, sql: String) -> Vec<String> {
+    pub async fn column(&self, sql: String) -> Vec<String> {
         let sql = sqlx::AssertSqlSafe(sql);
         let rows: Vec<(String,)> = match &self.behind {
             Behind::Sqlite { pool, .. } => sqlx::query_as(sql).fetch_all(pool).await.unwrap(),
@@ -121,7 +160,8 @@ impl Bench {
                 let values = vec!["NULL"; parameters].join(", ");
                 let prepare = sqlx::AssertSqlSafe(format!("PREPARE planned AS {statement}"));
                 sqlx::raw_sql(prepare).execute(&mut *connection).await.unwrap();
-                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE planned ({values})"));
+                let values = if parameters > 0 { format!(" ({values})") } else { values };
+                let explain = sqlx::AssertSqlSafe(format!("EXPLAIN EXECUTE planned{values}"));
                 let rows = sqlx::raw_sql(explain).fetch_all(&mut *connection).await.unwrap();
                 // The connection with its settings is of no other use.
                 connection.close().await.unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use tidings_model::{
-    Key,
+    Key, StoredWait,
     attempt::AttemptClass,
     command::{Order, Reopen},
     records::{Actor, CapSpan, ClaimLimits, Claimed, Closing},
@@ -16,7 +16,7 @@ use super::{Bench, at, closed, ends, events, message, recipient, window_of};
 
 /// Two digests in a hundred seconds.
 fn cap(seconds: i64) -> CapSpan {
-    CapSpan { most: 2, since: at(seconds - 100) }
+    CapSpan { most: 2, since: at(seconds - 100), until: StoredWait::PAST.farthest(at(seconds)) }
 }
 
 /// A window of the person's own digest type `n`.

@@ -262,20 +262,24 @@ pub async fn a_late_unsubscription_is_not_over_a_newer_choice(bench: &Bench) {
     let wanted = async || bench.store.facts(&key).await.unwrap().consent;
     bench.told(id, Kind::Unsubscribed, 300).await;
     assert!(!wanted().await);
-    bench.store.put_consent(&key, true, &entry(6_000, "ann", "grant consent")).await.unwrap();
+    bench.store.put_consent(&key, true, &entry(4_000, "ann", "grant consent")).await.unwrap();
     for seconds in [300, 400] {
         bench.told(id, Kind::Unsubscribed, seconds).await;
         assert!(wanted().await, "it happened before");
     }
-    bench.told(id, Kind::Unsubscribed, 6_001).await;
+    bench.told(id, Kind::Unsubscribed, 4_001).await;
     assert!(!wanted().await);
 
     // What they wanted already they may want once more.
-    for seconds in [7_000, 9_000] {
+    for seconds in [4_500, 4_900] {
         bench.store.put_consent(&key, true, &entry(seconds, "ann", "grant consent")).await.unwrap();
     }
-    bench.told(id, Kind::Unsubscribed, 8_000).await;
+    bench.told(id, Kind::Unsubscribed, 4_700).await;
     assert!(wanted().await, "it happened before they said so last");
+
+    bench.store.put_consent(&key, true, &entry(90_000, "ann", "grant consent")).await.unwrap();
+    bench.told(id, Kind::Unsubscribed, 4_950).await;
+    assert!(!wanted().await, "a clock that was ahead does not outvote a no");
 }
 
 /// Three messages to one address with their reports. No report says that the second was accepted.

@@ -1,7 +1,10 @@
 use futures::future::join_all;
 use tidings_model::{
     Key,
-    records::{AuditEntry, Page, PersonId, Preferences, Reason, Recipient, Suppression, SuppressionFilter, Wish},
+    records::{
+        AuditEntry, Page, PersonId, Preferences, Reason, Recipient, RecipientChange, Suppression, SuppressionFilter,
+        Wish,
+    },
     step::{AuditInput, Note},
 };
 
@@ -41,6 +44,29 @@ pub async fn preferences_come_back_and_their_revision_counts_changes(bench: &Ben
     assert_eq!((nobodys.revision, nobodys.changed_at), (0, None));
     let audited = "SELECT CAST(COUNT(*) AS TEXT) FROM audit WHERE user_id = 'ann' AND action = 'preferences'";
     assert_eq!(bench.value(audited).await, "3");
+}
+
+pub async fn what_a_change_does_not_say_stays(bench: &Bench) {
+    bench.store.put_recipients(&[recipient("ann", "ann@example.com")], at(0)).await.unwrap();
+    let change = |user: &str, locale: Option<&str>| RecipientChange {
+        tenant: "acme".into(),
+        user: user.into(),
+        address: format!("new-{user}@example.com"),
+        name: None,
+        zone: None,
+        locale: locale.map(str::to_owned),
+    };
+    let moved = bench.store.change_recipients(&[change("ann", Some("")), change("bo", None)], at(5)).await.unwrap();
+    assert!(moved.is_empty(), "{moved:?}");
+    for (user, name, zone, revision) in [("ann", "Ann", "Europe/Berlin", 1), ("bo", "", "", 0)] {
+        let facts = bench.store.facts(&key(user)).await.unwrap();
+        let person = facts.recipient.unwrap();
+        assert_eq!(person.address, format!("new-{user}@example.com"));
+        let parts = (person.name.as_str(), person.zone.as_str(), person.locale.as_str());
+        assert_eq!((parts, facts.revision), ((name, zone, ""), revision));
+    }
+    let counted = async |tenant| bench.store.count_recipients(tenant).await.unwrap();
+    assert_eq!((counted("acme").await, counted("zeta").await), (2, 0));
 }
 
 pub async fn another_zone_counts_as_a_change_of_what_was_chosen(bench: &Bench) {

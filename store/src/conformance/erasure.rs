@@ -11,7 +11,7 @@ use tidings_model::{
         command::Retry,
         contract::{Retried, RetryInput},
     },
-    records::{Erased, MessageFilter, MessageState, Page, Part, Reason, Suppression, SuppressionFilter},
+    records::{Erased, HeldId, MessageFilter, MessageState, Page, Part, Reason, Suppression, SuppressionFilter},
     retention::{self, Cutoff},
     step::{Outcome, ReopenInput, Resumed},
 };
@@ -21,7 +21,7 @@ use super::{
     people::{ann, everything},
     recipient, window, window_of,
 };
-use crate::archive::{Archive, LinesAbout};
+use crate::archive::{Archive, LinesAbout, Whose};
 
 fn types() -> BTreeSet<String> {
     ["activity".to_owned()].into()
@@ -99,6 +99,7 @@ pub async fn an_erasure_leaves_no_text_of_a_person_and_all_of_others(bench: &Ben
         messages: 2,
         delivery_events: 1,
         dead_letters: 1,
+        inbox: 0,
         archived: 0,
     };
     assert_eq!(erased, expected);
@@ -225,11 +226,11 @@ pub async fn the_archive_loses_the_lines_of_a_person(bench: &Bench) {
     let archive = Archive::new(folder.path().to_owned());
     for kind in retention::Kind::ALL {
         let cutoff = Cutoff { kind, before: at(100_000) };
-        bench.store.purge(cutoff, 500, Some(&archive), at(100_000)).await.unwrap();
+        bench.store.purge(cutoff, 500, Some(&archive), &[], at(100_000)).await.unwrap();
     }
     let lines = async || LinesAbout {
-        person: ann(),
-        workflows: [key("ann").workflow_id()].into(),
+        tenants: [ann().tenant].into(),
+        whose: Whose::Ids(bench.store.held_ids(&ann()).await.unwrap()),
         addresses: bench.addresses_of_ann().await,
         messages: bench.digests_of_ann().await,
         pseudonyms: bench.store.pseudonyms().await.unwrap(),
@@ -238,7 +239,8 @@ pub async fn the_archive_loses_the_lines_of_a_person(bench: &Bench) {
     assert!(archived >= 4, "{archived}");
     assert_eq!(archive.forget(lines().await).await.unwrap(), archived);
     assert_eq!(archive.count(lines().await).await.unwrap(), 0);
-    let bos = LinesAbout { person: tidings_model::records::PersonId { user: "bo".into(), ..ann() }, ..lines().await };
+    let bo = vec![HeldId { user: "bo".into(), since: None, until: None }];
+    let bos = LinesAbout { whose: Whose::Ids(bo), ..lines().await };
     assert!(archive.count(bos).await.unwrap() > 0);
 }
 

@@ -172,7 +172,7 @@ pub async fn what_was_forwarded_is_replayed_by_time_and_tenant_and_purged_by_age
     assert_eq!(bench.store.expired(cutoff(301)).await.unwrap(), 1);
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::new(folder.path().to_owned());
-    let purged = bench.store.purge(cutoff(301), 10, Some(&archive), at(400)).await.unwrap();
+    let purged = bench.store.purge(cutoff(301), 10, Some(&archive), &[], at(400)).await.unwrap();
     assert_eq!(purged, Purged { purged: 1, archived: 0, more: false });
     assert_eq!(bench.store.depth().await.unwrap().events, 2, "what waits is not purged");
 }

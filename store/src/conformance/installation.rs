@@ -1,6 +1,8 @@
-//! The identity of the installation, and the beats of its workers.
+//! The identity of the installation, the beats of its workers, and its processes.
 
 use futures::future::join_all;
+use jiff::Timestamp;
+use tidings_model::process::{ClockOffsets, Process, ProcessProfile, Role};
 use uuid::Uuid;
 
 use super::{Bench, at};
@@ -46,5 +48,53 @@ pub async fn the_newest_zone_data_of_all_workers_is_kept(bench: &Bench) {
     {
         bench.store.keep_zone_release(release).await.unwrap();
         assert_eq!(bench.store.zone_release().await.unwrap(), newest, "{release}");
+    }
+}
+
+fn process(id: Uuid, seconds: i64) -> Process {
+    let profile = ProcessProfile {
+        sections: [("retention".to_owned(), "ab".to_owned())].into(),
+        link_keys: vec!["cd".into()],
+        dkim_keys: ["ef".to_owned()].into(),
+        installation: Some(ONE),
+        clock: ClockOffsets { store_ms: Some(-2), temporal_ms: None },
+        ..ProcessProfile::new(Role::Worker, "mail", 7, "tidings")
+    };
+    Process { id, seen_at: at(seconds), profile }
+}
+
+pub async fn a_process_is_seen_until_it_ends_or_is_forgotten(bench: &Bench) {
+    let store = &bench.store;
+    for process in [process(TWO, 30), process(ONE, 0), process(ONE, 60)] {
+        store.put_process(&process).await.unwrap();
+        store.put_process(&process).await.unwrap();
+    }
+    assert_eq!(store.processes().await.unwrap(), [process(ONE, 60), process(TWO, 30)]);
+    store.forget_processes(at(30)).await.unwrap();
+    assert_eq!(store.processes().await.unwrap().len(), 2);
+    store.forget_processes(at(31)).await.unwrap();
+    assert_eq!(store.processes().await.unwrap(), [process(ONE, 60)]);
+    for _ in 0..2 {
+        store.remove_process(ONE).await.unwrap();
+        assert_eq!(store.processes().await.unwrap(), []);
+    }
+}
+
+pub async fn the_clock_of_the_database_is_that_of_this_machine_here(bench: &Bench) {
+    let difference = bench.store.clock().await.unwrap().duration_since(Timestamp::now());
+    assert!(difference.abs().as_secs() < 5, "{difference}");
+}
+
+pub async fn the_last_upkeep_counts_from_the_first_beat_on(bench: &Bench) {
+    let store = &bench.store;
+    assert_eq!(store.upkeep_at().await.unwrap(), None);
+    let made = store.put_installation(ONE, false).await.unwrap();
+    assert_eq!(store.upkeep_at().await.unwrap(), None);
+    store.beat(made.beat, ONE, at(100)).await.unwrap();
+    store.beat(ONE, TWO, at(200)).await.unwrap();
+    assert_eq!(store.upkeep_at().await.unwrap(), Some(at(100)));
+    for (ended, last) in [(300, 300), (250, 300)] {
+        store.keep_upkeep(at(ended)).await.unwrap();
+        assert_eq!(store.upkeep_at().await.unwrap(), Some(at(last)));
     }
 }

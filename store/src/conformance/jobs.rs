@@ -251,4 +251,11 @@ pub async fn an_erasure_takes_the_results_of_the_person_only(bench: &Bench) {
     bench.store.erase_choices(&ann, &types).await.unwrap();
     let left: Vec<Key> = bench.store.send_job_keys(id, ONE, 9, at(3)).await.unwrap().unwrap();
     assert_eq!(left.into_iter().collect::<BTreeSet<_>>(), [key("bo"), key("cy")].into());
+    // Bo's order is under way, and cy's has its result.
+    end(bench, id, &[KeyResult::done(key("cy"), json!({}))], 4).await;
+    for user in ["bo", "cy"] {
+        let person = PersonId { tenant: "acme".into(), user: user.into() };
+        bench.store.erase_choices(&person, &types).await.unwrap();
+    }
+    assert_eq!(counts(&read(bench, id).await), (Some(1), 1, 0), "the counts add up");
 }

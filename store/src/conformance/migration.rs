@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
+use futures::future::try_join_all;
 use uuid::Uuid;
 
 use super::{
@@ -42,4 +43,31 @@ async fn a_database_that_was_not_migrated_names_the_command_to_run() {
         let pool = sqlx::PgPool::connect(&url).await.unwrap();
         Bench { store: Box::new(postgres), behind: Behind::Postgres { pool, schema } }.finish().await;
     }
+}
+
+#[tokio::test]
+async fn of_many_migrations_at_once_each_finds_what_the_others_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("new.db").display());
+    let mut stores = Vec::new();
+    for _ in 0..6 {
+        stores.push(Sqlite::connect(&url).await.unwrap());
+    }
+    try_join_all(stores.iter().map(Sqlite::migrate)).await.unwrap();
+    stores[0].check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_migration_that_was_broken_off_says_what_to_do() {
+    let bench = Bench::sqlite().await;
+    let Behind::Sqlite { pool, .. } = &bench.behind else { return };
+    let broken = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+        VALUES (9001, 'later', FALSE, x'00', 0)";
+    sqlx::query(broken).execute(pool).await.unwrap();
+    let file: String = sqlx::query_scalar("SELECT file FROM pragma_database_list").fetch_one(pool).await.unwrap();
+    let error = Sqlite::connect(&format!("sqlite:{file}")).await.unwrap().migrate().await.unwrap_err().to_string();
+    assert!(
+        error.contains("WHERE version = 9001 AND NOT success`, and run `tidings migrate` of the version"),
+        "{error}"
+    );
 }

@@ -30,11 +30,12 @@ fn subscription(name: &str, events: &[NoticeType], tenant: Option<&str>, digest_
         digest_type: digest_type.map(str::to_owned),
         secrets: Vec::new(),
         secret_env: "A_NOTICES".to_owned(),
+        was: Vec::new(),
     }
 }
 
 async fn subscribe(bench: &Bench, subscriptions: &[Subscription]) {
-    bench.store.subscribe(subscriptions, at(0)).await.unwrap();
+    bench.store.subscribe(subscriptions).await.unwrap();
 }
 
 /// Everything, to `crm`.
@@ -150,12 +151,58 @@ pub async fn a_subscription_gets_what_it_asked_for_and_nothing_else(bench: &Benc
     let newest = bench.store.newest_notices().await.unwrap();
     let newest: BTreeSet<_> = newest.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(newest, BTreeSet::from(["acme", "all"]));
-    // What waits for a subscription that is configured no more is a dead letter.
-    subscribe(bench, &subscriptions[1..]).await;
-    assert!(ready(bench, "all", 9).await.is_empty());
-    let left = bench.store.subscriptions(100).await.unwrap();
-    let dead: Vec<_> = left.iter().map(|state| (state.name.as_str(), state.waiting, state.dead_letters)).collect();
-    assert_eq!(dead, [("acme", 1, 0), ("all", 0, 2), ("other-event", 0, 0), ("other-type", 0, 0)]);
+}
+
+pub async fn what_waits_for_a_subscription_that_was_removed_waits_for_a_day(bench: &Bench) {
+    let (crm, other) = (subscription("crm", &NoticeType::ALL, None, None), subscription("other", &[], None, None));
+    subscribe(bench, &[crm.clone(), other.clone()]).await;
+    unsubscribe(bench, &["ann", "bo"], 1).await;
+    let retired = async |seconds| {
+        let retired = bench.store.retire_notices(at(seconds)).await.unwrap();
+        retired.into_iter().map(|of| (of.subscription, of.waiting, of.ended)).collect::<Vec<_>>()
+    };
+    let crm_has = |waiting, ended| vec![("crm".to_owned(), waiting, ended)];
+    assert_eq!(retired(2).await, []);
+    let others = std::slice::from_ref(&other);
+    subscribe(bench, others).await;
+    assert_eq!((retired(100).await, retired(100 + 24 * HOUR - 1).await), (crm_has(2, 0), crm_has(2, 0)));
+    assert_eq!((state(bench).await.waiting, state(bench).await.dead_letters), (2, 0));
+    // It is back: nothing was tried so far.
+    subscribe(bench, std::slice::from_ref(&crm)).await;
+    assert_eq!(retired(101 + 24 * HOUR).await, []);
+    assert!(ready(bench, "crm", 9).await.iter().all(|notice| notice.first_tried_at.is_none()));
+    assert_eq!(users(bench, 9).await, ["ann", "bo"]);
+    subscribe(bench, others).await;
+    assert_eq!(retired(200 + 24 * HOUR).await, crm_has(2, 0));
+    assert_eq!(retired(200 + 48 * HOUR).await, crm_has(0, 2));
+    assert_eq!(retired(201 + 48 * HOUR).await, []);
+    let dead = bench.store.dead_notices("crm", 9).await.unwrap();
+    assert_eq!(dead.iter().map(|notice| notice.result.as_str()).collect::<Vec<_>>(), ["removed", "removed"]);
+}
+
+pub async fn a_subscription_with_another_name_keeps_its_notices_and_whether_its_receiver_is_gone(bench: &Bench) {
+    subscribe_to_all(bench).await;
+    unsubscribe(bench, &["ann", "bo"], 1).await;
+    let [ann, _] = seqs(bench).await[..] else { panic!("two") };
+    settle(bench, Settled { failed: vec![(ann, DeliveryResult::Refused, None)], ..Settled::default() }, 5).await;
+    let customers =
+        Subscription { was: vec!["crm".to_owned()], ..subscription("customers", &NoticeType::ALL, None, None) };
+    for _ in 0..2 {
+        subscribe(bench, std::slice::from_ref(&customers)).await;
+        let users: Vec<_> = ready(bench, "customers", 9).await.into_iter().map(|notice| notice.about.user).collect();
+        assert_eq!((users, bench.store.dead_notices("customers", 9).await.unwrap().len()), (vec!["bo".to_owned()], 1));
+    }
+    // A worker with the former file starts once more, and its receiver is gone.
+    subscribe_to_all(bench).await;
+    unsubscribe(bench, &["cy"], 20).await;
+    settle(bench, Settled { gone: true, ..Settled::default() }, 30).await;
+    subscribe(bench, std::slice::from_ref(&customers)).await;
+    let states = bench.store.subscriptions(100).await.unwrap();
+    let [state] = &states[..] else { panic!("{states:?}") };
+    assert_eq!(
+        (state.name.as_str(), state.waiting, state.dead_letters, state.gone_at),
+        ("customers", 1, 2, Some(at(30)))
+    );
 }
 
 pub async fn notices_of_a_lane_wait_for_the_one_that_failed(bench: &Bench) {
@@ -240,7 +287,7 @@ pub async fn what_was_delivered_is_replayed_by_time_and_purged_by_age(bench: &Be
     let cutoff = |seconds| Cutoff { kind: Retained::Notices, before: at(seconds) };
     assert_eq!(bench.store.expired(cutoff(30)).await.unwrap(), 0);
     assert_eq!(bench.store.expired(cutoff(31)).await.unwrap(), 1);
-    let purged = bench.store.purge(cutoff(99_999), 10, None, at(50)).await.unwrap();
+    let purged = bench.store.purge(cutoff(99_999), 10, None, &[], at(50)).await.unwrap();
     assert_eq!(purged, Purged { purged: 1, archived: 0, more: false });
     assert_eq!(users(bench, 60).await, ["bo"], "what waits is not purged");
 }

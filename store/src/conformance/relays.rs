@@ -25,6 +25,7 @@ fn open(probe: Option<Probe>) -> Breaker {
             openers: vec![Uuid::from_u128(8)],
             ended: 1,
             is_mixed: true,
+            sender: Some("digest@acme.example".into()),
         },
     }
 }

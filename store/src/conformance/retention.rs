@@ -10,12 +10,12 @@ use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
     records::{Actor, AttemptEnd, ClaimLimits, Closing, Message, Origin},
-    retention::{Cutoff, Kind, Purged},
+    retention::{ArchiveRecord, Cutoff, Kind, Purged, RetractExpiry},
     settings::Categories,
     step::{Closed, DeadLetter, DeadLettersInput, Outcome, Planned, ReopenInput, Resumed, Window},
 };
 
-use super::{Bench, at, bench::Behind, closed, ends, event, events, key, message, window, window_of};
+use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};
 use crate::archive::Archive;
 
 /// Time at which `over` closes [`Bench::rendered`] digests.
@@ -40,19 +40,14 @@ async fn over(bench: &Bench, window: &Window, ids: &[&str], outcome: Outcome) {
     bench.store.close(closing).await.unwrap();
 }
 
-impl Bench {
-    /// A statement behind the store's back.
-    async fn execute(&self, sql: &str) {
-        let sql = sqlx::AssertSqlSafe(sql.to_owned());
-        match &self.behind {
-            Behind::Sqlite { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
-            Behind::Postgres { pool, .. } => drop(sqlx::query(sql).execute(pool).await.unwrap()),
-        }
-    }
-}
-
+/// No window is open that may need a retract.
 async fn purge(bench: &Bench, cutoff: Cutoff, limit: u32, archive: Option<&Archive>) -> Purged {
-    bench.store.purge(cutoff, limit, archive, at(9_000)).await.unwrap()
+    let mut expiries = Vec::new();
+    if cutoff.kind == Kind::Retracts {
+        let keys = bench.store.keys_of_old_retracts(cutoff.before, 500, at(9_000)).await.unwrap();
+        expiries.extend(keys.into_iter().map(|key| RetractExpiry { key, before: cutoff.before }));
+    }
+    bench.store.purge(cutoff, limit, archive, &expiries, at(9_000)).await.unwrap()
 }
 
 /// Batch by batch, until nothing is left: how many rows that were.
@@ -234,7 +229,8 @@ pub async fn what_cannot_be_archived_stays(bench: &Bench) {
     let (folder, _) = archive();
     let archive = Archive::new(folder.path().join("missing"));
     over(bench, &window(0), &["a"], Outcome::Sent).await;
-    let error = bench.store.purge(old(Kind::Events, CLOSED + 1), 500, Some(&archive), at(9_000)).await.unwrap_err();
+    let error =
+        bench.store.purge(old(Kind::Events, CLOSED + 1), 500, Some(&archive), &[], at(9_000)).await.unwrap_err();
     assert!(error.to_string().contains("nothing is deleted"), "{error}");
     assert_eq!(bench.items(&window(0)).await, 1);
 }
@@ -322,6 +318,76 @@ pub async fn a_retract_outlives_what_it_covers(bench: &Bench) {
     assert_eq!((bench.store.expired(early).await.unwrap(), purge_all(bench, early, None).await), (1, 1));
     assert_eq!(purge_all(bench, late, None).await, 1, "that of the digest that is over");
     assert_eq!(bench.claim(&window(0), &[], at(500)).await.items, 1, "the retract is there still");
+}
+
+pub async fn a_retract_that_an_open_window_needs_is_asked_for_again_half_a_day_later(bench: &Bench) {
+    let retract = |id: &str| [Retract::Event(id.to_owned())];
+    for (user, id, second) in [("ann", "early", 10), ("ann", "late", 20), ("bo", "late", 20)] {
+        bench.store.put_retracts(&key(user), &retract(id), at(second)).await.unwrap();
+    }
+    let cutoff = old(Kind::Retracts, 30);
+    let keys = async |now| bench.store.keys_of_old_retracts(cutoff.before, 9, now).await.unwrap();
+    assert_eq!(keys(at(9_000)).await, [key("ann"), key("bo")]);
+    let unasked = bench.store.purge(cutoff, 500, None, &[], at(9_000)).await.unwrap();
+    assert_eq!(unasked, Purged::default(), "nobody asked for their windows");
+    // A window of ann's needs what came from then on.
+    let expiries = [RetractExpiry { key: key("ann"), before: at(20) }];
+    let purged = bench.store.purge(cutoff, 500, None, &expiries, at(9_000)).await.unwrap();
+    assert_eq!((purged.purged, purged.more), (1, true));
+    assert_eq!(keys(at(9_000)).await, [key("bo")]);
+    let half_a_day = 12 * 3_600;
+    assert_eq!(keys(at(9_000 + half_a_day)).await, [key("ann"), key("bo")]);
+    assert_eq!(bench.value("SELECT CAST(COUNT(*) AS TEXT) FROM retracts WHERE event_id = 'late'").await, "2");
+}
+
+pub async fn each_folder_of_the_archive_is_remembered_until_it_is_forgotten(bench: &Bench) {
+    let ((first, one), (second, other)) = (archive(), archive());
+    over(bench, &window(0), &["a"], Outcome::Sent).await;
+    over(bench, &window(1), &["b"], Outcome::Sent).await;
+    let cutoff = old(Kind::Events, CLOSED + 1);
+    assert_eq!(bench.store.archives().await.unwrap(), []);
+    purge(bench, cutoff, 1, Some(&one)).await;
+    purge(bench, cutoff, 1, Some(&other)).await;
+    let records = bench.store.archives().await.unwrap();
+    let mut folders: Vec<_> = records.iter().map(|record| record.folder.clone()).collect();
+    folders.sort();
+    let mut expected = [one.name(), other.name()];
+    expected.sort();
+    assert_eq!(folders, expected);
+    for (record, archive) in records.iter().flat_map(|record| [(record, &one), (record, &other)]) {
+        let own = record.folder == archive.name();
+        assert_eq!(archive.folder().join(&record.last_file).is_file() && record.first_file == record.last_file, own);
+        assert!(!own || archive.holds(&record.last_file) && record.begun_at.is_some());
+    }
+    // The folder is there, and its disk is not.
+    fs::rename(first.path(), first.path().with_extension("elsewhere")).unwrap();
+    fs::create_dir(first.path()).unwrap();
+    assert!(!one.holds(&records.iter().find(|record| record.folder == one.name()).unwrap().last_file));
+    fs::remove_dir_all(first.path().with_extension("elsewhere")).unwrap();
+    let entry = super::entry(9_001, "carol", "forget archive");
+    assert!(bench.store.forget_archive(&one.name(), &entry).await.unwrap());
+    assert!(!bench.store.forget_archive(&one.name(), &entry).await.unwrap());
+    assert_eq!(bench.store.archives().await.unwrap().len(), 1);
+    // What a former version wrote is found in the folder.
+    bench.store.forget_archive(&other.name(), &entry).await.unwrap();
+    bench.store.remember_archive(&other, at(9_002)).await.unwrap();
+    bench.store.remember_archive(&one, at(9_002)).await.unwrap();
+    let [ArchiveRecord { folder, last_file, .. }] = &bench.store.archives().await.unwrap()[..] else { panic!("one") };
+    assert!(*folder == other.name() && second.path().join(last_file).is_file());
+}
+
+pub async fn upkeep_that_waits_for_its_archive_is_known_until_it_goes_on(bench: &Bench) {
+    let (folder, archive) = archive();
+    let missing = Archive::new(folder.path().join("missing"));
+    over(bench, &window(0), &["a"], Outcome::Sent).await;
+    for second in [9_000, 9_060] {
+        bench.store.archive_failed(&missing, "no such folder", at(second)).await.unwrap();
+    }
+    let [waits] = &bench.store.archives().await.unwrap()[..] else { panic!("one") };
+    assert_eq!((waits.failed_at, waits.failure.as_deref()), (Some(at(9_000)), Some("no such folder")));
+    assert_eq!(waits.begun_at, None, "nothing is there that an erasure would miss");
+    purge(bench, old(Kind::Events, CLOSED + 1), 500, Some(&archive)).await;
+    assert!(bench.store.archives().await.unwrap().iter().all(|record| record.failed_at.is_none()));
 }
 
 pub async fn a_delivery_event_goes_by_its_own_age_and_outlives_its_message(bench: &Bench) {

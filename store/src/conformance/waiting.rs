@@ -11,7 +11,7 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{Bench, at, end, ends, event, key, message, people::ann, shown, titled, window};
+use super::{Bench, at, delivery_events::single, end, ends, event, key, message, people::ann, shown, titled, window};
 
 const NONE: BTreeSet<String> = BTreeSet::new();
 
@@ -85,6 +85,22 @@ pub async fn a_message_that_waits_loses_what_was_withdrawn_and_is_made_again(ben
     let row = "SELECT CAST(COUNT(*) AS TEXT) FROM events e JOIN digests d ON d.digest_id = e.digest_id AND d.state = 'closed'";
     assert_eq!(bench.value(row).await, "3");
     assert_eq!(bench.items(&window).await, 1);
+}
+
+pub async fn a_single_message_is_made_again_until_a_dot(bench: &Bench) {
+    let first = single("acme", "welcome", "bo@example.com");
+    bench.store.put_message(&first, None).await.unwrap();
+    let (waiting, epoch) = bench.store.waiting_message(first.id).await.unwrap().unwrap();
+    assert!(waiting == first);
+    let again = Message { bytes: b"again".to_vec(), made_from: "today".into(), ..waiting };
+    let remade = async |epoch| bench.store.remake_message(&again, epoch, "because", at(170)).await.unwrap();
+    assert_eq!((remade(epoch + 1).await, remade(epoch).await), (None, Some(epoch + 1)));
+    assert_eq!(bench.remakes().await, "1because");
+    assert_eq!(bench.said_of(first.id).await.made_from, "today");
+    assert_eq!(bench.store.message_bytes("acme", first.id).await.unwrap().unwrap(), b"again");
+    bench.past_the_dot(first.id).await;
+    assert!(bench.store.waiting_message(first.id).await.unwrap().is_none());
+    assert_eq!(remade(epoch + 1).await, None);
 }
 
 pub async fn after_a_dot_the_bytes_stand(bench: &Bench) {

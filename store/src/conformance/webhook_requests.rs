@@ -287,7 +287,7 @@ pub async fn dead_letters_of_webhooks_go_with_those_of_signals(bench: &Bench) {
     }
     let cutoff = Cutoff { kind: Kept::DeadLetters, before: at(150) };
     assert_eq!(bench.store.expired(cutoff).await.unwrap(), 1);
-    let purged = bench.store.purge(cutoff, 10, None, at(300)).await.unwrap();
+    let purged = bench.store.purge(cutoff, 10, None, &[], at(300)).await.unwrap();
     assert_eq!((purged.purged, purged.more), (1, false));
     assert_eq!(bench.value("SELECT MIN(sha256) FROM webhook_dead_letters").await, format!("{:064}", 2));
 }

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::records::{PersonId, Recipient};
+use tidings_model::records::{PersonId, Recipient, RecipientChange};
 
 use super::Sql;
 use super::dialect::Dialect;
+use super::names::tenants;
 use crate::Result;
 
 /// Tenant, user, `$3` now. The revision of a row that the team's own directory gave begins at the time, so that it grows although
@@ -16,16 +17,23 @@ UPDATE recipients SET answered_at = $3,
 WHERE tenant = $1 AND user_id = $2";
 
 /// Tenant, user. Rows of an import stay.
-pub const FORGET_ANSWER: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2 AND answered_at IS NOT NULL";
+pub const FORGET_ANSWER: &str = concat!(
+    "DELETE FROM recipients WHERE user_id = $2 AND answered_at IS NOT NULL AND tenant IN (SELECT tenant FROM ",
+    tenants!(),
+    " t)"
+);
 
 impl<D: Dialect> Sql<D> {
     pub(super) async fn keep(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()> {
         let (tenant, user) = (person.tenant.clone(), person.user.clone());
         let pseudonyms = self.secret().await?;
+        let change = recipient.cloned().map(RecipientChange::from);
+        let elsewhere = self.pseudonyms_elsewhere(change.as_slice()).await?;
         let mut tx = self.write().await?;
-        match recipient {
-            Some(recipient) => {
-                Self::put_rows(&mut tx, std::slice::from_ref(recipient), &pseudonyms, now).await?;
+        match &change {
+            Some(change) => {
+                Self::put_rows(&mut tx, std::slice::from_ref(change), &pseudonyms, now).await?;
+                Self::carry_suppressions(&mut tx, &elsewhere).await?;
                 let mark = query(MARK_ANSWER).bind(tenant).bind(user).bind(now.as_millisecond());
                 mark.execute(&mut *tx).await?;
             }

@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use sqlx::query::Query;
 use sqlx::{FromRow as _, query, query_as};
 use std::time::Duration;
-use tidings_model::Key;
 use tidings_model::attempt::{AttemptClass, Phase};
 use tidings_model::records::{
     AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, WaitingMessage,
 };
+use tidings_model::{Key, StoredWait};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -218,8 +218,8 @@ impl<D: Dialect> Sql<D> {
         Ok(earlier.fetch_one(connection).await?)
     }
 
-    /// The answer while the reply to an attempt that is past the dot may still come. A record from a clock that was ahead waits no longer
-    /// than one of now.
+    /// The answer while the reply to an attempt that is past the dot may still come. A record that lies a little ahead waits no longer than
+    /// one of now, and one that lies far ahead, from a wrong clock, waits no more.
     async fn awaited_reply(
         connection: &mut D::Connection,
         id: &str,
@@ -230,7 +230,8 @@ impl<D: Dialect> Sql<D> {
         let unanswered: Option<UnansweredRow> = unanswered.fetch_optional(connection).await?;
         let awaited = unanswered.and_then(|UnansweredRow { number, past_the_dot_at }| {
             let until = past_the_dot_at.min(now).saturating_add(reply_time).unwrap_or(now);
-            (until > now).then_some(AttemptStart::AwaitsReply { number, until })
+            let awaits = until > now && StoredWait::PAST.believes(past_the_dot_at, now);
+            awaits.then_some(AttemptStart::AwaitsReply { number, until })
         });
         Ok(awaited)
     }

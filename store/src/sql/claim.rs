@@ -1,9 +1,10 @@
 //! A due window becomes a digest: returned events, exclusions, and the cap of the recipient.
 
 use super::columns::{Column, row};
-use super::dialect::{Dialect, Variants};
-use super::directory::{FactsRow, facts};
+use super::dialect::Dialect;
+use super::directory::{FactsRow, ZONE_REVISIONS, facts};
 use super::exclusion::{COUNT_EXCLUDED, Unwanted};
+use super::names::tenants;
 use super::{Sql, number, within_timeout};
 use crate::{Claims, Error, Result};
 use async_trait::async_trait;
@@ -43,27 +44,25 @@ pub const FACTS_FOR_CLAIM: &str = facts!(
     ""
 );
 
-/// Tenant, user. Keeps the row for the transaction.
-pub const LOCK_RECIPIENT: Variants = Variants {
-    sqlite: "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2",
-    postgres: "SELECT user_id FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE",
-};
-
 /// The time from which a digest counts for the digest type `$6`. Those of other types count by their claim: what a pause or an outage
 /// held back is mail of today.
 macro_rules! counts_from {
     () => {
-        "CASE WHEN digest_type = $6 THEN COALESCE(slot_at, claimed_at) ELSE claimed_at END"
+        "CASE WHEN digest_type IN (SELECT CAST($6 AS TEXT) UNION ALL SELECT alias FROM aliases WHERE kind = 'digest' AND name = $6)
+     THEN COALESCE(slot_at, claimed_at) ELSE claimed_at END"
     };
 }
 
-/// Digests of the recipient that count from later than `$3`, and were mails or may become some; latest first. No slot is later than its claim.
+/// Digests of the recipient that count from later than `$3`, were claimed until `$7`, and were mails or may become some; latest first. No
+/// slot is later than its claim.
 pub const COUNTED_SINCE: &str = concat!(
     "
 SELECT ",
     counts_from!(),
     " AS counts_from FROM digests
-WHERE tenant = $1 AND user_id = $2 AND claimed_at > $3 AND ",
+WHERE tenant IN (SELECT tenant FROM ",
+    tenants!(),
+    " t) AND user_id = $2 AND claimed_at > $3 AND claimed_at <= $7 AND ",
     counts_from!(),
     " > $3 AND digest_id <> $4
   AND (outcome IS NULL OR outcome IN ('sent', 'ambiguous'))
@@ -194,7 +193,7 @@ impl<D: Dialect> Sql<D> {
     /// on, so that no other key of theirs counts before this one is written.
     async fn capped(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
-        query(D::pick(LOCK_RECIPIENT)).bind(tenant).bind(user).execute(&mut *connection).await?;
+        query(D::pick(ZONE_REVISIONS)).bind(tenant).bind(user).execute(&mut *connection).await?;
         Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
     }
 
@@ -207,6 +206,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Option<Timestamp>> {
         let statement = query_as(COUNTED_SINCE).bind(tenant).bind(user).bind(cap.since.as_millisecond());
         let statement = statement.bind(digest_id.to_string()).bind(i64::from(cap.most)).bind(digest_type);
+        let statement = statement.bind(cap.until.as_millisecond());
         let counted: Vec<(i64,)> = statement.fetch_all(connection).await?;
         match counted.last() {
             Some((oldest,)) if counted.len() as u64 >= u64::from(cap.most) => {

@@ -2,114 +2,243 @@
 
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
-use super::{Sql, json, number, within_timeout};
+use super::names::{names, of_name, tenants};
+use super::{Sql, json, no_nul, number, within_timeout};
 use crate::{Directory, Result, pseudonym::Pseudonyms};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::Serialize;
-use sqlx::{query, query_as};
+use sqlx::{query, query_as, query_scalar};
 use std::collections::BTreeMap;
 use tidings_model::delivery_events::{GRANT, WITHDRAW};
 use tidings_model::limits::BATCH_EVENTS;
 use tidings_model::pause::Paused;
 use tidings_model::records::{
-    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, SentSchedule, Wish,
+    Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, RecipientChange,
+    SentSchedule, Wish,
 };
-use tidings_model::{EmailAddress, Key};
+use tidings_model::{EmailAddress, Key, StoredWait};
 use tracing::instrument;
 
-/// `$1` JSON array of recipients, `$2` now.
+/// Each person once, under whichever name of the tenant.
+pub const COUNT_RECIPIENTS: &str =
+    concat!("SELECT COUNT(DISTINCT r.user_id) FROM ", tenants!(), " t JOIN recipients r ON r.tenant = t.tenant");
+
+macro_rules! put_recipients {
+    ($each:literal, $now:literal) => {
+        concat!(
+            "
+INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym',
+       COALESCE(value->>'name', r.name, ''), COALESCE(value->>'zone', r.zone, ''), COALESCE(value->>'locale', r.locale, ''),
+       CASE WHEN COALESCE(value->>'zone', '') = '' THEN 0 ELSE 1 END, NULL
+FROM ",
+            $each,
+            " LEFT JOIN recipients r ON r.user_id = value->>'user' AND r.tenant = (
+    SELECT q.tenant
+    FROM (SELECT value->>'tenant' AS tenant, 0 AS place
+          UNION ALL SELECT alias, CASE WHEN is_today THEN 1 ELSE 2 END FROM aliases
+          WHERE kind = 'tenant' AND name = value->>'tenant') t
+    CROSS JOIN recipients q WHERE q.tenant = t.tenant AND q.user_id = value->>'user' ORDER BY t.place LIMIT 1)
+WHERE TRUE
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE ",
+            $now,
+            " END
+RETURNING tenant, user_id, zone_changed_at"
+        )
+    };
+}
+
+/// `$1` JSON array of recipients, `$2` now. A field that an element lacks stays, or else is that of the person's row under another name of
+/// the tenant.
 pub const PUT_RECIPIENTS: Variants = Variants {
-    sqlite: "
-INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
-SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym', value->>'name',
-       value->>'zone', value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
-FROM jsonb_each($1) WHERE TRUE
-ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
-    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
-    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
-    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2 END
-RETURNING tenant, user_id, zone_changed_at",
-    postgres: "
-INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
-SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym', value->>'name',
-       value->>'zone', value->>'locale', CASE WHEN value->>'zone' = '' THEN 0 ELSE 1 END, NULL
-FROM jsonb_array_elements($1::jsonb)
-ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
-    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
-    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
-    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE $2::bigint END
-RETURNING tenant, user_id, zone_changed_at",
+    sqlite: put_recipients!("jsonb_each($1)", "$2"),
+    postgres: put_recipients!("jsonb_array_elements($1::jsonb)", "$2::bigint"),
 };
 
-/// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the row's revision, 0 for no row, -1 for any. Changes a row of that
-/// revision unless it has the same preferences.
-pub const PUT_PREFERENCES: Variants = Variants {
-    sqlite: "
+macro_rules! put_preferences {
+    ($chosen:literal) => {
+        concat!(
+            "WITH",
+            names!(),
+            "
 INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
-SELECT $1, $2, $3, $4, 1, $5
-WHERE $6 < 1 OR EXISTS (SELECT 1 FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
+SELECT $1, $2, $3, ",
+            $chosen,
+            ", 1, ",
+            latest_of!("preferences"),
+            "
+WHERE COALESCE((SELECT q.chosen FROM names k CROSS JOIN preferences q WHERE ",
+            of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, k.place LIMIT 1) <> ",
+            $chosen,
+            ", TRUE)
+  AND (CAST($6 AS BIGINT) < 0 OR $6 = (SELECT COALESCE(SUM(q.revision), 0) FROM names k CROSS JOIN preferences q WHERE ",
+            of_name!("q", "$3"),
+            "))
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
     revision = preferences.revision + 1, changed_at = excluded.changed_at
-    WHERE preferences.chosen <> excluded.chosen AND ($6 < 0 OR preferences.revision = $6)",
-    postgres: "
-INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
-SELECT $1, $2, $3, $4::jsonb, 1, $5::bigint
-WHERE $6::bigint < 1 OR EXISTS (SELECT 1 FROM preferences WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
-ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
-    revision = preferences.revision + 1, changed_at = excluded.changed_at
-    WHERE preferences.chosen <> excluded.chosen AND ($6 < 0 OR preferences.revision = $6)",
-};
+    WHERE (preferences.chosen <> excluded.chosen OR ",
+            has_other_names!(),
+            ") AND ($6 < 0 OR preferences.revision =
+        (SELECT q.revision FROM preferences q WHERE q.tenant = $1 AND q.digest_type = $2 AND q.user_id = $3))"
+        )
+    };
+}
 
-/// Tenant, user. Keeps the recipient's row for the transaction.
-pub const ZONE_REVISION: Variants = Variants {
-    sqlite: "SELECT zone_revision FROM recipients WHERE tenant = $1 AND user_id = $2",
-    postgres: "SELECT zone_revision FROM recipients WHERE tenant = $1 AND user_id = $2 FOR UPDATE",
-};
+/// The time `$5` of a row of the key, or just after the latest one that the key has under another name: the last change counts, whatever the
+/// clocks of its processes.
+macro_rules! latest_of {
+    ($table:literal) => {
+        concat!(
+            "(SELECT MAX(at) FROM (SELECT CAST($5 AS BIGINT) AS at UNION ALL SELECT q.changed_at + 1 FROM names k CROSS JOIN ",
+            $table,
+            " q WHERE ",
+            of_name!("q", "$3"),
+            " AND (k.tenant <> $1 OR k.digest_type <> $2)) latest)"
+        )
+    };
+}
 
-/// `$6`: the latest change that this one may follow.
-pub const PUT_CONSENT: &str = "
-INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at) VALUES ($1, $2, $3, $4, $5)
+/// A condition: the key `$1`, `$2` has another name.
+macro_rules! has_other_names {
+    () => {
+        "EXISTS (SELECT 1 FROM names k WHERE k.tenant <> $1 OR k.digest_type <> $2)"
+    };
+}
+
+/// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the sum of the revisions of the key's rows, -1 for any. Changes nothing if the same
+/// preferences count.
+pub const PUT_PREFERENCES: Variants =
+    Variants { sqlite: put_preferences!("$4"), postgres: put_preferences!("CAST($4 AS JSONB)") };
+
+macro_rules! zone_revisions {
+    ($lock:literal) => {
+        concat!(
+            "SELECT zone_revision FROM recipients WHERE user_id = $2 AND tenant IN (SELECT tenant FROM ",
+            tenants!(),
+            " t)",
+            $lock
+        )
+    };
+}
+
+/// Tenant, user. Keeps the recipient's rows for the transaction.
+pub const ZONE_REVISIONS: Variants =
+    Variants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
+
+/// `$6`: the latest change that this one may follow, `$7`: a later one was dated by a clock that was ahead, and counts as earlier. Changes
+/// nothing if the same consent counts.
+pub const PUT_CONSENT: &str = concat!(
+    "WITH",
+    names!(),
+    "
+INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at)
+SELECT $1, $2, $3, CAST($4 AS BOOLEAN), ",
+    latest_of!("consents"),
+    "
+WHERE COALESCE((SELECT q.consent FROM names k CROSS JOIN consents q WHERE ",
+    of_name!("q", "$3"),
+    " ORDER BY q.changed_at DESC, q.consent LIMIT 1) <> CAST($4 AS BOOLEAN), TRUE)
+  AND NOT EXISTS (SELECT 1 FROM names k CROSS JOIN consents q WHERE ",
+    of_name!("q", "$3"),
+    " AND q.changed_at > CAST($6 AS BIGINT) AND q.changed_at <= CAST($7 AS BIGINT))
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
-WHERE consents.consent <> excluded.consent AND consents.changed_at <= $6";
+WHERE (consents.consent <> excluded.consent OR ",
+    has_other_names!(),
+    ") AND (consents.changed_at <= $6 OR consents.changed_at > $7)"
+);
 
 /// A repeated consent counts as the latest wish: older reports of an unsubscription do not override it.
-pub const GRANTED_AGAIN: &str = "
+pub const GRANTED_AGAIN: &str = concat!(
+    "WITH",
+    names!(),
+    "
 UPDATE consents SET changed_at = $4
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND consent AND changed_at < $4";
+WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_id = $3 AND consent AND changed_at < $4"
+);
+
+/// When the first unread digest under each name `k` of the key was sent, or the one at an offset; an index answers for one name at a time.
+macro_rules! unread {
+    ($offset:literal) => {
+        concat!(
+            "(SELECT MIN(at) FROM (SELECT (
+            SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+            WHERE ",
+            $crate::sql::names::of_name!("d", "$3"),
+            " AND d.sent_at > g.sign_at ORDER BY d.sent_at LIMIT 1",
+            $offset,
+            ") AS at FROM names k) unread)"
+        )
+    };
+}
+pub(super) use unread;
 
 /// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked. Unread digests are counted ones that a relay
-/// accepted since the last opening or click.
+/// accepted since the last opening or click. Of what the key has under several names, today's row of the directory counts, and else the
+/// latest one; of a consent and its withdrawal at once, the withdrawal.
 macro_rules! facts {
     ($columns:expr, $tables:expr) => {
         concat!(
+            "WITH",
+            $crate::sql::names::names!(),
             "
-SELECT r.address, r.name, r.zone, r.locale, r.zone_revision, r.zone_changed_at, r.answered_at, CAST(p.chosen AS TEXT) AS chosen, p.revision,
-       p.changed_at, c.consent,
-       (SELECT s.reason FROM suppressions s WHERE s.tenant = $1 AND s.address_lower IN (r.address_lower, r.pseudonym)
+SELECT r.address, r.name, r.zone, r.locale, r.zone_changed_at, r.answered_at, CAST(p.chosen AS TEXT) AS chosen, p.changed_at, c.consent,
+       (SELECT CAST(SUM(q.zone_revision) AS BIGINT) FROM recipients q
+        WHERE q.user_id = $3 AND q.tenant IN (SELECT tenant FROM names)) AS zone_revision,
+       (SELECT MAX(q.generation) FROM generations q
+        WHERE q.user_id = $3 AND q.tenant IN (SELECT tenant FROM names)) AS generation,
+       (SELECT CAST(SUM(q.revision) AS BIGINT) FROM names k CROSS JOIN preferences q WHERE ",
+            $crate::sql::names::of_name!("q", "$3"),
+            ") AS revision,
+       (SELECT s.reason FROM suppressions s
+        WHERE s.tenant IN (SELECT tenant FROM names) AND s.address_lower IN (r.address_lower, r.pseudonym)
         ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
        l.sent_at AS last_sent_at, COALESCE(l.slot_at, l.sent_at) AS last_slot_at, l.due_at AS scheduled_at, l.cadence AS last_cadence,
        l.zone AS last_zone,
        o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until, g.read_at,
-       (SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
-        WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.sent_at > g.sign_at
-        ORDER BY d.sent_at LIMIT 1) AS unread_since,
-       (SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
-        WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.sent_at > g.sign_at
+       ",
+            $crate::sql::directory::unread!(""),
+            " AS unread_since,
+       (SELECT d.sent_at FROM names k CROSS JOIN digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+        WHERE ",
+            $crate::sql::names::of_name!("d", "$3"),
+            " AND d.sent_at > g.sign_at AND d.sent_at <= COALESCE(",
+            $crate::sql::directory::unread!(" OFFSET 4"),
+            ", 9223372036854775807)
         ORDER BY d.sent_at LIMIT 1 OFFSET 4) AS fifth_unread_at",
             $columns,
             "
 FROM (SELECT 1 AS one) always
-LEFT JOIN recipients r ON r.tenant = $1 AND r.user_id = $3
-LEFT JOIN preferences p ON p.tenant = $1 AND p.digest_type = $2 AND p.user_id = $3
-LEFT JOIN consents c ON c.tenant = $1 AND c.digest_type = $2 AND c.user_id = $3
-LEFT JOIN readings g ON g.tenant = $1 AND g.digest_type = $2 AND g.user_id = $3
-LEFT JOIN digests l ON l.digest_id = (
-    SELECT digest_id FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND sent_at IS NOT NULL
-    ORDER BY sent_at DESC LIMIT 1)
-LEFT JOIN pauses o ON o.pause_id = (
-    SELECT pause_id FROM pauses WHERE ended_at IS NULL AND tenant IN ('', $1) AND digest_type IN ('', $2)
-    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1)",
+LEFT JOIN (
+    SELECT q.address, q.address_lower, q.pseudonym, q.name, q.zone, q.locale, q.zone_changed_at, q.answered_at
+    FROM names k CROSS JOIN recipients q WHERE q.tenant = k.tenant AND q.user_id = $3 ORDER BY k.place LIMIT 1) r ON TRUE
+LEFT JOIN (
+    SELECT q.chosen, q.changed_at FROM names k CROSS JOIN preferences q WHERE ",
+            $crate::sql::names::of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, k.place LIMIT 1) p ON TRUE
+LEFT JOIN (
+    SELECT q.consent FROM names k CROSS JOIN consents q WHERE ",
+            $crate::sql::names::of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, q.consent LIMIT 1) c ON TRUE
+LEFT JOIN (
+    SELECT q.read_at, q.sign_at FROM names k CROSS JOIN readings q WHERE ",
+            $crate::sql::names::of_name!("q", "$3"),
+            " ORDER BY q.sign_at DESC LIMIT 1) g ON TRUE
+LEFT JOIN (
+    SELECT q.sent_at, q.slot_at, q.due_at, q.cadence, q.zone FROM names k CROSS JOIN digests q WHERE q.digest_id = (
+        SELECT digest_id FROM digests
+        WHERE tenant = k.tenant AND digest_type = k.digest_type AND user_id = $3 AND sent_at IS NOT NULL
+        ORDER BY sent_at DESC LIMIT 1)
+    ORDER BY q.sent_at DESC LIMIT 1) l ON TRUE
+LEFT JOIN (
+    SELECT paused_by, why, paused_at, until_at FROM pauses
+    WHERE ended_at IS NULL AND (tenant = '' OR tenant IN (SELECT tenant FROM names))
+      AND (digest_type = '' OR digest_type IN (SELECT digest_type FROM names))
+    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1) o ON TRUE",
             $tables
         )
     };
@@ -120,14 +249,24 @@ pub const FACTS: &str = facts!("", "");
 
 #[async_trait]
 impl<D: Dialect> Directory for Sql<D> {
-    #[instrument(level = "debug", skip_all, fields(count = recipients.len()), err(level = "debug"))]
-    async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
+    #[instrument(level = "debug", skip_all, fields(count = changes.len()), err(level = "debug"))]
+    async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>> {
         within_timeout(async {
-            let pseudonyms = self.secret().await?;
+            let (pseudonyms, elsewhere) = (self.secret().await?, self.pseudonyms_elsewhere(changes).await?);
             let mut tx = self.write().await?;
-            let moved = Self::put_rows(&mut tx, recipients, &pseudonyms, now).await?;
+            let moved = Self::put_rows(&mut tx, changes, &pseudonyms, now).await?;
+            Self::carry_suppressions(&mut tx, &elsewhere).await?;
             tx.commit().await?;
             Ok(moved)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
+    async fn count_recipients(&self, tenant: &str) -> Result<u64> {
+        within_timeout(async {
+            let count = query_scalar(COUNT_RECIPIENTS).bind(no_nul(tenant));
+            number(count.fetch_one(&mut *self.reader.acquire().await?).await?)
         })
         .await
     }
@@ -207,13 +346,13 @@ impl<D: Dialect> Sql<D> {
     /// Adds or replaces rows, and returns the people whose zone changed, except for new ones.
     pub(super) async fn put_rows(
         connection: &mut D::Connection,
-        recipients: &[Recipient],
+        changes: &[RecipientChange],
         pseudonyms: &Pseudonyms,
         now: Timestamp,
     ) -> Result<Vec<PersonId>> {
         // One statement cannot replace a row twice: of one person's entries the last counts.
-        let last: BTreeMap<_, _> = recipients.iter().map(|r| ((&r.tenant, &r.user), r)).collect();
-        let rows: Vec<_> = last.into_values().map(|recipient| row(recipient, pseudonyms)).collect();
+        let last: BTreeMap<_, _> = changes.iter().map(|change| ((&change.tenant, &change.user), change)).collect();
+        let rows: Vec<_> = last.into_values().map(|change| row(change, pseudonyms)).collect();
         let mut moved = Vec::new();
         for page in rows.chunks(BATCH_EVENTS) {
             let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
@@ -234,14 +373,14 @@ impl<D: Dialect> Sql<D> {
     /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None`: the directory alone is past that revision.
     async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
         let Some(expected) = expected else { return Ok(Some(-1)) };
-        let zone = query_as(D::pick(ZONE_REVISION)).bind(&key.tenant).bind(&key.user);
-        let zone: Option<(i64,)> = zone.fetch_optional(connection).await?;
-        let zone = zone.map_or(Ok(0), |(zone,)| number(zone))?;
+        let zones = query_as(D::pick(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
+        let zones: Vec<(i64,)> = zones.fetch_all(connection).await?;
+        let zone = number(zones.into_iter().map(|(zone,)| zone).sum())?;
         Ok(expected.checked_sub(zone).and_then(|row| i64::try_from(row).ok()))
     }
 
     /// Reports if it changed the row.
-    async fn write_preferences(
+    pub(super) async fn write_preferences(
         connection: &mut D::Connection,
         key: &Key,
         preferences: &Preferences,
@@ -296,6 +435,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let statement = query(PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
+        let statement = statement.bind(StoredWait::PAST.farthest(entry.at).as_millisecond());
         if D::rows(&statement.execute(&mut *connection).await?) > 0 {
             Self::audit_change(connection, key, None, entry).await?;
         } else if consent {
@@ -310,12 +450,12 @@ impl<D: Dialect> Sql<D> {
 #[derive(Serialize)]
 pub struct RecipientRow<'a> {
     #[serde(flatten)]
-    pub recipient: &'a Recipient,
+    pub recipient: &'a RecipientChange,
     pub address_lower: String,
     pub pseudonym: String,
 }
 
-fn row<'a>(recipient: &'a Recipient, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
+fn row<'a>(recipient: &'a RecipientChange, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
     let address_lower = EmailAddress::folded(&recipient.address);
     RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
 }
@@ -339,6 +479,7 @@ pub struct FactsRow {
     zone_revision: Option<u64>,
     zone_changed_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
+    generation: Option<u64>,
     chosen: Option<Json<Preferences>>,
     revision: Option<u64>,
     changed_at: Option<Timestamp>,
@@ -374,6 +515,7 @@ impl FactsRow {
         let last_schedule = due_or_sent.zip(schedule).map(|(at, (cadence, zone))| SentSchedule { at, cadence, zone });
         Facts {
             recipient,
+            generation: self.generation.unwrap_or_default(),
             preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
             // Each part only grows, and so does the sum.
             revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),

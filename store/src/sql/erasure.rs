@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::dialect::Dialect;
 use super::message::LOCK_MESSAGE;
+use super::names::tenants;
 use super::{Sql, within_timeout};
 use crate::{
     Erasure, Error, Result,
@@ -29,8 +30,12 @@ const EVENTS: i64 = 1_000;
 /// Why a digest or a message that was in delivery ended.
 const WHY: &str = "its recipient was erased";
 
-/// Tenant, address, and `$3` the user who does not count.
-pub const SHARED: &str = "SELECT COUNT(*) FROM recipients WHERE tenant = $1 AND address_lower = $2 AND user_id <> $3";
+/// Tenant, address, and `$3` the user who does not count. Other people of the tenant, under whichever of its names.
+pub const SHARED: &str = concat!(
+    "SELECT COUNT(*) FROM recipients WHERE tenant IN (SELECT t.tenant FROM ",
+    tenants!(),
+    " t) AND address_lower = $2 AND user_id <> $3"
+);
 
 /// `$3` pseudonym, here and below. Of the same reason under both names the earliest stays.
 pub const ERASE_SUPPRESSIONS: &str = "
@@ -38,6 +43,10 @@ INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
 SELECT tenant, $3, reason, '', suppressed_at FROM suppressions WHERE tenant = $1 AND address_lower = $2
 ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET suppressed_at = excluded.suppressed_at
 WHERE suppressions.suppressed_at > excluded.suppressed_at";
+
+/// Tenant, pseudonym.
+pub const PUT_ERASED_ADDRESS: &str =
+    "INSERT INTO erased_addresses (tenant, pseudonym) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 pub const DELETE_SUPPRESSIONS: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2";
 
@@ -95,6 +104,10 @@ pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND us
 pub const DELETE_READINGS: &str = "DELETE FROM readings WHERE tenant = $1 AND user_id = $2";
 pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
+/// A key that goes before its result is none of the job's any more, so that the job's counts add up.
+pub const UNMATCH_JOB_KEYS: &str = "
+UPDATE jobs SET matched = matched - 1 WHERE matched IS NOT NULL
+  AND job_id IN (SELECT job_id FROM job_keys WHERE workflow_id = $1 AND state IN ('left', 'sent'))";
 /// Also of a running job.
 pub const DELETE_JOB_KEYS: &str = "DELETE FROM job_keys WHERE workflow_id = $1";
 /// A row that was gone would be found again, and the run recovered, whose history has the person's events.
@@ -170,6 +183,8 @@ impl<D: Dialect> Erasure for Sql<D> {
             for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
                 let pseudonym = pseudonyms.of(tenant, address);
                 let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
+                let known = query(PUT_ERASED_ADDRESS).bind(tenant.clone()).bind(pseudonym.clone());
+                known.execute(&mut *tx).await?;
                 args(ERASE_SUPPRESSIONS).bind(pseudonym.clone()).execute(&mut *tx).await?;
                 erased.suppressions += D::rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
                 let reports = args(ERASE_REPORTS_OF_ADDRESS).bind(pseudonym).execute(&mut *tx).await?;
@@ -230,13 +245,14 @@ impl<D: Dialect> Erasure for Sql<D> {
             erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
             erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
             erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
-            of_person(DELETE_INBOX).execute(&mut *tx).await?;
+            erased.inbox += D::rows(&of_person(DELETE_INBOX).execute(&mut *tx).await?);
             of_person(DELETE_NOTICES).execute(&mut *tx).await?;
             erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
             for key in types.iter().map(|digest_type| person.key(digest_type)) {
                 let workflow = key.workflow_id();
                 let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
                 erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
+                query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
                 query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
                 query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
                 let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;

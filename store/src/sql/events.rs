@@ -3,6 +3,7 @@
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
+use super::names::{names, of_name};
 use super::{Sql, json, no_nul};
 use crate::Result;
 use jiff::Timestamp;
@@ -88,7 +89,7 @@ ON CONFLICT DO NOTHING"
 
 /// The columns of a [`RecordedRow`]. A digest with this reason is of retracted events: `Exclusion::why`.
 macro_rules! recorded {
-    ($more:literal) => {
+    ($more:expr) => {
         concat!(
             "
 SELECT e.event_id, e.digest_id, d.state, e.occurred_at, e.content_sha256, e.urgent, e.category, e.other_categories,
@@ -114,6 +115,31 @@ FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3
   AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"
     ),
+};
+
+macro_rules! recorded_under_any_name {
+    ($ids:literal) => {
+        concat!(
+            "WITH",
+            names!(),
+            recorded!(concat!(
+                "
+FROM names k CROSS JOIN events e JOIN digests d ON d.digest_id = e.digest_id
+WHERE ",
+                of_name!("e", "$3"),
+                " AND e.event_id ",
+                $ids,
+                "
+ORDER BY CASE d.state WHEN 'closed' THEN 1 ELSE 0 END"
+            ))
+        )
+    };
+}
+
+/// As [`RECORDED_EVENTS`], under each name of the key; those in a digest with an end come last.
+pub const RECORDED_UNDER_ANY_NAME: Variants = Variants {
+    sqlite: recorded_under_any_name!("IN (SELECT value FROM json_each($4))"),
+    postgres: recorded_under_any_name!("= ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"),
 };
 
 /// `$1` JSON array of [tenant, digest type, user, id, place]. Answers with those in the ledger, each with its place.

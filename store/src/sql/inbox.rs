@@ -13,8 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json as value};
 use sqlx::{Connection, query, query_as};
 use std::sync::Arc;
-use tidings_model::Key;
 use tidings_model::inbox::{Depth, Found, Item, Kind, Lease, Waiting};
+use tidings_model::{Key, StoredWait};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -43,11 +43,11 @@ WITH RECURSIVE k(workflow_id, n) AS (
 SELECT k.workflow_id, l.free_at, l.failures FROM k LEFT JOIN inbox_leases l ON l.workflow_id = k.workflow_id
 WHERE k.workflow_id IS NOT NULL ORDER BY k.workflow_id";
 
-/// `$2` holder, `$3` end of the lease, `$4` now.
+/// `$2` holder, `$3` end of the lease, `$4` now, `$5` the farthest end of another lease that counts.
 pub const LEASE: &str = "
 INSERT INTO inbox_leases (workflow_id, holder, free_at, failures) SELECT value->>0, $2, $3, 0 FROM {each} WHERE TRUE
 ON CONFLICT (workflow_id) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
-WHERE inbox_leases.free_at <= $4
+WHERE inbox_leases.free_at <= $4 OR inbox_leases.free_at > $5
 RETURNING workflow_id, free_at, failures";
 
 pub const WAITING: &str =
@@ -103,6 +103,7 @@ impl<D: Dialect> Inbox for Sql<D> {
             let mut connection = self.writer.acquire().await?;
             let statement = query_as(Self::each(LEASE)).bind(json(&ids)?).bind(holder.to_string());
             let statement = statement.bind(Lease::taken(0, now).free_at.as_millisecond()).bind(now.as_millisecond());
+            let statement = statement.bind(StoredWait::INBOX_LEASE.farthest(now).as_millisecond());
             let rows: Vec<FoundRow> = statement.fetch_all(&mut *connection).await?;
             connection.release();
             let found = rows.into_iter().filter_map(FoundRow::found);

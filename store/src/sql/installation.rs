@@ -1,13 +1,14 @@
-//! The identity of the installation, and the beats of its workers: one row.
+//! The identity of the installation, and the beats of its workers: one row. And a row for each of its processes.
 
-use super::columns::row;
+use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
-use super::{Sql, within_timeout};
+use super::{Sql, json, within_timeout};
 use crate::{Error, Installations, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as, query_scalar};
 use tidings_model::installation::{BEAT, Installation};
+use tidings_model::process::{FileId, Process, ProcessProfile};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -21,14 +22,36 @@ pub const PUT: &str = "INSERT INTO installation (one, identity, beat, before_bea
 
 pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, before_beat = $2, beat_at = 0";
 
-/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due.
+/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due. An upkeep that never was is not late yet.
 pub const NEXT_BEAT: &str = "
-UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3 WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
+UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3, upkeep_at = CASE upkeep_at WHEN 0 THEN $3 ELSE upkeep_at END
+WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
 
 /// `$1` the release of a worker.
 pub const KEEP_ZONE_RELEASE: &str = "UPDATE installation SET zone_release = $1 WHERE zone_release < $1";
 
 pub const ZONE_RELEASE: &str = "SELECT zone_release FROM installation";
+
+/// Milliseconds since 1970.
+pub const CLOCK: Variants = Variants {
+    sqlite: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    postgres: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+};
+
+pub const PUT_PROCESS: &str = "
+INSERT INTO processes (id, seen_at, profile) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, profile = excluded.profile";
+
+pub const REMOVE_PROCESS: &str = "DELETE FROM processes WHERE id = $1";
+
+pub const FORGET_PROCESSES: &str = "DELETE FROM processes WHERE seen_at < $1";
+
+pub const PROCESSES: &str = "SELECT id, seen_at, profile FROM processes ORDER BY id";
+
+/// `$1` the end of an upkeep.
+pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upkeep_at < $1";
+
+pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at > 0";
 
 /// The place of the database, which a copy does not have. A file is known by its number (inode), because containers see it under several paths.
 /// A PostgreSQL database is known by its cluster and its number there, which a standby keeps when it is promoted. A server that does not
@@ -99,6 +122,96 @@ impl<D: Dialect> Installations for Sql<D> {
         })
         .await
     }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn clock(&self) -> Result<Timestamp> {
+        within_timeout(async {
+            let now: i64 = query_scalar(D::pick(CLOCK)).fetch_one(&mut *self.reader.acquire().await?).await?;
+            Timestamp::from_millisecond(now)
+                .map_err(|error| Error::Broken(format!("the clock of the database: {error}")))
+        })
+        .await
+    }
+
+    async fn file(&self) -> Result<Option<FileId>> {
+        Ok(self.file.as_ref().map(|file| file.id()))
+    }
+
+    #[instrument(level = "debug", skip_all, fields(id = %process.id), err(level = "debug"))]
+    async fn put_process(&self, process: &Process) -> Result<()> {
+        let Process { id, seen_at, profile } = process;
+        let profile = json(profile)?;
+        within_timeout(async {
+            let put = query(PUT_PROCESS).bind(id.to_string()).bind(seen_at.as_millisecond()).bind(profile);
+            put.execute(&mut *self.writer.acquire().await?).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(%id), err(level = "debug"))]
+    async fn remove_process(&self, id: Uuid) -> Result<()> {
+        within_timeout(async {
+            query(REMOVE_PROCESS).bind(id.to_string()).execute(&mut *self.writer.acquire().await?).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn forget_processes(&self, before: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let forget = query(FORGET_PROCESSES).bind(before.as_millisecond());
+            forget.execute(&mut *self.writer.acquire().await?).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn processes(&self) -> Result<Vec<Process>> {
+        within_timeout(async {
+            let rows: Vec<ProcessRow> = query_as(PROCESSES).fetch_all(&mut *self.reader.acquire().await?).await?;
+            let process = |ProcessRow { id, seen_at, profile: Json(profile) }| Process { id, seen_at, profile };
+            Ok(rows.into_iter().map(process).collect())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn keep_upkeep(&self, at: Timestamp) -> Result<()> {
+        within_timeout(async {
+            let keep = query(KEEP_UPKEEP).bind(at.as_millisecond());
+            keep.execute(&mut *self.writer.acquire().await?).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn upkeep_at(&self) -> Result<Option<Timestamp>> {
+        within_timeout(async {
+            let row: Option<UpkeepRow> = query_as(UPKEEP_AT).fetch_optional(&mut *self.reader.acquire().await?).await?;
+            Ok(row.map(|row| row.upkeep_at))
+        })
+        .await
+    }
+}
+
+row! {
+/// Columns of [`PROCESSES`].
+pub struct ProcessRow {
+    id: Uuid,
+    seen_at: Timestamp,
+    profile: Json<ProcessProfile>,
+}
+}
+
+row! {
+/// The column of [`UPKEEP_AT`].
+pub struct UpkeepRow {
+    upkeep_at: Timestamp,
+}
 }
 
 row! {

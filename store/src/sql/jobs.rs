@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json as value};
 use sqlx::{query, query_as};
-use tidings_model::Key;
 use tidings_model::job::{Job, JobFilter, JobPlace, JobState, KeyResult, KeyState, LEASE, MOST_WAITING};
 use tidings_model::records::{AuditEntry, Cursor, Listed, Page};
+use tidings_model::{Key, StoredWait};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -54,10 +54,10 @@ WHERE job_id = $1 AND workflow_id > $2 ORDER BY workflow_id LIMIT $3";
 pub const CANCEL: &str =
     "UPDATE jobs SET state = 'cancelled', ended_at = $2, place = NULL WHERE job_id = $1 AND ended_at IS NULL";
 
-/// `$1` now. Answers with a row if a job may be free.
-pub const IS_FREE: &str = "SELECT job_id FROM jobs WHERE ended_at IS NULL AND free_at <= $1 LIMIT 1";
+/// `$1` now, `$2` the farthest end of a lease that counts. Answers with a row if a job may be free.
+pub const IS_FREE: &str = "SELECT job_id FROM jobs WHERE ended_at IS NULL AND (free_at <= $1 OR free_at > $2) LIMIT 1";
 
-/// `$1` holder, `$2` end of the lease, `$3` now. Two calls at once may choose one place, or two jobs of one tenant: the second one then
+/// `$1` holder, `$2` end of the lease, `$3` now, `$4` the farthest end of a lease that counts. Two calls at once may choose one place, or two jobs of one tenant: the second one then
 /// breaks a unique index.
 pub const LEASE_JOB: &str = concat!(
     "
@@ -66,14 +66,14 @@ WITH free(place) AS (
     WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE place = n)
 ), chosen(id, its_place) AS (
     SELECT j.job_id, COALESCE(j.place, f.place) FROM jobs j CROSS JOIN free f
-    WHERE j.ended_at IS NULL AND j.free_at <= $3
+    WHERE j.ended_at IS NULL AND (j.free_at <= $3 OR j.free_at > $4)
       AND (j.place IS NOT NULL OR f.place IS NOT NULL
            AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.tenant = j.tenant AND r.place IS NOT NULL))
     ORDER BY CASE WHEN j.place IS NULL THEN 1 ELSE 0 END, j.posted_at, j.job_id LIMIT 1
 )
 UPDATE jobs SET holder = $1, free_at = $2, state = 'running', place = chosen.its_place,
     started_at = COALESCE(started_at, $3)
-FROM chosen WHERE job_id = chosen.id AND ended_at IS NULL AND free_at <= $3
+FROM chosen WHERE job_id = chosen.id AND ended_at IS NULL AND (free_at <= $3 OR free_at > $4)
 RETURNING ",
     job_columns!()
 );
@@ -218,13 +218,15 @@ impl<D: Dialect> Jobs for Sql<D> {
     #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn lease_job(&self, holder: Uuid, now: Timestamp) -> Result<Option<Job>> {
         within_timeout(async {
-            let free = query_as(IS_FREE).bind(now.as_millisecond());
+            let farthest = StoredWait::JOB_LEASE.farthest(now).as_millisecond();
+            let free = query_as(IS_FREE).bind(now.as_millisecond()).bind(farthest);
             let free: Option<(String,)> = free.fetch_optional(&mut *self.reader.acquire().await?).await?;
             if free.is_none() {
                 return Ok(None);
             }
             let mut tx = self.write().await?;
             let lease = query_as(LEASE_JOB).bind(holder.to_string()).bind(free_at(now)).bind(now.as_millisecond());
+            let lease = lease.bind(farthest);
             let leased: Option<JobRow> = match lease.fetch_optional(&mut *tx).await {
                 Err(sqlx::Error::Database(error)) if error.is_unique_violation() => None,
                 leased => leased?,

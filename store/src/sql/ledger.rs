@@ -3,7 +3,8 @@
 use super::dialect::{Dialect, Variants};
 use super::digest::{DIGEST, DIGESTS, DigestRow};
 use super::ending::Adoption;
-use super::events::RecordedRow;
+use super::events::{RECORDED_UNDER_ANY_NAME, RecordedRow};
+use super::names::names;
 use super::{Sql, json, within_timeout};
 use crate::{Ledger, Result};
 use async_trait::async_trait;
@@ -21,16 +22,19 @@ use uuid::Uuid;
 macro_rules! put_retracts {
     ($until_at:literal, $retracts:literal) => {
         concat!(
+            "WITH",
+            names!(),
             "
 INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
-SELECT $1, $2, $3, r.value->>'event_id', r.value->>'category', r.value->>'entity_type', r.value->>'entity_id',
+SELECT k.tenant, k.digest_type, $3, r.value->>'event_id', r.value->>'category', r.value->>'entity_type', r.value->>'entity_id',
        ",
             $until_at,
             "
-FROM ",
+FROM names k CROSS JOIN ",
             $retracts,
             " r
-LEFT JOIN events e ON e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id = r.value->>'event_id'
+LEFT JOIN events e ON e.tenant = k.tenant AND e.digest_type = k.digest_type AND e.user_id = $3
+    AND e.event_id = r.value->>'event_id'
 WHERE TRUE
 ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE SET
     until_at = excluded.until_at, retracted_at = excluded.retracted_at
@@ -42,7 +46,7 @@ WHERE CASE WHEN retracts.event_id <> '' AND retracts.until_at = 253402207200999 
 
 /// Tenant, digest type, user, `$4` JSON array of retracts, each once, `$5` the time at which they were read. A retract of an id covers what
 /// the ledger has of the id, but nothing after the retract's own time; of an id that it does not have, what occurred until that time, or
-/// else until `$5`.
+/// else until `$5`. A retract is in the ledger under each name of the key, because the event may be in a window of any of them.
 pub const PUT_RETRACTS: Variants = Variants {
     sqlite: put_retracts!(
         "COALESCE(MIN(r.value->>'until_at', e.occurred_at), r.value->>'until_at', e.occurred_at, $5), $5",
@@ -65,7 +69,11 @@ impl<D: Dialect> Ledger for Sql<D> {
         open: Option<Uuid>,
     ) -> Result<KnownEvents> {
         within_timeout(async {
-            let recorded = Self::recorded(&mut *self.reader.acquire().await?, key, json(&event_ids)?).await?;
+            let statement = query_as(D::pick(RECORDED_UNDER_ANY_NAME)).bind(&key.tenant).bind(&key.digest_type);
+            let statement = statement.bind(&key.user).bind(json(&event_ids)?);
+            let rows: Vec<RecordedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+            // What another name's digest has and ended counts over what waits here.
+            let recorded: BTreeMap<_, _> = rows.into_iter().map(|row| (row.event_id.clone(), row)).collect();
             let mut known = KnownEvents::default();
             for (index, id) in event_ids.iter().enumerate() {
                 let of_an_end = |row: &&RecordedRow| row.state == DigestState::Closed || Some(row.digest_id) == open;

@@ -20,17 +20,29 @@ pub const LOCK_MESSAGE: Variants = Variants {
     postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",
 };
 
-pub const MESSAGE: &str = "
+macro_rules! message_row {
+    () => {
+        "
 SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
        subject, bytes, template, counted, made_from, thread, COALESCE(made_at, created_at) AS made_at, former_envelopes,
        may_repeat, epoch
-FROM messages WHERE id = $1";
+FROM messages WHERE id = $1"
+    };
+}
+
+pub const MESSAGE: &str = message_row!();
+
+/// While it can be made again.
+pub const WAITING_MESSAGE: &str = concat!(
+    message_row!(),
+    " AND closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL)"
+);
 
 macro_rules! message_columns {
     () => {
         "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
                 m.why, m.envelope_to, m.message_id, m.subject, m.created_at, COALESCE(m.made_at, m.created_at) AS made_at,
-                m.sent_at, m.closed_at,
+                m.made_from, m.sent_at, m.closed_at,
                 (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id) AS attempts
          FROM messages m "
     };
@@ -216,6 +228,7 @@ pub struct RecordRow {
     subject: String,
     created_at: Timestamp,
     made_at: Timestamp,
+    made_from: String,
     sent_at: Option<Timestamp>,
     closed_at: Option<Timestamp>,
     attempts: u32,
@@ -235,6 +248,7 @@ impl From<RecordRow> for MessageRecord {
             subject: row.subject,
             created_at: row.created_at,
             made_at: row.made_at,
+            made_from: row.made_from,
             sent_at: row.sent_at,
             closed_at: row.closed_at,
             attempts: row.attempts,

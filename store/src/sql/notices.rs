@@ -5,23 +5,24 @@
 
 use super::columns::row;
 use super::dialect::{Dialect, Variants};
-use super::{Sql, json, or_zero, within_timeout};
+use super::{Sql, json, number, or_zero, within_timeout};
 use crate::{Notices, Result};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::Key;
+use std::collections::BTreeMap;
 use tidings_model::records::AuditEntry;
 use tidings_model::subscription::{
-    About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, NoticeType, Replayed, Settled, Subscription,
-    SubscriptionState,
+    About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, NoticeType, Replayed, RetiredNotices, Settled,
+    Subscription, SubscriptionState,
 };
+use tidings_model::{Key, StoredWait};
 use tracing::instrument;
 use uuid::Uuid;
 
 /// Rows of one statement of a replay.
 const REPLAY_ROWS: i64 = 5_000;
-/// Why the notices of a subscription that is no longer configured ended.
+/// Why the notices of a subscription that is no longer configured wait, or ended.
 const REMOVED: &str = "removed";
 
 /// Workers that start at once write one after the other.
@@ -40,10 +41,33 @@ FROM {each} WHERE TRUE
 ON CONFLICT (event, name) DO UPDATE SET tenant = excluded.tenant, digest_type = excluded.digest_type
 WHERE subscriptions.tenant <> excluded.tenant OR subscriptions.digest_type <> excluded.digest_type";
 
-/// `$1` now, `$2` reason.
+/// `$1` a name that the subscription `$2` had, here and below. A receiver that is gone stays gone.
+pub const RENAME_SUBSCRIPTION: &str = "
+UPDATE subscriptions SET name = $2
+WHERE name = $1 AND event NOT IN (SELECT event FROM subscriptions WHERE name = $2)";
+pub const RENAME_WAITING: &str = "UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NULL";
+pub const RENAME_DEAD: &str = "
+UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NOT NULL AND result <> 'delivered'";
+
+/// `$1` reason. A subscription that is back gets what waits for it, as if that had never been tried.
+pub const WELCOME_BACK: &str = "
+UPDATE notices SET result = NULL, first_tried_at = NULL
+WHERE ended_at IS NULL AND result = $1 AND subscription IN (SELECT name FROM subscriptions)";
+
+/// `$1` now, `$2` reason. The day begins when this is seen.
+pub const MARK_REMOVED: &str = "
+UPDATE notices SET first_tried_at = $1, result = $2
+WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions) AND COALESCE(result, '') <> $2";
+
+/// `$1` now, `$2` reason, `$3` the beginning of the day of notices that are given up.
 pub const END_REMOVED: &str = "
-UPDATE notices SET ended_at = $1, result = $2
-WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions)";
+UPDATE notices SET ended_at = $1
+WHERE ended_at IS NULL AND result = $2 AND first_tried_at <= $3 AND subscription NOT IN (SELECT name FROM subscriptions)
+RETURNING subscription";
+
+pub const WAITING_FOR_REMOVED: &str = "
+SELECT subscription, COUNT(*) FROM notices
+WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions) GROUP BY subscription";
 
 pub const NEWEST: &str = "
 SELECT n.name, n.seq FROM (
@@ -64,19 +88,21 @@ SELECT n.seq, n.id, n.event, n.lane, n.tenant, n.digest_type, n.user_id, n.diges
     };
 }
 
-/// `$1` subscription, `$2` now, `$3` limit.
+/// `$1` subscription, `$2` now, `$3` limit, `$4` the farthest time of a try that counts.
 pub const READY: &str = concat!(
     notices!(""),
     "
-WHERE n.subscription = $1 AND n.ended_at IS NULL AND n.retry_at <= $2
+WHERE n.subscription = $1 AND n.ended_at IS NULL AND (n.retry_at <= $2 OR n.retry_at > $4)
   AND NOT EXISTS (SELECT 1 FROM notices e
                   WHERE e.subscription = $1 AND e.lane = n.lane AND e.ended_at IS NULL AND e.retry_at > 0 AND e.retry_at > $2
-                    AND e.seq < n.seq)
+                    AND e.retry_at <= $4 AND e.seq < n.seq)
 ORDER BY n.seq LIMIT $3"
 );
 
+/// `$1` subscription, `$2` now, `$3` the farthest time of a try that counts.
 pub const NEXT: &str = "
-SELECT MIN(retry_at) FROM notices WHERE subscription = $1 AND ended_at IS NULL AND retry_at > 0 AND retry_at > $2";
+SELECT MIN(retry_at) FROM notices
+WHERE subscription = $1 AND ended_at IS NULL AND retry_at > 0 AND retry_at > $2 AND retry_at <= $3";
 
 /// `$2` now.
 pub const DELIVERED: &str = "
@@ -125,9 +151,14 @@ pub const REPLAY: &str = concat!(
                    ORDER BY ended_at, seq LIMIT $4)"
 );
 
-/// `$1` the most notices of each count. The names of dead letters come from their index, one step a name.
+/// `$1` the most notices of each count. The names of dead letters, and of what waits, come from their indexes, one step a name.
 pub const STATES: &str = "
-WITH RECURSIVE dead (name) AS (
+WITH RECURSIVE left_behind (name) AS (
+    SELECT MIN(subscription) FROM notices WHERE ended_at IS NULL
+    UNION ALL
+    SELECT (SELECT MIN(n.subscription) FROM notices n WHERE n.ended_at IS NULL AND n.subscription > left_behind.name)
+    FROM left_behind WHERE left_behind.name IS NOT NULL),
+dead (name) AS (
     SELECT MIN(subscription) FROM notices WHERE ended_at IS NOT NULL AND result <> 'delivered'
     UNION ALL
     SELECT (SELECT MIN(n.subscription) FROM notices n
@@ -140,13 +171,14 @@ SELECT s.name,
                               WHERE n.subscription = s.name AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
                               LIMIT $1) d) AS dead,
        (SELECT MAX(g.gone_at) FROM subscriptions g WHERE g.name = s.name) AS gone_at
-FROM (SELECT name FROM subscriptions UNION SELECT name FROM dead WHERE name IS NOT NULL) s
+FROM (SELECT name FROM subscriptions UNION SELECT name FROM dead WHERE name IS NOT NULL
+      UNION SELECT name FROM left_behind WHERE name IS NOT NULL) s
 ORDER BY s.name";
 
 #[async_trait]
 impl<D: Dialect> Notices for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(subscriptions = subscriptions.len()), err(level = "debug"))]
-    async fn subscribe(&self, subscriptions: &[Subscription], now: Timestamp) -> Result<()> {
+    async fn subscribe(&self, subscriptions: &[Subscription]) -> Result<()> {
         within_timeout(async {
             let rows = subscriptions.iter().flat_map(|subscription| {
                 let Subscription { name, events, tenant, digest_type, .. } = subscription;
@@ -158,10 +190,42 @@ impl<D: Dialect> Notices for Sql<D> {
             let rows = json(&rows.collect::<Vec<_>>())?;
             let mut tx = self.write().await?;
             query(D::pick(LOCK_SUBSCRIPTIONS)).execute(&mut *tx).await?;
+            for Subscription { name, was, .. } in subscriptions {
+                for former in was {
+                    for rename in [RENAME_SUBSCRIPTION, RENAME_WAITING, RENAME_DEAD] {
+                        query(rename).bind(former.clone()).bind(name.clone()).execute(&mut *tx).await?;
+                    }
+                }
+            }
             query(Self::each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
             query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
-            query(END_REMOVED).bind(now.as_millisecond()).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
+            query(WELCOME_BACK).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
             Ok(tx.commit().await?)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>> {
+        within_timeout(async {
+            let (at, removed) = (now.as_millisecond(), || REMOVED.to_owned());
+            let day_ago = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
+            let mut tx = self.write().await?;
+            query(MARK_REMOVED).bind(at).bind(removed()).execute(&mut *tx).await?;
+            let ended = query_as(END_REMOVED).bind(at).bind(removed()).bind(day_ago);
+            let ended: Vec<(String,)> = ended.fetch_all(&mut *tx).await?;
+            let waiting: Vec<(String, i64)> = query_as(WAITING_FOR_REMOVED).fetch_all(&mut *tx).await?;
+            tx.commit().await?;
+            let mut retired = BTreeMap::<String, RetiredNotices>::new();
+            for (name, count) in waiting {
+                let waiting = number(count)?;
+                retired.insert(name.clone(), RetiredNotices { subscription: name, waiting, ended: 0 });
+            }
+            for (name,) in ended {
+                let of = || RetiredNotices { subscription: name.clone(), waiting: 0, ended: 0 };
+                retired.entry(name.clone()).or_insert_with(of).ended += 1;
+            }
+            Ok(retired.into_values().collect())
         })
         .await
     }
@@ -182,7 +246,8 @@ impl<D: Dialect> Notices for Sql<D> {
         within_timeout(async {
             let mut connection = self.reader.acquire().await?;
             let ready = query_as(READY).bind(subscription.to_owned()).bind(now.as_millisecond());
-            let rows: Vec<NoticeRow> = ready.bind(i64::from(limit)).fetch_all(&mut *connection).await?;
+            let rows: Vec<NoticeRow> =
+                ready.bind(i64::from(limit)).bind(farthest(now)).fetch_all(&mut *connection).await?;
             connection.release();
             Ok(rows.into_iter().map(Notice::from).collect())
         })
@@ -193,7 +258,7 @@ impl<D: Dialect> Notices for Sql<D> {
     async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>> {
         within_timeout(async {
             let mut connection = self.reader.acquire().await?;
-            let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond());
+            let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond()).bind(farthest(now));
             let (next,): (Option<i64>,) = next.fetch_one(&mut *connection).await?;
             connection.release();
             Ok(next.and_then(|at| Timestamp::from_millisecond(at).ok()))
@@ -291,6 +356,11 @@ impl<D: Dialect> Notices for Sql<D> {
         })
         .await
     }
+}
+
+/// A later try was set by a clock that was ahead, and is due.
+fn farthest(now: Timestamp) -> i64 {
+    StoredWait::NOTICE_RETRY.farthest(now).as_millisecond()
 }
 
 /// The key of audit entries about no key.

@@ -1,7 +1,7 @@
 //! Messages, each with its final bytes.
 
 use super::dialect::Dialect;
-use super::message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, OriginRow, RecordRow};
+use super::message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, MessageRow, OriginRow, RecordRow, WAITING_MESSAGE};
 use super::{Sql, no_nul, within_timeout};
 use crate::{Outbox, Result};
 use async_trait::async_trait;
@@ -163,6 +163,16 @@ impl<D: Dialect> Outbox for Sql<D> {
             let statement = query_as(MESSAGE_RECORD).bind(message.to_string());
             let row: Option<RecordRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
             Ok(row.map(MessageRecord::from))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(message = %message), err(level = "debug"))]
+    async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>> {
+        within_timeout(async {
+            let statement = query_as(WAITING_MESSAGE).bind(message.to_string());
+            let row: Option<MessageRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
+            Ok(row.map(|row| (row.epoch, row)).map(|(epoch, row)| (row.into(), epoch)))
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 use super::columns::row;
 use super::dialect::Dialect;
+use super::names::{names, tenants};
 use super::{Sql, no_nul, or_zero, within_timeout};
 use crate::{Pauses, Result};
 use async_trait::async_trait;
@@ -14,9 +15,13 @@ use tracing::instrument;
 use uuid::Uuid;
 
 /// `$1` tenant, `$2` digest type, `$3` now.
-pub const LAPSE: &str = "
+pub const LAPSE: &str = concat!(
+    "WITH",
+    names!(),
+    "
 UPDATE pauses SET ended_at = until_at, ended_by = 'tidings', ended_why = 'the time of the pause was over'
-WHERE tenant = $1 AND digest_type = $2 AND ended_at IS NULL AND until_at <= $3";
+WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND ended_at IS NULL AND until_at <= $3"
+);
 
 /// Changes no row whose terms are the same.
 pub const PAUSE: &str = "
@@ -27,10 +32,15 @@ ON CONFLICT (tenant, digest_type) WHERE ended_at IS NULL DO UPDATE SET messages 
 WHERE pauses.messages <> excluded.messages OR pauses.paused_by <> excluded.paused_by OR pauses.why <> excluded.why
    OR COALESCE(pauses.until_at, 0) <> COALESCE(excluded.until_at, 0)";
 
-/// `$1` tenant, `$2` digest type.
-pub const OPEN_PAUSE: &str = "
+/// `$1` tenant, `$2` digest type. The scope's own first, then those that it has under other names.
+pub const OPEN_PAUSES: &str = concat!(
+    "WITH",
+    names!(),
+    "
 SELECT pause_id, tenant, digest_type, messages, paused_at, paused_by, why, until_at, ended_at, ended_by, ended_why
-FROM pauses WHERE tenant = $1 AND digest_type = $2 AND ended_at IS NULL";
+FROM pauses WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND ended_at IS NULL
+ORDER BY CASE WHEN tenant = $1 AND digest_type = $2 THEN 0 ELSE 1 END, paused_at, pause_id"
+);
 
 /// `$1` true for all, `$2` now.
 pub const PAUSES: &str = "
@@ -43,9 +53,14 @@ pub const RESUME: &str =
     "UPDATE pauses SET ended_at = $2, ended_by = $3, ended_why = $4 WHERE pause_id = $1 AND ended_at IS NULL";
 
 /// `$1` tenant.
-pub const PAUSE_OF_MESSAGES: &str = "
-SELECT paused_by, why, paused_at, until_at FROM pauses WHERE ended_at IS NULL AND messages AND tenant IN ('', $1)
-ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1";
+pub const PAUSE_OF_MESSAGES: &str = concat!(
+    "
+SELECT paused_by, why, paused_at, until_at FROM pauses
+WHERE ended_at IS NULL AND messages AND (tenant = '' OR tenant IN (SELECT tenant FROM ",
+    tenants!(),
+    " t))
+ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1"
+);
 
 #[async_trait]
 impl<D: Dialect> Pauses for Sql<D> {
@@ -79,7 +94,12 @@ impl<D: Dialect> Pauses for Sql<D> {
                 };
                 Self::audit_scope(&mut tx, scope, &entry).await?;
             }
-            let pause = Self::open_pause(&mut tx, scope).await?.ok_or(sqlx::Error::RowNotFound)?;
+            let mut open = Self::open_pauses(&mut tx, scope).await?.into_iter();
+            let pause = open.next().ok_or(sqlx::Error::RowNotFound)?;
+            // The new terms are those of every name.
+            for other in open {
+                Self::end_pause(&mut tx, &other, *since, by, why).await?;
+            }
             tx.commit().await?;
             Ok(pause)
         })
@@ -92,13 +112,10 @@ impl<D: Dialect> Pauses for Sql<D> {
             let (tenant, digest_type) = columns(scope);
             let mut tx = self.write().await?;
             query(LAPSE).bind(tenant).bind(digest_type).bind(entry.at.as_millisecond()).execute(&mut *tx).await?;
-            let open = Self::open_pause(&mut tx, scope).await?;
             let AuditEntry { at, actor, why, .. } = entry;
             let mut ended = None;
-            if let Some(pause) = open {
-                let statement = query(RESUME).bind(pause.id.to_string()).bind(at.as_millisecond());
-                let done = statement.bind(no_nul(actor.as_str())).bind(no_nul(why)).execute(&mut *tx).await?;
-                if D::rows(&done) > 0 {
+            for pause in Self::open_pauses(&mut tx, scope).await? {
+                if Self::end_pause(&mut tx, &pause, *at, actor.as_str(), why).await? && ended.is_none() {
                     Self::audit_scope(&mut tx, scope, entry).await?;
                     let end = PauseEnd { at: *at, by: actor.to_string(), why: why.clone() };
                     ended = Some(Pause { ended: Some(end), ..pause });
@@ -132,11 +149,23 @@ impl<D: Dialect> Pauses for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    async fn open_pause(connection: &mut D::Connection, scope: &Scope) -> Result<Option<Pause>> {
+    async fn open_pauses(connection: &mut D::Connection, scope: &Scope) -> Result<Vec<Pause>> {
         let (tenant, digest_type) = columns(scope);
-        let row: Option<PauseRow> =
-            query_as(OPEN_PAUSE).bind(tenant).bind(digest_type).fetch_optional(connection).await?;
-        Ok(row.map(Pause::from))
+        let rows: Vec<PauseRow> = query_as(OPEN_PAUSES).bind(tenant).bind(digest_type).fetch_all(connection).await?;
+        Ok(rows.into_iter().map(Pause::from).collect())
+    }
+
+    /// Reports if the pause was in force.
+    async fn end_pause(
+        connection: &mut D::Connection,
+        pause: &Pause,
+        at: Timestamp,
+        by: &str,
+        why: &str,
+    ) -> Result<bool> {
+        let statement = query(RESUME).bind(pause.id.to_string()).bind(at.as_millisecond());
+        let done = statement.bind(no_nul(by)).bind(no_nul(why)).execute(connection).await?;
+        Ok(D::rows(&done) > 0)
     }
 
     async fn audit_scope(connection: &mut D::Connection, scope: &Scope, entry: &AuditEntry) -> Result<()> {

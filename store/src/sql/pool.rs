@@ -23,6 +23,7 @@ use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
 use super::{
     dialect::{Dialect, Options, Session},
+    open_file::OpenFile,
     sessions::{Sessions, WatchedCall},
 };
 
@@ -38,6 +39,7 @@ pub struct Pool<D: Dialect> {
     connections: managed::Pool<Connector<D>>,
     size: usize,
     patience: Duration,
+    file: Option<Arc<OpenFile>>,
 }
 
 impl<D: Dialect> Pool<D> {
@@ -50,11 +52,20 @@ impl<D: Dialect> Pool<D> {
             .create_timeout(Some(patience))
             .recycle_timeout(Some(ANSWER_TIMEOUT))
             .runtime(Runtime::Tokio1);
-        Self { connections: pool.build().expect("a runtime is there for the timeouts"), size, patience }
+        Self { connections: pool.build().expect("a runtime is there for the timeouts"), size, patience, file: None }
+    }
+
+    /// The pool, which refuses all calls while the file is not the one at its path.
+    pub fn of_file(self, file: Option<Arc<OpenFile>>) -> Self {
+        Self { file, ..self }
     }
 
     /// A connection, once one is free.
+    ///
+    /// # Errors
+    /// None is free in time, the database does not answer, or its file was replaced.
     pub async fn acquire(&self) -> Result<Lease<D>, sqlx::Error> {
+        self.file.as_deref().map_or(Ok(()), OpenFile::check)?;
         match self.connections.get().await {
             Ok(live) => {
                 let watched = live.session.as_ref().and_then(|session| live.sessions.watch(session, &live.is_dead));

@@ -1,6 +1,9 @@
 //! PostgreSQL.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use sqlx::{AssertSqlSafe, PgConnection, postgres::PgQueryResult, query, query_as, raw_sql};
 use tokio::sync::OnceCell;
@@ -31,13 +34,24 @@ const SESSION_COLUMNS: &str = "pid, backend_start::text";
 
 /// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
 /// sequences, so that each insert would take a number that is there. A role that may only read and write rows leaves them alone.
-const CATCH_UP: &str = "
-SELECT setval(sequence, latest) FROM (
-    SELECT pg_get_serial_sequence('audit', 'audit_id') AS sequence, MAX(audit_id) AS latest FROM audit
-    UNION ALL SELECT pg_get_serial_sequence('inbox', 'id'), MAX(id) FROM inbox
-    UNION ALL SELECT pg_get_serial_sequence('notices', 'seq'), MAX(seq) FROM notices) numbered
-WHERE CASE WHEN has_sequence_privilege(sequence, 'SELECT') AND has_sequence_privilege(sequence, 'UPDATE')
-    THEN latest > COALESCE(pg_sequence_last_value(sequence::regclass), 0) ELSE FALSE END";
+pub(super) const CATCH_UP: &str = "
+DO $$
+DECLARE
+    numbered RECORD;
+    latest BIGINT;
+BEGIN
+    FOR numbered IN
+        SELECT t.oid::regclass::text AS name, a.attname AS number, pg_get_serial_sequence(t.oid::regclass::text, a.attname) AS sequence
+        FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+        WHERE n.nspname = current_schema() AND t.relkind = 'r' AND a.attidentity <> ''
+    LOOP
+        CONTINUE WHEN NOT (has_sequence_privilege(numbered.sequence, 'SELECT') AND has_sequence_privilege(numbered.sequence, 'UPDATE'));
+        EXECUTE format('SELECT MAX(%I) FROM %s', numbered.number, numbered.name) INTO latest;
+        IF latest > COALESCE(pg_sequence_last_value(numbered.sequence::regclass), 0) THEN
+            PERFORM setval(numbered.sequence, latest);
+        END IF;
+    END LOOP;
+END $$";
 
 /// The oldest version of PostgreSQL that has all that the tables need, as `server_version_num` has it.
 const OLDEST: i32 = 130_000;
@@ -54,8 +68,10 @@ impl Sql<sqlx::Postgres> {
         Ok(Self {
             writer: Arc::clone(&pool),
             reader: pool,
+            file: None,
             past_the_dot: Dots::default(),
             arrivals: Arrivals::default(),
+            tenant_aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
         })
     }

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::Sql;
 use super::dialect::Dialect;
-use crate::{Result, pseudonym::PREFIX};
+use super::reports::is_erased;
+use crate::Result;
 
 /// Key `$1` to `$3`, `$4` the time of a person's, or 0, `$5` the time of one that may be a person's.
 pub const PUT_READING: &str = "
@@ -20,7 +21,8 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
 /// `$1` tenant, `$2` message.
 pub const FORGET_READING: &str = "
 DELETE FROM readings WHERE (tenant, digest_type, user_id) IN
-    (SELECT tenant, digest_type, user_id FROM messages WHERE id = $2 AND tenant = $1 AND digest_id IS NOT NULL)";
+    (SELECT tenant, digest_type, user_id FROM messages
+     WHERE id = $2 AND tenant = $1 AND digest_id IS NOT NULL AND erased_at IS NULL)";
 
 impl<D: Dialect> Sql<D> {
     /// Keeps the time of an opening or a click of a digest, unless a machine made it or the recipient was erased.
@@ -31,7 +33,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let Origin::Digest(key) = &message.origin else { return Ok(()) };
         let by_a_machine = report.machine == Some(true) || !matches!(report.kind, Kind::Opened | Kind::Clicked);
-        if by_a_machine || message.envelope_to.starts_with(PREFIX) {
+        if by_a_machine || is_erased(message) {
             return Ok(());
         }
         let at = report.occurred_at.as_millisecond();

@@ -199,7 +199,7 @@ impl<D: Dialect> Sql<D> {
         for event in events {
             let event = spoken_of(message, event);
             let withdrawn = match (&message.origin, event.report.kind) {
-                (Origin::Digest(key), Kind::Unsubscribed) => Some(key.clone()),
+                (Origin::Digest(key), Kind::Unsubscribed) if !is_erased(message) => Some(key.clone()),
                 _ => None,
             };
             let again = !Self::insert_report(&mut *tx, message, &event, now).await?;
@@ -324,14 +324,14 @@ impl<D: Dialect> Sql<D> {
         }
         for (effects, occurred_at) in &effects {
             if effects.forgiven {
-                let forgive = query(LIFT).bind(tenant.clone()).bind(address.clone());
-                let forgive = forgive.bind(Reason::SoftBounces.name().to_owned()).bind(address.clone());
+                let forgive = query(D::pick(LIFT)).bind(tenant.clone()).bind(json(&[&address])?);
+                let forgive = forgive.bind(Reason::SoftBounces.name().to_owned());
                 forgive.execute(&mut *tx).await?;
             }
             if let Some(suppression) = &effects.suppress {
                 Self::write_suppression(&mut *tx, suppression).await?;
             }
-            if let Some((key, entry)) = &effects.withdraw {
+            if let Some((key, entry)) = effects.withdraw.as_ref().filter(|_| !is_erased(message)) {
                 Self::change_consent(&mut *tx, key, false, *occurred_at, entry).await?;
             }
         }
@@ -428,10 +428,15 @@ fn names(event: &Reported) -> Result<String> {
     json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
 }
 
+/// Reports if the recipient was erased. The message's id of a user may be that of the next person.
+pub(super) fn is_erased(message: &MessageRecord) -> bool {
+    message.envelope_to.starts_with(PREFIX)
+}
+
 /// The event, without the provider's words if the recipient was erased: they may name the recipient.
 fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
     let mut event = event.clone();
-    if message.envelope_to.starts_with(PREFIX) {
+    if is_erased(message) {
         event.report.diagnostic = String::new();
         event.report.url = None;
     }

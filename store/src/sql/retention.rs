@@ -5,19 +5,22 @@
 
 use self::selection::{
     COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_NOTICES,
-    COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired, OLD_FORWARDED, OLD_NOTICES,
+    COUNT_OLD_REPORTS, COUNT_OLD_RETRACTS, Expired, KEYS_OF_OLD_RETRACTS, OLD_FORWARDED, OLD_NOTICES,
 };
 use super::dialect::Dialect;
 use super::{Sql, json, within_timeout};
-use crate::archive::{Archive, Batch};
+use crate::archive::{Archive, Batch, Written};
 use crate::{Result, Retention};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query_as};
-use tidings_model::retention::{Cutoff, Kind, Purged};
+use tidings_model::Key;
+use tidings_model::records::AuditEntry;
+use tidings_model::retention::{ArchiveRecord, Cutoff, Kind, Purged, RetractExpiry};
 use tracing::instrument;
 
+pub mod archives;
 pub mod lines;
 pub mod selection;
 
@@ -60,41 +63,41 @@ UPDATE digests SET emptied_at = $2
 WHERE digest_id IN (SELECT value->>0 FROM {each})
   AND NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = digests.digest_id)";
 
+/// A retract that an open window needs is asked for again after that long, by the next night's upkeep.
+const NEEDED_FOR: SignedDuration = SignedDuration::from_hours(12);
+
 #[async_trait]
 impl<D: Dialect> Retention for Sql<D> {
     #[instrument(level = "debug", skip_all, fields(kind = cutoff.kind.name()), err(level = "debug"))]
-    async fn purge(&self, cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Result<Purged> {
+    async fn purge(
+        &self,
+        cutoff: Cutoff,
+        limit: u32,
+        archive: Option<&Archive>,
+        expiries: &[RetractExpiry],
+        now: Timestamp,
+    ) -> Result<Purged> {
         within_timeout(async {
-            let Cutoff { kind, before } = cutoff;
-            let mut tx = self.write().await?;
-            let limit = i64::from(limit);
-            let mut retired = match kind {
-                Kind::Events => Self::old_events(&mut tx, before, limit).await?,
-                Kind::Retracts => Self::old_retracts(&mut tx, before, limit).await?,
-                Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
-                Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
-                Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
-                Kind::Inbox => Self::numbered(&mut tx, OLD_FORWARDED, before, limit).await?,
-                Kind::Notices => Self::numbered(&mut tx, OLD_NOTICES, before, limit).await?,
-            };
-            let purged = retired.keys.len() as u64;
-            let prepared = match archive {
-                Some(archive) if !retired.lines.is_empty() => {
-                    let lines = std::mem::take(&mut retired.lines);
-                    Some(archive.prepare(Batch { kind, since: retired.since, lines }).await?)
+            loop {
+                if let Some(purged) = self.purge_batch(cutoff, limit, archive, expiries, now).await? {
+                    return Ok(purged);
                 }
-                _ => None,
-            };
-            // Before the file gets its name: a connection that broke meanwhile lost its locks, and another call may have the rows.
-            Self::mark(&mut tx, MARK_PURGED, &retired.digests, now).await?;
-            Self::delete(&mut tx, kind, &retired).await?;
-            Self::mark(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
-            let archived = if prepared.is_some() { purged } else { 0 };
-            if let Some(prepared) = prepared {
-                prepared.publish().await?;
+                if let Some(archive) = archive {
+                    Self::remember(&mut *self.writer.acquire().await?, archive, Written::default(), now).await?;
+                }
             }
-            tx.commit().await?;
-            Ok(Purged { purged, archived, more: retired.more })
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>> {
+        within_timeout(async {
+            let asked_before = now.saturating_sub(NEEDED_FOR).unwrap_or(Timestamp::MIN);
+            let keys = query_as(KEYS_OF_OLD_RETRACTS).bind(before.as_millisecond()).bind(asked_before.as_millisecond());
+            let keys: Vec<(String, String, String)> =
+                keys.bind(i64::from(limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
+            Ok(keys.into_iter().map(|(tenant, digest_type, user)| Key { tenant, digest_type, user }).collect())
         })
         .await
     }
@@ -118,9 +121,77 @@ impl<D: Dialect> Retention for Sql<D> {
         })
         .await
     }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn archives(&self) -> Result<Vec<ArchiveRecord>> {
+        within_timeout(self.list_archives()).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()> {
+        let Some(written) = archive.written().await? else { return Ok(()) };
+        within_timeout(async { Self::remember(&mut *self.writer.acquire().await?, archive, written, now).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
+        within_timeout(self.note_failure(archive, why, now)).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
+        within_timeout(self.drop_archive(folder, entry)).await
+    }
 }
 
 impl<D: Dialect> Sql<D> {
+    /// `None`: changes nothing, because the archive must be remembered before its first file.
+    async fn purge_batch(
+        &self,
+        Cutoff { kind, before }: Cutoff,
+        limit: u32,
+        archive: Option<&Archive>,
+        expiries: &[RetractExpiry],
+        now: Timestamp,
+    ) -> Result<Option<Purged>> {
+        let mut tx = self.write().await?;
+        let limit = i64::from(limit);
+        let mut retired = match kind {
+            Kind::Events => Self::old_events(&mut tx, before, limit).await?,
+            Kind::Retracts => Self::old_retracts(&mut tx, before, expiries, limit, now).await?,
+            Kind::DeadLetters => Self::old_dead_letters(&mut tx, before, limit).await?,
+            Kind::Messages => Self::old_messages(&mut tx, before, limit, archive.is_some()).await?,
+            Kind::DeliveryEvents => Self::old_reports(&mut tx, before, limit).await?,
+            Kind::Inbox => Self::numbered(&mut tx, OLD_FORWARDED, before, limit).await?,
+            Kind::Notices => Self::numbered(&mut tx, OLD_NOTICES, before, limit).await?,
+        };
+        let purged = retired.keys.len() as u64;
+        let prepared = match archive {
+            Some(archive) if !retired.lines.is_empty() => {
+                if archive.is_there() && !Self::is_remembered(&mut tx, archive).await? {
+                    tx.rollback().await?;
+                    return Ok(None);
+                }
+                let lines = std::mem::take(&mut retired.lines);
+                let prepared = archive.prepare(Batch { kind, since: retired.since, lines }).await?;
+                Self::remember(&mut tx, archive, prepared.written(), now).await?;
+                Some(prepared)
+            }
+            _ => None,
+        };
+        // Before the file gets its name: a connection that broke meanwhile lost its locks, and another call may have the rows.
+        Self::mark(&mut tx, MARK_PURGED, &retired.digests, now).await?;
+        Self::delete(&mut tx, kind, &retired).await?;
+        Self::mark(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
+        Self::end_wait(&mut tx).await?;
+        let archived = if prepared.is_some() { purged } else { 0 };
+        if let Some(prepared) = prepared {
+            prepared.publish().await?;
+        }
+        tx.commit().await?;
+        Ok(Some(Purged { purged, archived, more: retired.more }))
+    }
+
     async fn delete(connection: &mut D::Connection, kind: Kind, retired: &Expired) -> Result<()> {
         let statements: &[&str] = match kind {
             Kind::Events => &[DELETE_EVENTS],

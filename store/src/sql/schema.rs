@@ -1,11 +1,13 @@
 //! The tables: migrations, and the check that they have run.
 
+use jiff::Timestamp;
 use sqlx::{
     SqlSafeStr,
     migrate::{Migration, MigrationType::Simple, Migrator},
+    query_as, query_scalar,
 };
 
-use super::{Dialect, Sql};
+use super::{Dialect, Sql, columns::row};
 use crate::{Error, Result, error::NOT_MIGRATED};
 
 /// A migration: its version, its name, and its text for one database.
@@ -46,6 +48,11 @@ macro_rules! migrations {
             (25, "made from", include_str!(concat!("../../migrations/", $database, "/0025_made_from.sql"))),
             (26, "contents", include_str!(concat!("../../migrations/", $database, "/0026_contents.sql"))),
             (27, "threads", include_str!(concat!("../../migrations/", $database, "/0027_threads.sql"))),
+            (28, "archives", include_str!(concat!("../../migrations/", $database, "/0028_archives.sql"))),
+            (29, "aliases", include_str!(concat!("../../migrations/", $database, "/0029_aliases.sql"))),
+            (30, "people", include_str!(concat!("../../migrations/", $database, "/0030_people.sql"))),
+            (31, "processes", include_str!(concat!("../../migrations/", $database, "/0031_processes.sql"))),
+            (32, "moved", include_str!(concat!("../../migrations/", $database, "/0032_moved.sql"))),
         ]
     };
 }
@@ -54,9 +61,9 @@ pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
 /// The version of the latest migration.
-const VERSION: i64 = 27;
+const VERSION: i64 = 32;
 
-const STEPS: usize = 27;
+const STEPS: usize = 32;
 
 /// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {
@@ -65,14 +72,47 @@ pub fn migrator(steps: &[Step]) -> Migrator {
     Migrator::with_migrations(steps.iter().map(migration).collect())
 }
 
+/// The latest migration that has run.
+pub const MIGRATED: &str = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
+
+const MOVED: &str = "SELECT moved_to, moved_at FROM installation WHERE moved_to IS NOT NULL";
+
+row! {
+/// Columns of [`MOVED`].
+struct MovedRow {
+    moved_to: String,
+    moved_at: Timestamp,
+}
+}
+
+/// Refuses the tables of a later version.
+pub fn not_later(version: i64) -> Result<()> {
+    if version <= VERSION {
+        return Ok(());
+    }
+    Err(Error::Broken(format!(
+        "a later version of Tidings migrated the database (migration {version}): run the command of that version"
+    )))
+}
+
 impl<D: Dialect> Sql<D> {
-    /// Checks that [`migrate`](Self::migrate) has run. A newer schema is fine: migrations only add.
+    /// Checks that [`migrate`](Self::migrate) has run, and that the installation did not move to another database. A newer schema is
+    /// fine: migrations only add.
     ///
     /// # Errors
     /// [`Error::Broken`] names the command to run.
     pub async fn check(&self) -> Result<()> {
-        let version = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
-        let (version,): (i64,) = sqlx::query_as(version).fetch_one(&mut *self.reader.acquire().await?).await?;
-        if version < VERSION { Err(Error::Broken(NOT_MIGRATED.to_owned())) } else { Ok(()) }
+        let mut reader = self.reader.acquire().await?;
+        let version: i64 = query_scalar(MIGRATED).fetch_one(&mut *reader).await?;
+        if version < VERSION {
+            return Err(Error::Broken(NOT_MIGRATED.to_owned()));
+        }
+        let moved: Option<MovedRow> = query_as(MOVED).fetch_optional(&mut *reader).await?;
+        moved.map_or(Ok(()), |MovedRow { moved_to, moved_at }| {
+            Err(Error::Broken(format!(
+                "this database was copied into {moved_to} at {moved_at:.0} and is used no more: set database_url to that one. `tidings copy \
+                 --undo` takes the file up again, without what happened there since"
+            )))
+        })
     }
 }

@@ -7,13 +7,13 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
     str::FromStr,
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use sqlx::{
-    SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult, SqliteSynchronous},
+    Connection as _, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteLockingMode, SqliteQueryResult, SqliteSynchronous},
 };
 use tokio::sync::OnceCell;
 
@@ -21,6 +21,7 @@ use super::{
     Sql,
     dialect::{Dialect, Session, Variants},
     group_commit::{Arrivals, Dots},
+    open_file::OpenFile,
     pool::Pool,
     schema::{self, migrator},
 };
@@ -28,6 +29,11 @@ use crate::{Error, Result};
 
 /// Time limit of a wait for another process that writes, for example `tidings` on the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a process that just ended to have closed the file.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit of a migration's wait for another one. One that builds an index over all rows takes minutes.
+const MIGRATION_PATIENCE: Duration = Duration::from_mins(10);
+const SQLITE_BUSY: i32 = 5;
 const READERS: usize = 4;
 /// Time limit of a call's wait for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,37 +44,90 @@ impl Sql<sqlx::Sqlite> {
     /// # Errors
     /// The address cannot be read, or the file cannot be opened.
     pub async fn connect(url: &str) -> Result<Self> {
-        let options = SqliteConnectOptions::from_str(url)?
-            .journal_mode(SqliteJournalMode::Wal)
-            // NORMAL may lose the last commits when the machine loses power, and Temporal would remember them as done: a claim
-            // without its events, a dot that was never recorded. FULL costs one fsync a commit.
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT)
-            // A statement journal over 64 KiB would need a folder for temporary files, which a container may not have. A statement
-            // touches 500 rows at most.
-            .pragma("temp_store", "MEMORY")
-            .foreign_keys(true);
+        let options = options(url)?;
         let file = options.get_filename();
         create(file).map_err(|error| Error::Broken(format!("cannot create {}: {error}", file.display())))?;
-        let writer = Pool::<sqlx::Sqlite>::new(options.clone(), 1, ACQUIRE_TIMEOUT);
+        let open = OpenFile::at(file).map(Arc::new);
+        let writer = Pool::<sqlx::Sqlite>::new(options.clone(), 1, ACQUIRE_TIMEOUT).of_file(open.clone());
         writer.acquire().await?.release();
-        let reader = Pool::new(options.pragma("query_only", "ON"), READERS, ACQUIRE_TIMEOUT);
-        Ok(Self {
-            writer: Arc::new(writer),
-            reader: Arc::new(reader),
-            past_the_dot: Dots::default(),
-            arrivals: Arrivals::default(),
-            pseudonyms: OnceCell::new(),
-        })
+        let reader = Pool::new(options.pragma("query_only", "ON"), READERS, ACQUIRE_TIMEOUT).of_file(open.clone());
+        Ok(Self::of(Arc::new(writer), Arc::new(reader), open))
     }
 
-    /// Brings the tables to this version.
+    /// Opens the existing file of `sqlite:PATH` so that no other process can open it. SQLite's lock sees each process that has it open,
+    /// one that is frozen as well.
     ///
     /// # Errors
-    /// A statement failed, or another version of Tidings migrated the database differently.
-    pub async fn migrate(&self) -> Result<()> {
-        Ok(migrator(&schema::SQLITE).run(&mut *self.writer.acquire().await?).await?)
+    /// Another process has the file open, there is no file, or it cannot be opened.
+    pub(super) async fn connect_alone(url: &str) -> Result<Self> {
+        let options = options(url)?.locking_mode(SqliteLockingMode::Exclusive).busy_timeout(CLOSING_TIMEOUT);
+        let file = options.get_filename().display().to_string();
+        let pool = Arc::new(Pool::<sqlx::Sqlite>::new(options, 1, ACQUIRE_TIMEOUT));
+        match pool.acquire().await {
+            Ok(connection) => connection.release(),
+            Err(error) if is_busy(&error) => {
+                return Err(Error::Broken(format!(
+                    "another process has {file} open: stop every worker, gateway and command that uses it first"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self::of(Arc::clone(&pool), pool, None))
     }
+
+    fn of(writer: Arc<Pool<sqlx::Sqlite>>, reader: Arc<Pool<sqlx::Sqlite>>, file: Option<Arc<OpenFile>>) -> Self {
+        Self {
+            writer,
+            reader,
+            file,
+            past_the_dot: Dots::default(),
+            arrivals: Arrivals::default(),
+            tenant_aliases: Mutex::default(),
+            pseudonyms: OnceCell::new(),
+        }
+    }
+
+    /// Brings the tables to this version, all steps in one transaction. sqlx locks a migration on PostgreSQL only. Here the transaction is
+    /// the lock: of several migrations at once, each finds what the one before has done.
+    ///
+    /// # Errors
+    /// A statement failed, another version of Tidings migrated the database differently, or another process writes all the time.
+    pub async fn migrate(&self) -> Result<()> {
+        let mut connection = self.writer.acquire().await?;
+        let begun = Instant::now();
+        let mut transaction = loop {
+            match connection.begin_with(sqlx::Sqlite::BEGIN_WRITE).await {
+                Err(error) if is_busy(&error) && begun.elapsed() < MIGRATION_PATIENCE => {
+                    tracing::info!("the migration waits: another process writes to the database, or migrates it");
+                }
+                transaction => break transaction?,
+            }
+        };
+        migrator(&schema::SQLITE).run(&mut *transaction).await?;
+        transaction.commit().await?;
+        connection.release();
+        Ok(())
+    }
+}
+
+fn options(url: &str) -> Result<SqliteConnectOptions> {
+    let options = SqliteConnectOptions::from_str(url)?
+        .journal_mode(SqliteJournalMode::Wal)
+        // NORMAL may lose the last commits when the machine loses power, and Temporal would remember them as done: a claim
+        // without its events, a dot that was never recorded. FULL costs one fsync a commit.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(BUSY_TIMEOUT)
+        // A statement journal over 64 KiB would need a folder for temporary files, which a container may not have. A statement
+        // touches 500 rows at most.
+        .pragma("temp_store", "MEMORY")
+        .foreign_keys(true);
+    Ok(options)
+}
+
+/// Another process has the lock.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
+    code.is_some_and(|extended| extended & 0xff == SQLITE_BUSY)
 }
 
 /// Creates the file for its owner only: it will contain addresses and messages. SQLite gives its other files the same mode. An
@@ -124,8 +183,10 @@ impl Dialect for sqlx::Sqlite {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use crate::{
-        Ledger as _, Sqlite,
+        ErrorEnd, Health as _, Ledger as _, Moment, Sqlite,
         conformance::{at, events, window},
     };
 
@@ -152,5 +213,29 @@ mod tests {
         sqlx::query("ROLLBACK").execute(&mut *transaction).await.unwrap();
         drop(transaction);
         assert_eq!(store.stash(&window(1), &events(&["e1"]), None, at(1)).await.unwrap(), 1);
+    }
+
+    /// A backup in the place of the file would not have what is written now.
+    #[tokio::test]
+    async fn a_file_that_is_not_at_its_path_any_more_takes_nothing_until_it_is_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, away) = (folder.path().join("tidings.db"), folder.path().join("away.db"));
+        let store = Sqlite::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let write = async || store.stash(&window(1), &events(&["e1"]), None, at(1)).await;
+        fs::rename(&file, &away).unwrap();
+        for backup in [false, true] {
+            if backup {
+                fs::copy(&away, &file).unwrap();
+            }
+            for error in
+                [write().await.unwrap_err(), store.ping().await.unwrap_err(), store.ping_writing().await.unwrap_err()]
+            {
+                assert!(error.to_string().contains("was replaced or removed"), "{error}");
+                assert_eq!(error.end(Moment::BeforeDot), ErrorEnd::Repeats);
+            }
+        }
+        fs::rename(&away, &file).unwrap();
+        assert_eq!(write().await.unwrap(), 1);
     }
 }

@@ -1,39 +1,125 @@
 //! Suppressed addresses. They are folded here and not in SQL: the databases fold differently beyond ASCII.
 
 use super::columns::row;
-use super::dialect::Dialect;
-use super::{Sql, no_nul, within_timeout};
+use super::dialect::{Dialect, Variants};
+use super::names::tenants;
+use super::{Sql, json, no_nul, within_timeout};
 use crate::{Result, Suppressions};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::records::{AuditEntry, Cursor, Listed, Reason, Suppression, SuppressionFilter, SuppressionPlace};
+use tidings_model::limits::BATCH_EVENTS;
+use tidings_model::records::{
+    AuditEntry, Cursor, Listed, Reason, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace,
+};
 use tidings_model::{EmailAddress, Key};
 use tracing::instrument;
 
-pub const SUPPRESS: &str = "
-INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at) VALUES ($1, $2, $3, $4, $5)
+/// A condition: the address `$2` of the tenant `$1`, whose pseudonyms are in the JSON array `$7`, is that of an erased person, and of nobody
+/// today.
+macro_rules! is_erased {
+    ($each:literal) => {
+        concat!(
+            "(EXISTS (SELECT 1 FROM erased_addresses x WHERE x.pseudonym IN (",
+            $each,
+            ") AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t))
+  OR EXISTS (SELECT 1 FROM suppressions x WHERE x.address_lower IN (",
+            $each,
+            ") AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t)))
+ AND NOT EXISTS (SELECT 1 FROM recipients x WHERE x.address_lower = $2 AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t))"
+        )
+    };
+}
+
+macro_rules! suppress {
+    ($each:literal) => {
+        concat!(
+            "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
+VALUES ($1, CASE WHEN ",
+            is_erased!($each),
+            " THEN $6 ELSE $2 END, $3, CASE WHEN ",
+            is_erased!($each),
+            " THEN '' ELSE $4 END, $5)
 ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.detail, suppressed_at = excluded.suppressed_at
 WHERE suppressions.suppressed_at > excluded.suppressed_at
-   OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail";
+   OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail"
+        )
+    };
+}
 
-/// `$1` tenant, `$2` address; each may be empty. `$3` pseudonym of the address. After the time `$4`, the tenant `$5`, the address `$6`
-/// and the reason `$7`; `$8` limit.
-pub const SUPPRESSIONS: &str = "
+/// `$6` pseudonym of the address, `$7` those under each name of the tenant. An erased address comes back under its pseudonym only, and
+/// without words that may name it.
+pub const SUPPRESS: Variants = Variants {
+    sqlite: suppress!("SELECT value FROM json_each($7)"),
+    postgres: suppress!("SELECT jsonb_array_elements_text($7::jsonb)"),
+};
+
+pub const OTHER_TENANTS: &str = "SELECT alias FROM aliases WHERE kind = 'tenant' AND name = $1";
+
+/// A statement with its condition: the tenant is `$1`, and the address is in the JSON array `$2`.
+macro_rules! to_address {
+    ($begin:literal, $end:literal) => {
+        Variants {
+            sqlite: to_address!(each, $begin, "SELECT value FROM json_each($2)", $end),
+            postgres: to_address!(each, $begin, "SELECT jsonb_array_elements_text($2::jsonb)", $end),
+        }
+    };
+    (each, $begin:literal, $each:literal, $end:literal) => {
+        concat!($begin, "tenant IN (SELECT tenant FROM ", tenants!(), " t) AND address_lower IN (", $each, ")", $end)
+    };
+}
+
+/// A page of suppressions that meet a condition, after the time `$3`, the tenant `$4`, the address `$5` and the reason `$6`; `$7` limit.
+macro_rules! suppressions {
+    ($condition:expr) => {
+        concat!(
+            "
 SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
-WHERE (tenant = $1 OR $1 = '') AND (address_lower IN ($2, $3) OR $2 = '')
-  AND (suppressed_at, tenant, address_lower, reason) < ($4, $5, $6, $7)
-ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT $8";
+WHERE ",
+            $condition,
+            " AND (suppressed_at, tenant, address_lower, reason) < ($3, $4, $5, $6)
+ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT $7"
+        )
+    };
+}
 
-/// `$2` address, `$3` its pseudonym.
-pub const SUPPRESSED: &str = "
-SELECT reason FROM suppressions WHERE tenant = $1 AND address_lower IN ($2, $3)
-GROUP BY reason ORDER BY MIN(suppressed_at), reason";
+/// `$1` tenant, or empty. `$2` JSON array of the spellings of an address, or empty.
+pub const SUPPRESSIONS: Variants = Variants {
+    sqlite: suppressions!(concat!(
+        "($1 = '' OR tenant IN (SELECT tenant FROM ",
+        tenants!(),
+        " t)) AND ($2 = '' OR address_lower IN (SELECT value FROM json_each(CASE WHEN $2 = '' THEN '[]' ELSE $2 END)))"
+    )),
+    postgres: suppressions!(concat!(
+        "($1 = '' OR tenant IN (SELECT tenant FROM ",
+        tenants!(),
+        " t)) AND ($2 = '' OR address_lower IN (SELECT jsonb_array_elements_text(CAST(CASE WHEN $2 = '' THEN '[]' ELSE $2 END AS JSONB))))"
+    )),
+};
+
+/// `$1` tenant, `$2` JSON array of the spellings of an address.
+pub const SUPPRESSED: Variants =
+    to_address!("SELECT reason FROM suppressions WHERE ", " GROUP BY reason ORDER BY MIN(suppressed_at), reason");
 
 pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
 
-/// `$2` address, `$3` reason, `$4` pseudonym of the address.
-pub const LIFT: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower IN ($2, $4) AND reason = $3";
+/// `$1` tenant, `$2` JSON array of the spellings of an address, `$3` reason.
+pub const LIFT: Variants = to_address!("DELETE FROM suppressions WHERE ", " AND reason = $3");
+
+/// `$1` JSON array of [tenant, another name of it, the pseudonym there, the pseudonym here]. What is suppressed there is suppressed here.
+pub const CARRY_SUPPRESSIONS: &str = "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
+SELECT k.value->>0, k.value->>3, s.reason, s.detail, s.suppressed_at
+FROM {each} k JOIN suppressions s ON s.tenant = k.value->>1 AND s.address_lower = k.value->>2
+WHERE TRUE
+ON CONFLICT DO NOTHING";
 
 #[async_trait]
 impl<D: Dialect> Suppressions for Sql<D> {
@@ -73,9 +159,9 @@ impl<D: Dialect> Suppressions for Sql<D> {
     ) -> Result<Vec<Reason>> {
         within_timeout(async {
             let address = EmailAddress::folded(address);
-            let pseudonym = self.secret().await?.of(tenant, &address);
+            let spellings = json(&self.spellings(tenant, &address).await?)?;
             let mut tx = self.write().await?;
-            let rows = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address.clone()).bind(pseudonym.clone());
+            let rows = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
             let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
             let reasons: Vec<_> = rows
                 .iter()
@@ -83,8 +169,8 @@ impl<D: Dialect> Suppressions for Sql<D> {
                 .filter(|lifted| reason.is_none_or(|reason| reason == *lifted))
                 .collect();
             for reason in &reasons {
-                let lift = query(LIFT).bind(tenant.to_owned()).bind(address.clone());
-                lift.bind(reason.name().to_owned()).bind(pseudonym.clone()).execute(&mut *tx).await?;
+                let lift = query(D::pick(LIFT)).bind(tenant.to_owned()).bind(spellings.clone());
+                lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
                 Self::audit_address(&mut tx, tenant, &address, *reason, entry).await?;
             }
             tx.commit().await?;
@@ -99,19 +185,19 @@ impl<D: Dialect> Suppressions for Sql<D> {
             let SuppressionFilter { tenant, address, page } = filter;
             let address = EmailAddress::folded(address.as_deref().unwrap_or_default());
             // A pseudonym needs a tenant.
-            let pseudonym = match tenant {
-                Some(tenant) => self.secret().await?.of(tenant, &address),
-                None => address.clone(),
+            let spellings = match tenant {
+                _ if address.is_empty() => String::new(),
+                Some(tenant) => json(&self.spellings(tenant, &address).await?)?,
+                None => json(&[address])?,
             };
             let after = page.after.clone().map(|Cursor((at, tenant, address, reason))| {
                 (at.as_millisecond(), tenant, address, reason.name().to_owned())
             });
             let (after_at, after_tenant, after_address, after_reason) =
                 after.unwrap_or_else(|| (i64::MAX, String::new(), String::new(), String::new()));
-            let rows = query_as(SUPPRESSIONS)
+            let rows = query_as(D::pick(SUPPRESSIONS))
                 .bind(tenant.clone().unwrap_or_default())
-                .bind(address)
-                .bind(pseudonym)
+                .bind(spellings)
                 .bind(after_at)
                 .bind(after_tenant)
                 .bind(after_address)
@@ -129,8 +215,8 @@ impl<D: Dialect> Suppressions for Sql<D> {
     async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         within_timeout(async {
             let address = EmailAddress::folded(address);
-            let pseudonym = self.secret().await?.of(tenant, &address);
-            let statement = query_as(SUPPRESSED).bind(tenant.to_owned()).bind(address).bind(pseudonym);
+            let spellings = json(&self.spellings(tenant, &address).await?)?;
+            let statement = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
             let rows: Vec<ReasonRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
             Ok(rows.into_iter().map(|row| row.reason).collect())
         })
@@ -139,14 +225,58 @@ impl<D: Dialect> Suppressions for Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Reports if the suppression was new, or is older than what was known.
+    /// A folded address, and its pseudonym under each name of the tenant.
+    async fn spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
+        let (pseudonyms, others) = (self.secret().await?, self.other_tenants(tenant).await?);
+        let names = [tenant].into_iter().chain(others.iter().map(String::as_str));
+        Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.of(name, address))).collect())
+    }
+
+    /// What [`carry_suppressions`](Self::carry_suppressions) takes for people who come into the directory. Reads the database, so that no
+    /// transaction is open.
+    pub(super) async fn pseudonyms_elsewhere(&self, changes: &[RecipientChange]) -> Result<Vec<[String; 4]>> {
+        let pseudonyms = self.secret().await?;
+        let mut elsewhere = Vec::new();
+        for RecipientChange { tenant, address, .. } in changes {
+            let folded = EmailAddress::folded(address);
+            let pair = |other: String| {
+                let there = pseudonyms.of(&other, &folded);
+                [tenant.clone(), other, there, pseudonyms.of(tenant, &folded)]
+            };
+            elsewhere.extend(self.other_tenants(tenant).await?.into_iter().map(pair));
+        }
+        Ok(elsewhere)
+    }
+
+    /// Suppresses what was suppressed under another name of the tenant before the person was erased: a pseudonym holds for one name.
+    pub(super) async fn carry_suppressions(connection: &mut D::Connection, elsewhere: &[[String; 4]]) -> Result<()> {
+        for page in elsewhere.chunks(BATCH_EVENTS) {
+            query(Self::each(CARRY_SUPPRESSIONS)).bind(json(&page)?).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Reports if the suppression was new, or is older than what was known. Looks for the pseudonyms of the address first.
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
-        let done = query(SUPPRESS)
-            .bind(&suppression.tenant)
-            .bind(EmailAddress::folded(&suppression.address))
-            .bind(suppression.reason.name().to_owned())
-            .bind(no_nul(&suppression.detail))
-            .bind(suppression.at.as_millisecond())
+        let Suppression { tenant, address, reason, detail, at } = suppression;
+        let address = EmailAddress::folded(address);
+        // Without a secret nobody was erased yet.
+        let (mut pseudonym, mut elsewhere) = (String::new(), Vec::new());
+        if let Some(pseudonyms) = Self::drawn_secret(&mut *connection).await? {
+            let others = query_as(OTHER_TENANTS).bind(tenant.clone()).fetch_all(&mut *connection).await?;
+            let others: Vec<(String,)> = others;
+            pseudonym = pseudonyms.of(tenant, &address);
+            elsewhere.push(pseudonym.clone());
+            elsewhere.extend(others.iter().map(|(other,)| pseudonyms.of(other, &address)));
+        }
+        let done = query(D::pick(SUPPRESS))
+            .bind(tenant)
+            .bind(address)
+            .bind(reason.name().to_owned())
+            .bind(no_nul(detail))
+            .bind(at.as_millisecond())
+            .bind(pseudonym)
+            .bind(json(&elsewhere)?)
             .execute(connection)
             .await?;
         Ok(D::rows(&done) > 0)

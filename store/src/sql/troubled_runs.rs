@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json as value};
 use sqlx::{query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::Key;
 use tidings_model::records::AuditEntry;
 use tidings_model::troubled_run::{
     DueRun, FoundRun, LEASE, LOOK, Owner, RECOVERY_LEASE, Resolution, RunId, Swept, Trouble,
 };
+use tidings_model::{Key, StoredWait};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -23,10 +23,11 @@ const NAME: &str = "runs";
 
 pub const SWEEP: &str = "SELECT free_at, until_at, far_at, open_at FROM sweep WHERE name = $1";
 
-/// `$2` holder, `$3` end of the lease, `$4` now, which is the place of a first look.
+/// `$2` holder, `$3` end of the lease, `$4` now, which is the place of a first look, `$5` the farthest end of another lease that counts.
 pub const LEASE_SWEEP: &str = "
 INSERT INTO sweep (name, holder, free_at, until_at, far_at, open_at) VALUES ($1, $2, $3, $4, $4, 0)
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at WHERE sweep.free_at <= $4
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
+WHERE sweep.free_at <= $4 OR sweep.free_at > $5
 RETURNING free_at, until_at, far_at, open_at";
 
 /// `$2` holder, `$3` free at.
@@ -55,14 +56,14 @@ UPDATE troubled_runs SET resolution = 'over', resolved_at = $2
 WHERE resolved_at IS NULL AND trouble IN ('wrong_type', 'wrong_queue', 'paused')
   AND run_id NOT IN (SELECT value->>1 FROM {each})";
 
-/// `$1` now. Answers with a row if a run may be due.
-pub const IS_DUE: &str = "SELECT run_id FROM troubled_runs WHERE due_at <= $1 LIMIT 1";
+/// `$1` now, `$2` the farthest time that counts. Answers with a row if a run may be due.
+pub const IS_DUE: &str = "SELECT run_id FROM troubled_runs WHERE due_at <= $1 OR due_at > $2 LIMIT 1";
 
-/// `$1` now, `$2` end of the lease, `$3` limit. Of two calls at once the second one finds the row leased.
+/// `$1` now, `$2` end of the lease, `$3` limit, `$4` the farthest time that counts. Of two calls at once the second one finds the row leased.
 pub const DUE: &str = "
 UPDATE troubled_runs SET due_at = $2, tries = tries + 1
-WHERE due_at <= $1 AND (workflow_id, run_id) IN
-    (SELECT workflow_id, run_id FROM troubled_runs WHERE due_at <= $1 ORDER BY due_at, since LIMIT $3)
+WHERE (due_at <= $1 OR due_at > $4) AND (workflow_id, run_id) IN
+    (SELECT workflow_id, run_id FROM troubled_runs WHERE due_at <= $1 OR due_at > $4 ORDER BY due_at, since LIMIT $3)
 RETURNING workflow_id, run_id, trouble, tries, since";
 
 pub const RECOVERIES: &str = "
@@ -111,11 +112,12 @@ impl<D: Dialect> TroubledRuns for Sql<D> {
             let found = query_as(SWEEP).bind(NAME.to_owned()).fetch_optional(&mut *reader).await?;
             reader.release();
             // Most workers find the sweep taken, and write nothing.
-            if found.is_some_and(|SweepRow { free_at, .. }| free_at > now) {
+            if found.is_some_and(|SweepRow { free_at, .. }| StoredWait::SWEEP_LEASE.holds(free_at, now)) {
                 return Ok(None);
             }
             let lease = query_as(LEASE_SWEEP).bind(NAME.to_owned()).bind(holder.to_string());
             let lease = lease.bind((now + LEASE).as_millisecond()).bind(now.as_millisecond());
+            let lease = lease.bind(StoredWait::SWEEP_LEASE.farthest(now).as_millisecond());
             let leased: Option<SweepRow> = lease.fetch_optional(&mut *self.writer.acquire().await?).await?;
             Ok(leased.map(|row| Swept { until: row.until_at, far_at: row.far_at, open_at: row.open_at }))
         })
@@ -165,13 +167,15 @@ impl<D: Dialect> TroubledRuns for Sql<D> {
     #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn due_runs(&self, limit: u32, now: Timestamp) -> Result<Vec<DueRun>> {
         within_timeout(async {
-            let any = query_as(IS_DUE).bind(now.as_millisecond());
+            let farthest = StoredWait::RUN_RETRY.farthest(now).as_millisecond();
+            let any = query_as(IS_DUE).bind(now.as_millisecond()).bind(farthest);
             let any: Option<(String,)> = any.fetch_optional(&mut *self.reader.acquire().await?).await?;
             if any.is_none() {
                 return Ok(Vec::new());
             }
             let due = query_as(DUE).bind(now.as_millisecond()).bind((now + RECOVERY_LEASE).as_millisecond());
-            let mut due: Vec<DueRow> = due.bind(i64::from(limit)).fetch_all(&mut *self.writer.acquire().await?).await?;
+            let due = due.bind(i64::from(limit)).bind(farthest);
+            let mut due: Vec<DueRow> = due.fetch_all(&mut *self.writer.acquire().await?).await?;
             due.sort_by(|a, b| (a.since, &a.run_id).cmp(&(b.since, &b.run_id)));
             Ok(due.into_iter().map(DueRun::from).collect())
         })

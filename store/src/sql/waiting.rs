@@ -6,13 +6,14 @@ use super::events::RecordedRow;
 use super::exclusion::covered_by_a_retract;
 use super::ledger::identity;
 use super::message::{MESSAGE, MessageRow};
+use super::names::{names, of_name};
 use super::{Sql, json, no_nul, number};
 use crate::Result;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json as value;
 use sqlx::{query, query_as};
 use std::collections::BTreeSet;
-use tidings_model::records::{Actor, AuditEntry, DigestState, Message, Reach, Reached, Withdrawn};
+use tidings_model::records::{Actor, AuditEntry, DigestState, Message, Origin, Reach, Reached, Withdrawn};
 use tidings_model::step::{Outcome, Window};
 use tidings_model::{Event, Key, Repetition, Retract};
 use uuid::Uuid;
@@ -35,11 +36,15 @@ WHERE id = $1 AND closed_at IS NULL RETURNING epoch";
 /// `$2` since when, 0 for not any more.
 pub const NOTE_MISSING: &str = "UPDATE messages SET missing_since = NULLIF($2, 0) WHERE id = $1 AND closed_at IS NULL";
 
-/// Tenant, digest type, user. Digests with a message that has no end, and with a retracted event.
+/// Tenant, digest type, user. Digests of the key, under each of its names, with a message that has no end, and with a retracted event.
 pub const WAITING_RETRACTED: &str = concat!(
+    "WITH",
+    names!(),
     "
-SELECT d.digest_id FROM digests d
-WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND d.state = 'rendered'
+SELECT d.digest_id FROM names k CROSS JOIN digests d
+WHERE ",
+    of_name!("d", "$3"),
+    " AND d.state = 'rendered'
   AND EXISTS (SELECT 1 FROM events WHERE ",
     covered_by_a_retract!("d.digest_id"),
     ")
@@ -123,11 +128,12 @@ impl<D: Dialect> Sql<D> {
             .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default())
             .bind(json(&former)?);
         let (epoch,): (i64,) = replace.fetch_one(&mut *tx).await?;
-        if let Some(key) = message.key()
-            && (&before.bytes, &before.envelope_to) != (&message.bytes, &message.envelope_to)
-        {
+        if (&before.bytes, &before.envelope_to) != (&message.bytes, &message.envelope_to) {
             let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "remake".to_owned(), why: why.to_owned() };
-            Self::audit_change(&mut tx, key, Some(message.id), &entry).await?;
+            match &message.origin {
+                Origin::Digest(key) => Self::audit_change(&mut tx, key, Some(message.id), &entry).await?,
+                Origin::Single { key, .. } => Self::audit_single(&mut tx, key, entry).await?,
+            }
         }
         tx.commit().await?;
         Ok(Some(number(epoch)?))

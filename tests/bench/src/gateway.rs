@@ -141,7 +141,8 @@ impl World {
     }
 
     fn page(&self, n: usize) -> Result<String> {
-        let link = PreferencesLink { key: key("activity", &user(n % RECIPIENTS)), message: self.message(n) };
+        let link =
+            PreferencesLink { key: key("activity", &user(n % RECIPIENTS)), message: self.message(n), generation: 0 };
         Ok(format!("/p/{}", link.token(&self.keys).context("no key signs")?))
     }
 

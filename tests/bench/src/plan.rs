@@ -107,6 +107,7 @@ impl Case {
 fn facts(key: &Key) -> Facts {
     Facts {
         recipient: Some(Recipient { zone: ZONE.into(), ..Recipient::invented(key) }),
+        generation: 0,
         preferences: Preferences::default(),
         revision: 3,
         changed_at: None,

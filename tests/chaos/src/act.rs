@@ -5,6 +5,8 @@ use std::time::Duration;
 use tidings_harness::proxy::Network;
 use tidings_model::Key;
 
+use super::setup::Setup;
+
 /// An act at one moment of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
@@ -103,6 +105,9 @@ pub enum Fault {
     StartGateway,
     PauseGateway,
     ContinueGateway,
+    /// Stops a worker (SIGTERM) and starts it with this setup.
+    ChangeWorker(usize, Setup),
+    ChangeGateway(Setup),
     Relay(usize, Smtp),
     /// All relays work again.
     HealRelays,
@@ -250,6 +255,8 @@ impl Fault {
             Self::StartGateway => "start gateway",
             Self::PauseGateway => "pause gateway",
             Self::ContinueGateway => "continue gateway",
+            Self::ChangeWorker(..) => "change worker",
+            Self::ChangeGateway(_) => "change gateway",
             Self::Relay(_, smtp) => smtp.name(),
             Self::HealRelays => "heal relays",
             Self::Link(link, network) => link.name(network),

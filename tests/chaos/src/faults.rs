@@ -9,7 +9,7 @@ use super::{
     act::{Act, Fault, Link, Smtp},
     deal::{dealt, every, index, jitter, one_of, pace},
     disasters::Disaster,
-    plan::WORKERS,
+    setup::WORKERS,
 };
 
 /// The longest outage of the store or of Temporal.

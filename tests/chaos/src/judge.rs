@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::Path, process::Command};
 use anyhow::{Result, ensure};
 use tidings_harness::checker::{self, Verdict};
 
-use super::{files::Files, processes::Processes};
+use super::{files::Files, plan::Plan, processes::Processes, settings::renaming, setup::SMALL_SKEW};
 
 /// Words that no process may log.
 const NEVER: [&str; 2] = ["panicked at", "Nondeterminism"];
@@ -35,7 +35,7 @@ pub struct Logs {
 ///
 /// # Errors
 /// When it cannot run.
-pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
+pub fn verdict(files: &Files, processes: &Processes, plan: &Plan) -> Result<Verdict> {
     let mails = processes.relays.iter().flat_map(|relay| relay.mails());
     for (number, mail) in mails.enumerate() {
         fs::write(files.path(&format!("mails/{number:06}.eml")), mail.bytes())?;
@@ -55,7 +55,10 @@ pub fn verdict(files: &Files, processes: &Processes) -> Result<Verdict> {
         ("--erased", path("erased.ndjson")),
         ("--lost", lost.into_os_string()),
     ];
-    let arguments: Vec<_> = arguments.iter().flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
+    let (renaming, skew) = (OsString::from(renaming()), OsString::from((2 * SMALL_SKEW * 1000).to_string()));
+    let changes = if plan.changes() { vec![("--renamed", renaming), ("--skew", skew)] } else { vec![] };
+    let arguments = arguments.iter().chain(&changes);
+    let arguments: Vec<_> = arguments.flat_map(|(name, value)| [name.as_ref(), value.as_os_str()]).collect();
     checker::run(&arguments)
 }
 

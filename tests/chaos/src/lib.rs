@@ -19,6 +19,7 @@ use tokio::{
 };
 
 mod act;
+mod changes;
 mod deal;
 mod disasters;
 mod erasure;
@@ -37,16 +38,18 @@ mod returned;
 mod run_options;
 mod settings;
 mod settle;
+mod setup;
 mod store;
 mod tidings;
 pub mod upgrade;
 
 pub use act::{Act, Intervention};
 pub use outcome::Outcome;
-pub use plan::{Plan, WORKERS};
+pub use plan::Plan;
 pub use processes::{Effect, Processes};
 pub use run_options::RunOptions;
 pub use settle::open;
+pub use setup::{WORKERS, libfaketime};
 pub use store::Target;
 pub use tidings::{Build, Builds};
 
@@ -183,7 +186,7 @@ impl Run {
         let logs = judge::logs(&folder)?;
         self.troubles.extend(logs.bugs);
         judge::keep(&self.files, processes).unwrap_or_else(|error| self.trouble(&error));
-        let verdict = judge::verdict(&self.files, processes)?;
+        let verdict = judge::verdict(&self.files, processes, &self.plan)?;
         Ok(Outcome {
             seed: self.plan.seed,
             folder,

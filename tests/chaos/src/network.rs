@@ -7,7 +7,7 @@ use tidings_harness::{
 };
 use url::Url;
 
-use super::{act::Link, plan::WORKERS};
+use super::{act::Link, setup::WORKERS};
 
 /// The proxies of a run.
 pub struct Links {

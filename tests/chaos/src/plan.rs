@@ -9,15 +9,15 @@ use rand::{RngExt, SeedableRng, rngs::ChaCha8Rng};
 use tidings_model::Key;
 
 use super::{
-    act::{Act, Intervention, Pick},
+    act::{Act, Fault, Intervention, Pick},
+    changes::changes,
     deal::{dealt, every, index, jitter, one_of, pace},
     disasters::disasters,
     faults::faults,
-    settings::{CATEGORIES, CHOICES, TENANTS, digest_type},
+    settings::{CATEGORIES, CHOICES, TENANTS, digest_type, renamed},
+    setup::libfaketime,
 };
 
-/// Workers of a run.
-pub const WORKERS: usize = 3;
 /// Events a second. An hour has more than 100,000.
 const RATE: u32 = 36;
 /// Interval between two producers.
@@ -82,6 +82,26 @@ impl Plan {
         plan
     }
 
+    /// Makes the same load and interventions without faults: instead workers and the gateway start again with another file, another link
+    /// key first and, with libfaketime, another clock. Nobody is erased before all of them agree at the end.
+    #[must_use]
+    pub fn changing(seed: u64, length: Duration) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut plan = Self::drawn(seed, length, &mut random);
+        plan.steps.retain(|(_, act)| !matches!(act, Act::Intervention(Intervention::Erase, _)));
+        plan.steps.extend(changes(length, libfaketime().is_some(), &mut random));
+        plan.steps.sort_by_key(|(at, _)| *at);
+        let key = Key { user: plan.erased().to_owned(), ..plan.key(&mut random) };
+        plan.steps.push((length, Act::Intervention(Intervention::Erase, key)));
+        plan
+    }
+
+    /// Reports a plan in which processes change their setup.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.steps.iter().any(|(_, act)| matches!(act, Act::Fault(Fault::ChangeWorker(..) | Fault::ChangeGateway(_))))
+    }
+
     fn drawn(seed: u64, length: Duration, random: &mut ChaCha8Rng) -> Self {
         let users = if length < Duration::from_mins(5) { 12 } else { 40 };
         let mut plan = Self {
@@ -113,10 +133,15 @@ impl Plan {
         (self.length * 2).clamp(Duration::from_mins(2), Duration::from_mins(15))
     }
 
-    /// The keys of all events.
+    /// The keys of all events, under each name that they have in the course of the run.
     #[must_use]
     pub fn keys(&self) -> BTreeSet<Key> {
-        self.events.iter().map(|event| event.key.clone()).collect()
+        let mut keys: BTreeSet<_> = self.events.iter().map(|event| event.key.clone()).collect();
+        if self.changes() {
+            let others: Vec<_> = keys.iter().filter_map(renamed).collect();
+            keys.extend(others);
+        }
+        keys
     }
 
     /// The names of all kinds of acts.
@@ -286,7 +311,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::act::Fault;
 
     const SHORT: Duration = Duration::from_secs(20);
     const HOUR: Duration = Duration::from_hours(1);

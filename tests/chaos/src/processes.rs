@@ -4,7 +4,7 @@ use std::{
     fs::{self, OpenOptions, Permissions},
     os::unix::fs::PermissionsExt as _,
     path::Path,
-    process::Child,
+    process::{Child, ExitStatus},
     time::Duration,
 };
 
@@ -22,14 +22,17 @@ use super::{
     act::{Fault, Link, Smtp},
     gateway::{Gateway, Requests},
     network::Links,
-    plan::{Plan, WORKERS},
-    settings::{self, RELAYS, TENANTS},
+    plan::Plan,
+    settings::{self, Edition, RELAYS, TENANTS},
+    setup::{KEY_COUNT, Setup, WORKERS},
     store::Target,
     tidings::{Build, Builds, Tidings},
 };
 
 /// Time after an outage in which a worker may still end because it cannot connect. The run starts it again.
 const GRACE: Duration = Duration::from_secs(20);
+/// Time limit for the end of a process that is changed, or whose clock is wrong.
+const ENDS_WITHIN: Duration = Duration::from_mins(1);
 
 /// The processes of a run.
 pub struct Processes {
@@ -68,6 +71,7 @@ pub enum Effect {
 struct Worker {
     child: Option<Child>,
     build: Build,
+    setup: Setup,
     wanted: bool,
 }
 
@@ -86,10 +90,14 @@ impl Processes {
         let is_one_build = builds.are_same();
         let tidings = Tidings::new(builds, folder, server.target());
         let gateway = is_one_build.then(|| Gateway::new(tidings.clone())).transpose()?;
-        let toml = settings::toml(&store.url(), &links.relay_urls(), gateway.as_ref().map(Gateway::ports));
-        fs::write(folder.join("tidings.toml"), toml)?;
+        let editions = if plan.changes() { Edition::ALL.map(Some).to_vec() } else { vec![None] };
+        for edition in editions {
+            let ports = gateway.as_ref().map(Gateway::ports);
+            let toml = settings::toml(&store.url(), &links.relay_urls(), ports, edition);
+            fs::write(folder.join(edition.unwrap_or_default().file()), toml)?;
+        }
         let keys = folder.join(settings::KEYS);
-        fs::write(&keys, LinkKeys::generate().context("no randomness")?)?;
+        fs::write(&keys, link_keys()?)?;
         fs::set_permissions(&keys, Permissions::from_mode(0o600))?;
         let people = TENANTS
             .iter()
@@ -103,7 +111,12 @@ impl Processes {
             links,
             gateway,
             requests: None,
-            workers: std::array::from_fn(|_| Worker { child: None, build: Build::Old, wanted: false }),
+            workers: std::array::from_fn(|_| Worker {
+                child: None,
+                build: Build::Old,
+                setup: Setup::default(),
+                wanted: false,
+            }),
             hold_patches: false,
             pids: Vec::new(),
             away: 0,
@@ -157,15 +170,16 @@ impl Processes {
     fn start_worker(&mut self, number: usize) -> Result<()> {
         let path = self.tidings.folder().join(format!("worker-{number}.log"));
         let log = OpenOptions::new().create(true).append(true).open(path)?;
-        let build = self.workers[number].build;
+        let Worker { build, setup, .. } = self.workers[number];
         let held = (self.hold_patches && build == Build::New).then(|| "--hold-patches".to_owned());
         let arguments: Vec<_> = ["worker".to_owned()].into_iter().chain(held).collect();
-        let mut command = self.tidings.command_of(build, &arguments).into_std();
+        let mut command = self.tidings.process(build, &arguments, setup)?;
         command.env("TEMPORAL_ADDRESS", self.links.temporal(number));
         command.env("TIDINGS_DATABASE_URL", self.links.store_url(number)?);
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pids.push((child.id(), build));
-        self.workers[number] = Worker { child: Some(child), build, wanted: true };
+        // With a wrong clock it has to end by itself, and stays away until the next change.
+        self.workers[number] = Worker { child: Some(child), build, setup, wanted: !setup.is_refused() };
         Ok(())
     }
 
@@ -182,6 +196,24 @@ impl Processes {
         self.workers[number].build = build;
         self.start_worker(number)?;
         Ok(asked.elapsed())
+    }
+
+    /// Replaces a worker by one with this setup. One whose clock is wrong must have ended by itself.
+    async fn change_worker(&mut self, number: usize, setup: Setup) -> Result<()> {
+        let worker = &mut self.workers[number];
+        let deadline = Instant::now() + ENDS_WITHIN;
+        worker.wanted = false;
+        if worker.setup.is_refused() {
+            if let Err(error) = worker.refused(number, deadline).await {
+                self.unexplained.push(format!("{error:#}"));
+                self.kill_worker(number)?;
+            }
+        } else {
+            self.signal_worker(number, "TERM");
+            self.workers[number].ended(number, deadline).await?;
+        }
+        self.workers[number].setup = setup;
+        self.start_worker(number)
     }
 
     /// Supervises workers and gateway, and restarts each that ended by itself.
@@ -272,6 +304,11 @@ impl Processes {
             Fault::StartGateway => self.gateway.as_mut().map_or(Ok(()), Gateway::start)?,
             Fault::PauseGateway => self.signal_gateway("STOP"),
             Fault::ContinueGateway => self.signal_gateway("CONT"),
+            Fault::ChangeWorker(number, setup) => self.change_worker(number, setup).await?,
+            Fault::ChangeGateway(setup) => {
+                let gateway = self.gateway.as_mut().context("there is no gateway")?;
+                gateway.change(setup, ENDS_WITHIN).await?;
+            }
             Fault::Relay(number, smtp) => self.relays[number].fault(fault_of(smtp)),
             Fault::HealRelays => self.relays.iter().for_each(Relay::heal),
             Fault::Link(link, network) => return self.change(link, network),
@@ -343,16 +380,31 @@ impl Processes {
 impl Worker {
     /// Waits until the worker has ended with code 0.
     async fn ended(&mut self, number: usize, deadline: Instant) -> Result<()> {
-        let child = self.child.as_mut().context("a worker is missing")?;
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            ensure!(Instant::now() < deadline, "worker {number} does not stop in time after SIGTERM");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
+        let status = self.status(deadline).await?;
+        let status = status.with_context(|| format!("worker {number} does not stop in time after SIGTERM"))?;
         ensure!(status.success(), "worker {number} stopped with {status}");
         Ok(())
+    }
+
+    /// Waits until the worker has ended because its clock is wrong.
+    async fn refused(&mut self, number: usize, deadline: Instant) -> Result<()> {
+        let skew = self.setup.skew;
+        let status = self.status(deadline).await?;
+        let status = status.with_context(|| format!("worker {number} works with a clock that is {skew} s ahead"))?;
+        ensure!(!status.success(), "worker {number} says nothing of its clock, which is {skew} s ahead");
+        Ok(())
+    }
+
+    /// The status of the worker's end, if it comes in time.
+    async fn status(&mut self, deadline: Instant) -> Result<Option<ExitStatus>> {
+        let child = self.child.as_mut().context("a worker is missing")?;
+        loop {
+            let status = child.try_wait()?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }
 
@@ -366,6 +418,12 @@ impl Drop for Processes {
             }
         }
     }
+}
+
+/// The lines of the file of link keys.
+fn link_keys() -> Result<String> {
+    let keys: Option<Vec<_>> = (0..KEY_COUNT).map(|_| LinkKeys::generate()).collect();
+    Ok(keys.context("no randomness")?.join("\n"))
 }
 
 fn fault_of(smtp: Smtp) -> relay::Fault {

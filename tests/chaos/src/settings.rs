@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use rand::{RngExt, rngs::ChaCha8Rng};
+use tidings_model::Key;
 
 /// Tenants, each with its own users of the same names.
 pub const TENANTS: [&str; 2] = ["acme", "globex"];
@@ -12,6 +13,60 @@ pub const CATEGORIES: [&str; 3] = ["comment", "share", "alarm"];
 pub const RELAYS: [&str; 3] = ["first", "second", "single"];
 /// Cadences that recipients choose. `hourly` outlasts the run and is flushed at its end.
 pub const CHOICES: [&str; 4] = ["instant", "after 5s", "sliding 3s max 9s", "hourly"];
+
+/// One of the files that an operator changes to and fro.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edition {
+    /// A digest type and a relay have other names.
+    pub renamed: bool,
+    /// Two digest types have other cadences.
+    pub slower: bool,
+}
+
+/// The digest type and the relay that are renamed, and their other names.
+const RENAMED_TYPE: [&str; 2] = ["soon", "fresh"];
+const RENAMED_RELAY: [&str; 2] = ["first", "main"];
+/// Tables of digest types in a file that is slower.
+const SLOWER: [(&str, &str); 2] = [("soon", "cadence = 'after 8s'"), ("sliding", "cadence = 'after 6s'")];
+
+impl Edition {
+    pub const ALL: [Self; 4] = [
+        Self { renamed: false, slower: false },
+        Self { renamed: true, slower: false },
+        Self { renamed: false, slower: true },
+        Self { renamed: true, slower: true },
+    ];
+
+    /// The name of the file.
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match (self.renamed, self.slower) {
+            (false, false) => "tidings.toml",
+            (true, false) => "renamed.toml",
+            (false, true) => "slower.toml",
+            (true, true) => "renamed-and-slower.toml",
+        }
+    }
+
+    /// The name in this file of a thing with these two names, and the line about its other name.
+    fn name(self, names: [&'static str; 2]) -> (&'static str, String) {
+        let [today, before] = if self.renamed { [names[1], names[0]] } else { names };
+        (today, format!("was = [\"{before}\"]\n"))
+    }
+}
+
+/// The key with the other name of its digest type, if it has one.
+pub(super) fn renamed(key: &Key) -> Option<Key> {
+    let [name, other] = RENAMED_TYPE;
+    (key.digest_type == name).then(|| Key { digest_type: other.to_owned(), ..key.clone() })
+}
+
+/// The names of the renamed digest type for the checker: `other=name`.
+#[must_use]
+pub fn renaming() -> String {
+    let [name, other] = RENAMED_TYPE;
+    format!("{other}={name}")
+}
 
 /// The file of the keys that sign links and return paths.
 pub const KEYS: &str = "link_keys";
@@ -60,10 +115,15 @@ pub(super) fn digest_type(random: &mut ChaCha8Rng) -> &'static str {
 }
 
 /// `tidings.toml`, with this store, these relays and this gateway. Without a gateway, earlier builds can read it, and the waits between
-/// the attempts of a digest are long.
+/// the attempts of a digest are long. Without an edition, nothing has another name.
 #[must_use]
-pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> String {
-    let [first, second, single] = RELAYS;
+pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>, edition: Option<Edition>) -> String {
+    // The name of a thing in this file, and the line about its other name.
+    let named = |name: &'static str, names: [&'static str; 2]| match edition {
+        Some(edition) if name == names[0] => edition.name(names),
+        _ => (name, String::new()),
+    };
+    let [first, second, single] = RELAYS.map(|name| named(name, RENAMED_RELAY).0);
     let retry_delays = if gateway.is_some() { RETRY_DELAYS } else { LONG_RETRY_DELAYS };
     // Earlier builds know no time of a reply. A worker that dies past the dot delays its message for that long.
     let reply_timeout = if gateway.is_some() { "reply_timeout = \"10s\"\n" } else { "" };
@@ -84,8 +144,9 @@ pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> St
          retry_delays = [\"1s\", \"2s\", \"3s\"]\n{return_path}"
     );
     for (name, url) in RELAYS.into_iter().zip(relays) {
+        let (name, was) = named(name, RENAMED_RELAY);
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"\n{reply_timeout}{webhook}");
+        let _ = writeln!(text, "[relay.{name}]\nurl = \"{url}\"\n{was}{reply_timeout}{webhook}");
     }
     if let Some(Ports { public, api }) = gateway {
         let _ = writeln!(
@@ -94,8 +155,12 @@ pub fn toml(database_url: &str, relays: &[String], gateway: Option<Ports>) -> St
              api_listen = \"127.0.0.1:{api}\""
         );
     }
+    let slower = edition.is_some_and(|edition| edition.slower);
     for (name, _, table) in TYPES {
-        let _ = writeln!(text, "[digest.{name}]\ntemplate = \"activity\"\n{table}");
+        let slow = SLOWER.into_iter().find(|(of, _)| slower && *of == name);
+        let table = slow.map_or(table, |(_, table)| table);
+        let (name, was) = named(name, RENAMED_TYPE);
+        let _ = writeln!(text, "[digest.{name}]\ntemplate = \"activity\"\n{was}{table}");
     }
     text
 }

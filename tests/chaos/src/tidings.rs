@@ -18,7 +18,10 @@ use temporalio_client::Client;
 use tidings_harness::{cli_env, server};
 use tokio::process::Command;
 
-use super::settings::{SECRET, SECRET_VARIABLE};
+use super::{
+    settings::{SECRET, SECRET_VARIABLE},
+    setup::Setup,
+};
 
 /// A build of Tidings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +111,16 @@ impl Tidings {
         // Names the actor for the audit trail.
         command.args(arguments).env("USER", "chaos").env(SECRET_VARIABLE, SECRET);
         command
+    }
+
+    /// The process of one build with this setup.
+    ///
+    /// # Errors
+    /// When the files of the run cannot be read.
+    pub fn process(&self, build: Build, arguments: &[String], setup: Setup) -> Result<std::process::Command> {
+        let mut command = self.command_of(build, arguments).into_std();
+        setup.give(&mut command, &self.folder)?;
+        Ok(command)
     }
 
     /// A new connection to Temporal, because an older one may belong to a stopped server.

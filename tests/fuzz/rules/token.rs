@@ -24,7 +24,8 @@ pub fn token(bytes: &[u8]) {
     let Ok(key) = Key::new(tenant.clone(), digest_type.clone(), user.clone()) else { return };
     let message = uuid::Uuid::from_u128(7);
     let bit = bit.parse().unwrap_or_default();
-    signed(&keys, &Link::Unsubscribe { key, message }, bit);
+    let generation = (bit % 3) as u64;
+    signed(&keys, &Link::Unsubscribe { key, message, generation }, bit);
     if !address.contains(char::is_control) && address.len() <= 254 {
         signed(&keys, &Link::Suppress { tenant: tenant.clone(), address: address.clone(), message }, bit);
     }

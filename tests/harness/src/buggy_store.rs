@@ -25,27 +25,29 @@ use tidings_model::{
     job::{Job, JobFilter, JobPlace, JobState, KeyResult},
     message::contract::{Retried, RetryInput},
     pause::{Pause, Paused, Scope},
+    process::{FileId, Process},
     records::{
         Actor, AttemptEnd, AttemptRecord, AttemptStart, AuditEntry, AuditFilter, AuditPlace, AuditRecord, CapSpan,
         ClaimLimits, Claimed, Closing, Contents, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace,
         DeadLetterRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, Emitted, Erased, EventPlace, Facts,
-        FirstAttempt, KeptLetter, KeptWebhookLetter, KeyPlace, KnownEvents, Listed, ListedRecipient, Message,
-        MessageFilter, MessagePlace, MessageRecord, Page, Part, Person, PersonId, Preferences, PreferencesPut, Reached,
-        Reason, Recipient, RecipientFilter, RecipientPlace, RefusalRecord, RenderedClaim, RowPlace, Shown, Suppression,
-        SuppressionFilter, SuppressionPlace, WaitingMessage, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace,
-        WebhookLetterRecord, Wish, Withdrawn,
+        FirstAttempt, HeldId, KeptLetter, KeptWebhookLetter, KeyPlace, KnownEvents, Listed, ListedRecipient, Message,
+        MessageFilter, MessagePlace, MessageRecord, MovedRows, NameKind, Page, Part, Person, PersonId, Preferences,
+        PreferencesPut, Reached, Reason, Recipient, RecipientChange, RecipientFilter, RecipientPlace, RefusalRecord,
+        RenderedClaim, RowPlace, Shown, StoredName, Suppression, SuppressionFilter, SuppressionPlace, WaitingMessage,
+        WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord, Wish, Withdrawn,
     },
     report::{Counts, Question},
-    retention::{Cutoff, Purged},
+    retention::{ArchiveRecord, Cutoff, Purged, RetractExpiry},
+    settings::FormerNames,
     statistics::{self, LedgerStatistics, ReportedByKind, Suppressed, Undelivered},
     step::{AuditInput, Closed, DeadLettersInput, Ending, ReopenInput, Resumed, Returned, Window},
-    subscription::{DeadNotice, Notice, Replayed, Settled, Subscription, SubscriptionState},
+    subscription::{DeadNotice, Notice, Replayed, RetiredNotices, Settled, Subscription, SubscriptionState},
     troubled_run::{DueRun, FoundRun, Resolution, RunId, Swept, Trouble},
 };
 use tidings_store::{
-    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Health, Inbox, Installations, Jobs, Ledger, ListedRun,
-    Listings, Notices, Outbox, Pauses, People, Reports, Result, Retention, Retries, Sqlite, Statistics, StoredToken,
-    Suppressions, Tokens, TroubledRuns, archive::Archive, pseudonym::Pseudonyms,
+    Attempts, AuditTrail, Breakers, Claims, Directory, Erasure, Generations, Health, Inbox, Installations, Jobs,
+    Ledger, ListedRun, Listings, Names, Notices, Outbox, Pauses, People, Reports, Result, Retention, Retries, Sqlite,
+    Statistics, StoredToken, Suppressions, Tokens, TroubledRuns, archive::Archive, pseudonym::Pseudonyms,
 };
 use tidings_workflows::CarriedState;
 use tokio::time::sleep;
@@ -221,7 +223,8 @@ impl Breakers for BuggyStore {
 }
 
 forward! { Directory {
-    fn put_recipients(recipients: &[Recipient], now: Timestamp) -> Vec<PersonId>;
+    fn change_recipients(changes: &[RecipientChange], now: Timestamp) -> Vec<PersonId>;
+    fn count_recipients(tenant: &str) -> u64;
     fn keep_answer(person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> ();
     fn put_preferences(key: &Key, preferences: &Preferences, expected: Option<u64>, entry: &AuditEntry) -> PreferencesPut;
     fn put_wishes(wishes: &[Wish], now: Timestamp, why: &str) -> Option<Vec<Key>>;
@@ -250,6 +253,18 @@ forward! { Erasure {
     fn erase_recipient(person: &PersonId) -> Erased;
 } }
 
+forward! { Generations {
+    fn link_owner(person: &PersonId, generation: u64) -> Option<PersonId>;
+    fn raise_generation(person: &PersonId) -> ();
+    fn begin_move(from: &PersonId, to: &PersonId, entry: &AuditEntry) -> bool;
+    fn held_ids(person: &PersonId) -> Vec<HeldId>;
+    fn forget_ids(person: &PersonId) -> ();
+    fn was_moved(from: &PersonId, to: &PersonId, since: Timestamp) -> bool;
+    fn move_person(from: &PersonId, to: &PersonId, types: &BTreeSet<String>, now: Timestamp) -> MovedRows;
+    fn users(tenant: &str, after: &str, limit: u32) -> Vec<String>;
+    fn users_of_workflows(tenant: &str) -> BTreeSet<String>;
+} }
+
 forward! { Suppressions {
     fn suppress(suppression: &Suppression) -> ();
     fn put_suppressions(suppressions: &[Suppression], entry: &AuditEntry) -> u64;
@@ -274,6 +289,7 @@ forward! { Outbox {
     fn withdraw(window: &Window, off: &BTreeSet<String>, seen: &BTreeSet<String>, now: Timestamp) -> Option<Withdrawn>;
     fn take_content(key: &Key, event: &Event, now: Timestamp) -> bool;
     fn remake_message(message: &Message, epoch: u64, why: &str, now: Timestamp) -> Option<u64>;
+    fn waiting_message(message: Uuid) -> Option<(Message, u64)>;
     fn note_missing(message: Uuid, since: Option<Timestamp>) -> ();
     fn first_of_thread(thread: Uuid, window: &Window) -> Option<String>;
     fn close_message(key: &MessageKey, closed: &Closed, by: Actor, now: Timestamp) -> Option<Closed>;
@@ -350,7 +366,8 @@ forward! { Inbox {
 } }
 
 forward! { Notices {
-    fn subscribe(subscriptions: &[Subscription], now: Timestamp) -> ();
+    fn subscribe(subscriptions: &[Subscription]) -> ();
+    fn retire_notices(now: Timestamp) -> Vec<RetiredNotices>;
     fn newest_notices() -> Vec<(String, i64)>;
     fn ready_notices(subscription: &str, limit: u32, now: Timestamp) -> Vec<Notice>;
     fn next_notice(subscription: &str, now: Timestamp) -> Option<Timestamp>;
@@ -381,6 +398,21 @@ forward! { Installations {
     fn beat(from: Uuid, to: Uuid, now: Timestamp) -> bool;
     fn keep_zone_release(release: &str) -> ();
     fn zone_release() -> String;
+    fn clock() -> Timestamp;
+    fn file() -> Option<FileId>;
+    fn put_process(process: &Process) -> ();
+    fn remove_process(id: Uuid) -> ();
+    fn forget_processes(before: Timestamp) -> ();
+    fn processes() -> Vec<Process>;
+    fn keep_upkeep(at: Timestamp) -> ();
+    fn upkeep_at() -> Option<Timestamp>;
+} }
+
+forward! { Names {
+    fn put_names(names: &FormerNames, tables: &BTreeMap<NameKind, BTreeSet<String>>) -> ();
+    fn same_person(person: &PersonId) -> Vec<PersonId>;
+    fn stored_names() -> Vec<StoredName>;
+    fn names_in_use() -> Vec<(NameKind, String)>;
 } }
 
 forward! { Jobs {
@@ -405,8 +437,13 @@ forward! { Health {
 } }
 
 forward! { Retention {
-    fn purge(cutoff: Cutoff, limit: u32, archive: Option<&Archive>, now: Timestamp) -> Purged;
+    fn purge(cutoff: Cutoff, limit: u32, archive: Option<&Archive>, expiries: &[RetractExpiry], now: Timestamp) -> Purged;
+    fn keys_of_old_retracts(before: Timestamp, limit: u32, now: Timestamp) -> Vec<Key>;
     fn expired(cutoff: Cutoff) -> u64;
+    fn archives() -> Vec<ArchiveRecord>;
+    fn remember_archive(archive: &Archive, now: Timestamp) -> ();
+    fn archive_failed(archive: &Archive, why: &str, now: Timestamp) -> ();
+    fn forget_archive(folder: &str, entry: &AuditEntry) -> bool;
 } }
 
 /// Continues as new without handing anything over.

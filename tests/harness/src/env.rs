@@ -75,7 +75,7 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
     if settings.relays.is_empty() {
         settings.relays.insert("default".to_owned(), RelaySettings::new(relay_url.parse()?));
     }
-    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?);
+    let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
     let (renderer, signers) = (Arc::new(Renderer::new(None)?), Signers::default());
     Ok(Deps { store, directory: None, renderer, signers, relays, settings })
 }

@@ -118,6 +118,7 @@ impl NoticeReceiver {
             digest_type: None,
             secrets: vec![Secret::parse(SECRET).map_err(anyhow::Error::msg)?],
             secret_env: SECRET_ENV.to_owned(),
+            was: Vec::new(),
         })
     }
 
@@ -175,7 +176,7 @@ impl Drop for NoticeReceiver {
 /// # Errors
 /// The store or the server does not answer.
 pub async fn deliver_to(temporal: &Client, store: Arc<dyn Store>, subscription: Subscription) -> Result<Running> {
-    store.subscribe(std::slice::from_ref(&subscription), jiff::Timestamp::now()).await?;
+    store.subscribe(std::slice::from_ref(&subscription)).await?;
     let subscriptions = [(subscription.name.clone(), subscription)].into();
     let activities = SubscriptionActivities { store, subscriptions };
     Running::start(temporal.clone(), registration::subscriptions(names::TASK_QUEUE, activities)?)

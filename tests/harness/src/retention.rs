@@ -7,6 +7,7 @@ use tidings::registration;
 use tidings_activities::{RetentionActivities, retention::Retention};
 use tidings_model::{
     Event, Key, names,
+    process::{ProcessProfile, Role},
     records::{Actor, Closing},
     step::{Closed, Outcome, Window},
 };
@@ -18,13 +19,25 @@ use crate::{
     worker::Running,
 };
 
+/// What a worker of a test works with.
+#[must_use]
+pub fn worker_profile() -> ProcessProfile {
+    ProcessProfile::new(Role::Worker, "test", 1, names::TASK_QUEUE)
+}
+
 impl<S: Store> Env<S> {
     /// Starts the production worker of the retention workflow.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn start_retention(&self, retention: Retention) -> Result<Running> {
-        let activities = RetentionActivities { store: self.store.clone(), retention };
+        let activities = RetentionActivities {
+            store: self.store.clone(),
+            retention,
+            task_queue: names::TASK_QUEUE.to_owned(),
+            names: self.settings.names.clone(),
+            own: worker_profile(),
+        };
         Running::start(self.temporal.clone(), registration::retention(names::TASK_QUEUE, activities)?)
     }
 

@@ -14,8 +14,9 @@ use tidings_harness::{
 };
 use tidings_model::{
     Event,
+    records::{Actor, AuditEntry, Preferences},
     settings::{Categories, CategorySettings, Section},
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, Window},
+    step::{ClaimAnswer, ClaimInput, Outcome, RenderInput, Rendered, Window},
 };
 use tidings_store::{Sqlite, prelude::*};
 
@@ -59,6 +60,29 @@ async fn a_claim_leaves_out_old_and_few_events_of_a_category() -> Result<()> {
     assert_eq!(render::run(&deps, &input).await?, Rendered::Stored);
     let text = text_of(&store, &window).await?;
     assert!(text.contains("== Talk ==") && text.contains("* Event a") && !text.contains("Event b"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_category_that_was_turned_off_under_either_name_is_off_under_both() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let store = sqlite(folder.path()).await?;
+    let mut settings = settings("after 1s", "after 1s");
+    let activity = settings.digests.get_mut("activity").context("no digest type")?;
+    activity.former_categories = [("comment".to_owned(), "reply".to_owned())].into();
+    let (deps, now) = (activities(store.clone(), RELAY, settings)?, Timestamp::now());
+    for (user, off) in [("ann", "comment"), ("bob", "reply")] {
+        let window = window(user, now);
+        let chosen = Preferences { off: [off.to_owned()].into(), ..Preferences::default() };
+        let (actor, action, why) = (Actor::Recipient, "preferences".to_owned(), String::new());
+        store.put_preferences(&window.key, &chosen, None, &AuditEntry { at: now, actor, action, why }).await?;
+        let named = |id: &str, category: &str| Event { category: category.to_owned(), ..recorded_event(id, now) };
+        let events = vec![named(&format!("{user}1"), "comment"), named(&format!("{user}2"), "reply")];
+        let input = ClaimInput { revision: 1, ..claim_of(&window, events) };
+        let answer = claim::run(&deps, &input).await?;
+        let ClaimAnswer::Nothing(ending) = answer else { anyhow::bail!("{user} gets what is off: {answer:?}") };
+        assert_eq!((ending.closed.outcome, ending.taken), (Outcome::Skipped, 2));
+    }
     Ok(())
 }
 

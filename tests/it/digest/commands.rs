@@ -18,7 +18,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    command::{Hold, Order, Release},
+    command::{Hold, Order, Release, Reopen, Reopened},
     rules::spread::share,
     settings::UnknownRecipients,
     step::Outcome,
@@ -152,6 +152,33 @@ async fn a_release_of_fifty_keys_spreads_what_is_overdue() -> Result<()> {
         seconds.insert(closed_at.as_second());
     }
     assert!(seconds.len() > 12, "not spread: {seconds:?}");
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flush_and_a_retry_send_a_digest_that_waits_for_its_next_attempt() -> Result<()> {
+    let env = Env::start(settings("after 1s", "after 1h")).await?;
+    for (user, flushes) in [("ann", true), ("bo", false)] {
+        env.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())).times(1));
+        let key = key("activity", user);
+        env.events.emit(event(&key, "e1")).await?;
+        env.reaches(&key, Stage::Retrying).await?;
+        if flushes {
+            let flushed = env.update(&key, Digest::flush, order()).await?;
+            assert_eq!((flushed.events, flushed.hurried), (0, true));
+        } else {
+            let digest_id = env.status(&key).await?.delivering.context("no digest")?.digest_id;
+            let reopen = Reopen { order: order(), digest_id, may_duplicate: false };
+            let reopened = env.update(&key, Digest::reopen, reopen).await?;
+            assert_eq!(reopened, Reopened { events: 1, refused: None });
+        }
+        env.completed(&key).await?;
+        assert_eq!(
+            env.store.digests(&key, 1).await?[0].closed.as_ref().map(|closed| closed.outcome),
+            Some(Outcome::Sent)
+        );
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Changes of a person by an operator, amid an open window: erasure, and another zone in the directory.
+//! Changes of a person by an operator, amid an open window: erasure, another zone in the directory, another id, and the end of the tenant.
 
 use std::{collections::BTreeSet, fs, time::Duration};
 
@@ -10,6 +10,7 @@ use tidings_harness::{
     env::{count, event, key},
     wait::eventually,
 };
+use tidings_model::Key;
 use tidings_needs::needs;
 use tidings_proto::v1;
 
@@ -17,8 +18,12 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// Waits until the key's status is like that.
 async fn status(cli: &CliEnv, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    status_of(cli, "acme/activity/ann", wanted).await
+}
+
+async fn status_of(cli: &CliEnv, key: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     eventually("the status is as wanted", MINUTE, async || {
-        let (_, said) = cli.ask(&["status", "acme/activity/ann", "--json"]).await?;
+        let (_, said) = cli.ask(&["status", key, "--json"]).await?;
         let status: Value = serde_json::from_str(&said).unwrap_or_default();
         Ok(wanted(&status).then_some(status))
     })
@@ -62,6 +67,71 @@ async fn an_erasure_amid_an_open_window_drops_it_and_leaves_no_text() -> Result<
     assert_eq!(cli.relay.mails().len(), 1, "the window was dropped");
     let again: Value = serde_json::from_str(&cli.run(&[&erase[..], &["--yes"]].concat()).await?)?;
     assert!(again["erased"].as_object().context("no counts")?.values().all(|count| *count == 0), "{again}");
+    Ok(())
+}
+
+/// A producer misspelt the type, so that no file and no table has it.
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_takes_what_waits_under_a_type_that_no_file_has() -> Result<()> {
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let misspelt = key("activty", "ann");
+    let events = tidings_client::Client::new(cli.server.client().await?, tidings_client::Config::default());
+    events.emit(v1::Event { actor: "MARK".to_owned(), ..event(&misspelt, "e1") }).await?;
+    let exported = eventually("visibility knows the key", MINUTE, async || {
+        let (_, said) = cli.ask(&["recipients", "export", "acme/ann"]).await?;
+        let export: Value = serde_json::from_str(&said).unwrap_or_default();
+        Ok(export["windows"].get(0).is_some_and(|window| window["more"] == 1).then_some(export))
+    });
+    assert_eq!(exported.await?["windows"][0]["digest_type"], "activty");
+
+    let erase = ["recipients", "erase", "acme/ann", "--why", "request 812", "--by", "carol", "--json", "--yes"];
+    let erased: Value = serde_json::from_str(&cli.run(&erase).await?)?;
+    assert_eq!((&erased["dropped"], &erased["pending"]), (&1.into(), &0.into()), "{erased}");
+    let (_, said) = cli.ask(&["status", "acme/activty/ann", "--json"]).await?;
+    let status: Value = serde_json::from_str(&said)?;
+    assert!(status.is_null() || status["pending"] == 0, "{status}");
+    let texts = "SELECT COUNT(*) FROM events WHERE actor <> '' OR payload <> '{}'";
+    assert_eq!(count(cli.folder.path(), texts).await?, 0);
+    Ok(())
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_person_keeps_the_open_window_and_an_ended_tenant_keeps_nobody() -> Result<()> {
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let key = key("activity", "ann");
+    cli.import(&BTreeSet::from([key.clone()])).await?;
+    let events = tidings_client::Client::new(cli.server.client().await?, tidings_client::Config::default());
+    events.emit(event(&key, "e1")).await?;
+    let before = status(&cli, |status| status["pending"] == 1 && status["due_at"].is_string()).await?;
+    let by = ["--why", "wrong prices", "--by", "carol"];
+    cli.run(&[&["digest", "hold", "acme/activity/ann"], &by[..]].concat()).await?;
+
+    let rename = ["recipients", "rename", "acme/ann", "acme/anna", "--why", "new login", "--by", "carol", "--json"];
+    let moved: Value = serde_json::from_str(&cli.run(&rename).await?)?;
+    assert_eq!((&moved["moved"]["recipients"], &moved["moved"]["returned"]), (&1.into(), &1.into()), "{moved}");
+    assert_eq!(moved["left"], serde_json::json!([]), "{moved}");
+    let after = status_of(&cli, "acme/activity/anna", |status| status["pending"] == 1).await?;
+    assert_eq!(after["due_at"], before["due_at"], "{after}");
+    assert_eq!(after["hold"]["why"], "wrong prices", "{after}");
+    cli.run(&[&["digest", "release", "acme/activity/anna"], &by[..]].concat()).await?;
+    let again: Value = serde_json::from_str(&cli.run(&rename).await?)?;
+    assert_eq!(again["moved"]["events"], 0, "{again}");
+    cli.flush(&Key { user: "anna".to_owned(), ..key }).await?;
+    let sent = "SELECT COUNT(*) FROM messages WHERE state = 'sent' AND user_id = 'anna'";
+    let is_sent = async || Ok((count(cli.folder.path(), sent).await? == 1).then_some(()));
+    eventually("the digest is sent", MINUTE, is_sent).await?;
+
+    let end = ["tenants", "end", "acme", "--why", "contract ended", "--by", "carol", "--yes", "--json"];
+    let ended: Value = serde_json::from_str(&cli.run(&end).await?)?;
+    assert_eq!((&ended["erased"]["messages"], &ended["left"]), (&1.into(), &0.into()), "{ended}");
+    assert_eq!((&ended["pending"], &ended["unreachable_archives"]), (&0.into(), &serde_json::json!([])), "{ended}");
+    let left = "SELECT (SELECT COUNT(*) FROM recipients) + (SELECT COUNT(*) FROM messages WHERE length(bytes) > 0)
+                     + (SELECT COUNT(*) FROM pauses WHERE ended_at IS NULL AND tenant = 'acme') - 1";
+    assert_eq!(count(cli.folder.path(), left).await?, 0);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use tidings_activities::{
     Cancellable, Deps,
     digest::{claim, send},
+    relays::BreakerCommand,
 };
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
@@ -18,7 +19,7 @@ use tidings_harness::{
     wait::{eventually, wait_for_emails},
 };
 use tidings_model::{
-    Key, Retract,
+    Key, RelaysToday, Retract,
     command::Order,
     records::{AuditEntry, Preferences, Recipient},
     rules::Wait,
@@ -100,6 +101,19 @@ impl Waits {
         let digest = self.store.digest(self.window.digest_id).await?.context("no digest")?;
         let entries = self.store.audit_of_digest(&digest).await?.into_iter();
         Ok(entries.filter(|entry| entry.action == "remake").map(|entry| entry.why).collect())
+    }
+
+    /// Another file.
+    fn configure(&mut self, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<()> {
+        let mut settings = self.deps.settings.clone();
+        change(&mut settings)?;
+        self.deps = activities(self.store.clone(), &self.relay.url(), settings)?;
+        Ok(())
+    }
+
+    async fn open_breakers(&self) -> Result<Vec<String>> {
+        let kept = RelaysToday::of(&self.deps.settings).breakers(self.store.breakers().await?);
+        Ok(kept.into_iter().filter(|(_, kept)| kept.breaker.open.is_some()).map(|(name, _)| name).collect())
     }
 
     async fn retract(&self, event_id: &str) -> Result<()> {
@@ -296,6 +310,65 @@ async fn after_a_dot_a_message_follows_no_change() -> Result<()> {
     let [first, second] = &mails[..] else { anyhow::bail!("not two mails") };
     ensure!(first.bytes() == second.bytes() && first.to == second.to, "the attempts sent different messages");
     assert!(waits.remakes().await?.is_empty());
+    Ok(())
+}
+
+const NOT_OURS: &str = "550 5.7.1 <digest@tidings.example>: Sender address rejected: not owned by user acme";
+
+fn new_sender(settings: &mut Settings) -> Result<()> {
+    for stream in [&mut settings.streams.bulk, &mut settings.streams.transactional] {
+        stream.sender.address = "digest@new.example".parse()?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_that_opened_for_a_former_sender_does_not_hold_todays_back() -> Result<()> {
+    let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+    waits.relay.fault(Fault::new(At::Mail, Act::Reply(NOT_OURS.to_owned())).times(1));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Waiting { .. }));
+    assert_eq!(waits.open_breakers().await?, ["default"]);
+    waits.configure(new_sender)?;
+    assert_eq!(waits.open_breakers().await?, [""; 0]);
+    assert_eq!(waits.ends(SignedDuration::from_secs(5)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.relay.mail(0).context("no mail")?.from, "digest@new.example");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_a_former_sender_costs_its_message_an_attempt_and_opens_no_breaker() -> Result<()> {
+    let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+    waits.relay.fault(Fault::new(At::Dot, Act::Reply("451 4.3.0 later".to_owned())).times(1));
+    ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Deferred { .. }));
+    waits.configure(new_sender)?;
+    for at in [At::Mail, At::Rcpt] {
+        waits.relay.fault(Fault::new(at, Act::Reply(NOT_OURS.to_owned())).times(1));
+        let sent = waits.attempt(SignedDuration::from_mins(1)).await?;
+        ensure!(matches!(sent, Sent::Deferred { .. }), "{at:?}: {sent:?}");
+        assert_eq!(waits.open_breakers().await?, [""; 0]);
+    }
+    assert_eq!(waits.ends(SignedDuration::from_mins(6)).await?.outcome, Outcome::Sent);
+    assert_eq!(waits.relay.mail(0).context("no mail")?.from, "digest@tidings.example", "after a dot its bytes stand");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_with_another_name_is_still_left_alone_and_one_that_is_gone_is_not() -> Result<()> {
+    for was in [true, false] {
+        let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        BreakerCommand::Open.carry_out(&*waits.store, "default", "carol", "they are moving", Timestamp::now()).await?;
+        ensure!(matches!(waits.attempt(SignedDuration::ZERO).await?, Sent::Waiting { .. }));
+        waits.configure(|settings| {
+            let relay = settings.relays.remove("default").context("no relay")?;
+            settings.relays.insert("second".to_owned(), relay);
+            settings.streams.bulk.relays = vec!["second".to_owned()];
+            settings.reports_for = was.then(|| ("second".to_owned(), vec!["default".to_owned()])).into_iter().collect();
+            Ok(())
+        })?;
+        assert_eq!(waits.open_breakers().await?, if was { vec!["second"] } else { vec![] });
+        let sent = waits.attempt(SignedDuration::from_mins(5)).await?;
+        ensure!(matches!(sent, Sent::Waiting { .. }) == was, "{was}: {sent:?}");
+    }
     Ok(())
 }
 

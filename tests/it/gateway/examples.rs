@@ -253,7 +253,11 @@ async fn each_example_of_the_document_succeeds_on_a_real_server() -> Result<()> 
     walk.call_all(&["putPreferences", "getPreferences", "putConsent", "getConsent"]).await?;
     walk.call_all(&["getStats", "getReport", "listAudit"]).await?;
     walk.dead_letters(&cli).await?;
-    walk.call("deleteRecipient").await?;
+    for operation in ["renameRecipient", "mergeRecipient", "deleteRecipient"] {
+        walk.call(operation).await?;
+        // The next one is about somebody with the same id.
+        walk.call("putRecipient").await?;
+    }
     let create = ["tokens", "create", "--tenant", "*", "--scope", "stats:read"];
     walk.api.token = cli.run(&create).await?.trim().to_owned();
     walk.call_all(&["listRelays", "getStats"]).await?;

@@ -287,7 +287,7 @@ async fn a_cancelled_job_leaves_the_rest_and_its_drops_can_be_reopened() -> Resu
         Ok((ended(&api, &post(&api, &counted).await?).await?["matched"] == dropped).then_some(()))
     };
     eventually("the ledger has every dropped digest", MINUTE, reopened).await?;
-    // A key that does not answer within ten seconds, as on a busy machine, counts as failed and may be reopened all the same.
+    // A key that does not answer within a minute, as on a busy machine, counts as failed and may be reopened all the same.
     let all_reopened = async || {
         let job = ended(&api, &post(&api, &reopen).await?).await?;
         assert!(job["matched"].as_u64() <= Some(dropped as u64), "{job}");

@@ -163,7 +163,7 @@ impl Button {
     fn request(self, user: &str, form: &str) -> Result<Request> {
         let path = match self {
             Self::OneClick => {
-                let link = Link::Unsubscribe { key: key("activity", user), message: Uuid::nil() };
+                let link = Link::Unsubscribe { key: key("activity", user), message: Uuid::nil(), generation: 0 };
                 format!("/u/{}", link.token(&KEYS.parse::<LinkKeys>()?).context("no key signs")?)
             }
             Self::Save | Self::NoDigests | Self::Undo => page(user)?,
@@ -179,7 +179,7 @@ async fn open(url: &str) -> Result<Arc<dyn Store>> {
 
 /// The path of the page of a user.
 fn page(user: &str) -> Result<String> {
-    let link = PreferencesLink { key: key("activity", user), message: Uuid::nil() };
+    let link = PreferencesLink { key: key("activity", user), message: Uuid::nil(), generation: 0 };
     Ok(format!("/p/{}", link.token(&KEYS.parse::<LinkKeys>()?).context("no key signs")?))
 }
 

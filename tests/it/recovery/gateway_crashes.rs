@@ -140,7 +140,7 @@ impl World {
                 )
             }
             Request::Click(n) => {
-                let link = Link::Unsubscribe { key: Self::user(n)?, message: self.messages[0] };
+                let link = Link::Unsubscribe { key: Self::user(n)?, message: self.messages[0], generation: 0 };
                 let token = link.token(&KEYS.parse::<LinkKeys>()?).context("no token")?;
                 format!(
                     "POST /u/{token} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: 26\r\n\
@@ -148,7 +148,7 @@ impl World {
                 )
             }
             Request::Choice(n) => {
-                let link = PreferencesLink { key: Self::user(n)?, message: self.messages[0] };
+                let link = PreferencesLink { key: Self::user(n)?, message: self.messages[0], generation: 0 };
                 let (token, body) = (link.token(&KEYS.parse::<LinkKeys>()?).context("no token")?, every_field());
                 format!(
                     "POST /p/{token} HTTP/1.1\r\nHost: t\r\nConnection: close\r\nContent-Length: {}\r\n\

@@ -11,11 +11,13 @@ use tidings_activities::{
 };
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
+    retention::worker_profile,
     steps::{claim_of, recorded_event},
     wait::wait_for_emails,
 };
 use tidings_model::{
     Key,
+    process::{Process, digest_section},
     records::Recipient,
     settings::{Settings, UnknownRecipients},
     step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome, RenderInput, Rendered, Window},
@@ -111,6 +113,25 @@ async fn a_type_without_a_table_ends_as_unknown_after_seven_days() -> Result<()>
             ),
         }
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_a_type_that_only_another_worker_knows_is_left_to_that_one() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let store = sqlite(folder.path()).await?;
+    let deps = deps(&store, removed())?;
+    let window = due_for(key("activity", "ann"), 6);
+    let claim = async || claim::run(&deps, &claim_of(&window, vec![recorded_event("e1", Timestamp::now())])).await;
+    let mut other = Process { id: uuid::Uuid::nil(), seen_at: store.clock().await?, profile: worker_profile() };
+    store.put_process(&other).await?;
+    ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "nobody knows the type");
+    other.profile.sections.insert(digest_section("activity"), "aa".to_owned());
+    store.put_process(&other).await?;
+    ensure!(matches!(claim().await, Err(Error::OtherWorker(_))), "the other one does");
+    other.seen_at -= SignedDuration::from_mins(2);
+    store.put_process(&other).await?;
+    ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "the other one is gone");
     Ok(())
 }
 

@@ -179,6 +179,16 @@ async fn each_phase_has_its_own_timeout() -> Result<()> {
     Ok(())
 }
 
+/// A process that was frozen wakes up when the time for the reply is over, and the reply lies in its socket.
+#[tokio::test]
+async fn a_reply_is_read_when_its_time_is_over_before_anybody_looked() -> Result<()> {
+    let relay = Relay::start().await?;
+    let timeouts = Timeouts { dot: Duration::ZERO, ..Timeouts::default() };
+    let delivery = deliver(&mailer_with(&relay.url(), Limits::default(), timeouts)?, ANN).await;
+    assert_eq!((delivery.class, relay.mails().len()), (AttemptClass::Sent, 1), "{delivery:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_relay_that_stops_reading_is_abandoned_before_the_dot() -> Result<()> {
     let relay = Relay::start().await?;

@@ -25,9 +25,9 @@ use tidings_harness::{
     server::DevServer,
     wait::eventually,
 };
-use tidings_model::{names, retention::Kind};
+use tidings_model::{Retract, names, retention::Kind};
 use tidings_needs::needs;
-use tidings_store::archive::Archive;
+use tidings_store::{archive::Archive, prelude::*};
 use tidings_workflows::{RetentionRun, Stage, retention::Report};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -120,6 +120,16 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     let next = Timestamp::try_from(*moved.future_action_times().first().context("it never starts")?)?;
     let next = next.to_zoned(TimeZone::UTC).time();
     ensure!(next == time(4, 15, 0, 0), "{next}");
+
+    // `task_queue` was another one before, and no worker serves it any more.
+    RetentionSchedule { task_queue: "before", at: time(3, 30, 0, 0) }.ensure(&client).await?;
+    let before = client.get_schedule_handle(names::retention("before"));
+    let gone = async || {
+        nightly(time(4, 15, 0, 0)).delete_abandoned(&client).await?;
+        Ok(before.describe(RpcOptions::default()).await.is_err().then_some(()))
+    };
+    eventually("the schedule of the queue before is deleted", MINUTE, gone).await?;
+    describe().await?;
     Ok(())
 }
 
@@ -152,6 +162,32 @@ async fn expired_records_are_archived_and_open_windows_are_kept() -> Result<()> 
     ensure!(env.status(&open).await?.state == Stage::Collecting, "the window goes on");
     let report = by_hand().await?;
     ensure!(report.kinds[&Kind::Events].purged == 0, "nothing is left: {report}");
+    worker.stop()?;
+    env.stop_worker()
+}
+
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retract_outlives_the_open_window_that_may_need_it() -> Result<()> {
+    let mut env = Env::start(settings("after 1s", "after 1h")).await?;
+    env.settings.names.digests.insert("notes".to_owned(), "alerts".to_owned());
+    let worker = env.start_retention(Retention { events: Some(Duration::from_millis(1)), ..Retention::default() })?;
+    let (open, idle, former) = (key("alerts", "open"), key("alerts", "idle"), key("notes", "open"));
+    env.events.emit(event(&open, "pending")).await?;
+    let collecting = async || Ok((env.status(&open).await?.state == Stage::Collecting).then_some(()));
+    eventually("the window is open", MINUTE, collecting).await?;
+    for (key, id, at) in [
+        (&open, "needed", Timestamp::now()),
+        (&open, "was too old before the window opened", two_hours_ago()),
+        (&idle, "idle", two_hours_ago()),
+        (&former, "needed under another name", Timestamp::now()),
+    ] {
+        env.store.put_retracts(key, &[Retract::Event(id.to_owned())], at).await?;
+    }
+    env.run_retention().await?;
+    let report = report(&env.retention_run()).await?;
+    ensure!(report.kinds[&Kind::Retracts].purged == 2, "{report}");
+    ensure!(env.count("SELECT COUNT(*) FROM retracts WHERE event_id LIKE 'needed%'").await? == 2);
     worker.stop()?;
     env.stop_worker()
 }

@@ -47,7 +47,11 @@ async fn an_archive_that_cannot_be_written_raises_archive_failed() -> Result<()>
     alerted_by_upkeep(&cli).await?;
     let kept = env::count(cli.folder.path(), "SELECT COUNT(*) FROM dead_letters").await?;
     assert_eq!(kept, 1, "what is not archived is not deleted");
-    Ok(())
+    let said = async || {
+        let (_, said) = cli.ask(&["stats"]).await?;
+        Ok(said.contains("upkeep: waits for its archive").then_some(()))
+    };
+    eventually("stats says so", MINUTE, said).await
 }
 
 /// Runs `tidings upkeep run`, which waits for the archive, until the alert is raised.

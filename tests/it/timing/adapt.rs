@@ -89,7 +89,7 @@ async fn digests_come_weekly_after_30_unread_days_until_the_next_opening() -> Re
             "{}",
             digest.plan_why
         );
-        let link = AsBeforeLink { key: key.clone(), message: digest.digest_id };
+        let link = AsBeforeLink { key: key.clone(), message: digest.digest_id, generation: 0 };
         let url = format!("{GATEWAY}/b/{}", link.token(&KEYS.parse()?).context("no token")?);
         let text = text_to(&env, &key)?.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("so they come once a week now."), "{text}");

@@ -33,7 +33,7 @@ async fn a_choice_retimes_the_open_window_and_withdrawn_consent_skips_it() -> Re
         env.status_when(key, "planned", |s| s.due_at.is_some()).await?;
     }
     let instant = Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() };
-    choices::choose(&*env.store, &types, &ann, &instant, &order(), Timestamp::now()).await?;
+    choices::change(&*env.store, &types, &ann, |_| instant.clone(), None, &order(), Timestamp::now()).await?;
     choices::tell(&env.temporal, &ann).await?;
     assert_eq!(env.completed(&ann).await?.digests, 1);
     wait_for_emails(&env.relay, 1, MINUTE).await?;
@@ -84,7 +84,7 @@ async fn a_switch_from_daily_to_weekly_makes_one_weekly_email_and_within_grace_i
     let weekday = weekly.to_zoned(TimeZone::UTC).strftime("%a").to_string().to_lowercase();
     let chosen = Preferences { cadence: Some(format!("weekly {weekday} 08:00")), ..Preferences::default() };
     let choose = async |key: &Key| {
-        choices::choose(&*env.store, &types, key, &chosen, &order(), env.server.now().await?).await?;
+        choices::change(&*env.store, &types, key, |_| chosen.clone(), None, &order(), env.server.now().await?).await?;
         anyhow::Ok(choices::tell(&env.server.client, key).await?)
     };
     let is_weekly = |status: &tidings_workflows::Status| status.due_at == Some(weekly);
@@ -129,7 +129,7 @@ async fn a_move_of_zones_makes_no_week_without_a_digest_and_none_with_two() -> R
     let lives_in = async |zone: &str| {
         let (cadence, zone) = (Some(cadence.clone()), Some(zone.to_owned()));
         let chosen = Preferences { cadence, zone, ..Preferences::default() };
-        choices::choose(&*env.store, &types, &key, &chosen, &order(), env.server.now().await?).await?;
+        choices::change(&*env.store, &types, &key, |_| chosen.clone(), None, &order(), env.server.now().await?).await?;
         anyhow::Ok(choices::tell(&env.server.client, &key).await?)
     };
     let slot = weekly.at(8, 0, 0, 0).to_zoned(TimeZone::UTC)?.timestamp();

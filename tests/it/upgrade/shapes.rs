@@ -185,7 +185,7 @@ async fn cancel(env: &Env, key: &Key) -> Result<()> {
 async fn choose(env: &Env, settings: &Settings, key: &Key) -> Result<()> {
     collects(env, key).await?;
     let instant = Preferences { cadence: Some("instant".to_owned()), ..Preferences::default() };
-    choices::choose(&*env.store, settings, key, &instant, &order(), Timestamp::now()).await?;
+    choices::change(&*env.store, settings, key, |_| instant.clone(), None, &order(), Timestamp::now()).await?;
     choices::tell(&env.temporal, key).await?;
     env.completed(key).await?;
     Ok(())

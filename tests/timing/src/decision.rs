@@ -210,6 +210,7 @@ impl Person {
             .map(|(last, cadence, zone)| anyhow::Ok(SentSchedule { at: at(last)?, cadence, zone }));
         Ok(Facts {
             recipient: self.is_known.then_some(recipient),
+            generation: 0,
             preferences: Preferences {
                 // An unknown person has no zone in the directory.
                 zone: Some(self.zone.clone()),

@@ -12,6 +12,7 @@ use crate::{
     Config,
     config::{self, Problem, Tenant},
     error::Usage,
+    names, storage,
 };
 
 mod digests;
@@ -39,9 +40,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         tidings config check --config /etc/tidings/tidings.toml\n  \
         tidings config check --tenant acme\n  \
+        tidings config check --database\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Europe/Berlin\n  \
         tidings config check --cadence 'weekdays 08:00' --zone Asia/Jerusalem --locale he-IL\n\n\
-        Passwords and keys are shown as ***. The command connects to nothing but the database of [directory].")]
+        Passwords and keys are shown as ***. The command connects to nothing but the database of [directory], and with --database to Tidings' own.")]
     Check {
         /// Check these words instead, and show the next three slots
         #[arg(long, value_name = "WORDS")]
@@ -55,6 +57,9 @@ pub enum Command {
         /// Print what is in force for this tenant, and where each setting comes from
         #[arg(long, value_name = "NAME", conflicts_with = "cadence")]
         tenant: Option<String>,
+        /// Also compare the names of digest types and tenants with those in the database
+        #[arg(long, conflicts_with = "cadence")]
+        database: bool,
         /// Answer in JSON
         #[arg(long)]
         json: bool,
@@ -67,12 +72,17 @@ pub enum Command {
 /// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
 /// sign; [`Usage`] when the words are not a cadence, the zone does not exist, or the tenant has no table.
 pub(crate) async fn run(
-    Command::Check { cadence, zone, locale, tenant, json }: &Command,
+    Command::Check { cadence, zone, locale, tenant, database, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
 ) -> anyhow::Result<bool> {
-    match cadence {
-        Some(words) => check_cadence(words, zone, locale, *json)?,
-        None => check(&config()?.ready_to_send()?, tenant.as_deref(), *json).await?,
+    if let Some(words) = cadence {
+        check_cadence(words, zone, locale, *json)?;
+        return Ok(true);
+    }
+    let config = config()?.ready_to_send()?;
+    check(&config, tenant.as_deref(), *json).await?;
+    if *database {
+        compare_names(&config).await?;
     }
     Ok(true)
 }
@@ -126,6 +136,15 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
         anstream::eprintln!("warning: {warning}");
     }
     for warning in zone_data().warnings() {
+        anstream::eprintln!("warning: {warning}");
+    }
+    Ok(())
+}
+
+/// Prints the names that the database has and the file lacks.
+async fn compare_names(config: &Config) -> anyhow::Result<()> {
+    let store = storage::open(&config.database_url).await?;
+    for warning in names::warnings(&*store, config).await? {
         anstream::eprintln!("warning: {warning}");
     }
     Ok(())
@@ -230,7 +249,7 @@ impl<'a> ConfigView<'a> {
             },
             directory: config.directory.as_ref().map(directory::DirectoryView::new),
             retention: retention::RetentionView::new(&config.retention),
-            digest: digest_views(&config.digests),
+            digest: digest_views(&config.digests, &config.names.digests),
             tenant,
             subscribe: config.subscriptions.iter().map(subscriptions::SubscriptionView::new).collect(),
             temporal: TemporalView {

@@ -3,7 +3,10 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{choices, unsubscribe::unsubscribe};
+use tidings_activities::{
+    choices,
+    unsubscribe::{of_today, unsubscribe},
+};
 use tidings_model::{Key, Link, records::Reason};
 
 use crate::{
@@ -94,6 +97,9 @@ async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool>
         "--token: is no token of an unsubscribe link that a key of TIDINGS_LINK_KEYS or link_keys_file signed";
     let link = link.ok_or_else(|| Usage(unsigned.to_owned()))?;
     let mut preferences = PreferenceStore::open(config).await?;
+    let Some(link) = of_today(&*preferences.store, link).await? else {
+        bail!("--token: is about a person who was erased; nothing changed");
+    };
     unsubscribe(&*preferences.store, &link, Timestamp::now()).await?;
     match link {
         Link::Unsubscribe { key, .. } => {

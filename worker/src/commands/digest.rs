@@ -37,7 +37,7 @@ Many keys at once:
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --dry-run
   tidings digest hold --where 'tenant=acme and type=alerts' --why 'ticket 812' --rate 50
 
---where finds keys whose workflow runs. After a failure, run the command again: completed keys do not change.";
+--where finds keys whose workflow runs, under each name of the tenant and the type. After a failure, run the command again: completed keys do not change.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -139,8 +139,10 @@ impl Options {
 /// # Errors
 /// Temporal or the worker does not answer, or the workflow refuses the command.
 pub(crate) async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
-    let done = deed.send(client::commands(config).await?.digest(key)).await.map_err(|error| explain(key, error))?;
-    let text = if as_json { json!(done).to_string() } else { answers::in_words(key, deed, &done) };
+    let commands = client::commands(config).await?;
+    let key = commands.open_name(&config.names, key).await?;
+    let done = deed.send(commands.digest(&key)).await.map_err(|error| explain(&key, error))?;
+    let text = if as_json { json!(done).to_string() } else { answers::in_words(&key, deed, &done) };
     anstream::println!("{text}");
     Ok(true)
 }

@@ -111,6 +111,7 @@ impl<'a> Emitting<'a> {
                     Some(Ok(line)) => if let Some(rejection) = self.refused(&line) {
                         self.report.rejected(&rejection);
                     } else {
+                        let line = self.today(line);
                         let client = self.client().await?;
                         on_their_way.push(async move { (budget.emit(&client, line.event.clone()).await, line) });
                     },
@@ -136,6 +137,14 @@ impl<'a> Emitting<'a> {
     fn refused(&self, Line { number, key, .. }: &Line) -> Option<Rejection> {
         let Invalid { field, problem } = self.settings.as_ref()?.check_digest(key).err()?;
         Some(Rejection::new(*number, &field, &problem))
+    }
+
+    /// The event under the names that its tenant and its digest type have today. A gateway does that itself.
+    fn today(&self, line: Line) -> Line {
+        let Some(Settings { names, .. }) = &self.settings else { return line };
+        let v1::Event { tenant, digest, .. } = &line.event;
+        let (tenant, digest) = (names.tenant(tenant).to_owned(), names.digest_type(digest).to_owned());
+        Line { key: names.today(&line.key), event: v1::Event { tenant, digest, ..line.event }, ..line }
     }
 
     fn ended(&mut self, result: Result<Vec<Invalid>, Error>, line: Line) -> anyhow::Result<()> {

@@ -308,6 +308,7 @@ mod tests {
             subject: "Welcome".into(),
             created_at: at(0),
             made_at: at(0),
+            made_from: String::new(),
             sent_at: None,
             closed_at: None,
             attempts: 2,

@@ -118,19 +118,20 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     }
     let order = common.reason.order()?;
     let paused = Paused { by: order.by, why: order.why, since: Timestamp::now(), until };
-    let unknown = scope.digest_type.as_ref().filter(|name| !config.digests.contains_key(*name));
+    let unknown =
+        scope.digest_type.as_ref().filter(|name| !config.digests.contains_key(config.names.digest_type(name)));
     if let Some(name) = unknown {
         anstream::eprintln!("note: tidings.toml has no [digest.{name}] here; the pause covers that digest type only");
     }
     let temporal = connect(config).await?;
     let store = storage::open(&config.database_url).await?;
-    let before = latest(&*store, &scope).await?;
+    let before = latest(&*store, &config.names, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
     if !common.json {
         anstream::println!("{}", view::line(&pause));
     }
     let with_messages = messages || before.is_some_and(|before| before.messages);
-    let woken = wake(temporal, &scope, with_messages, common.rate).await;
+    let woken = wake(temporal, &config.names, &scope, with_messages, common.rate).await;
     Ok(report(&woken, common.json, &json!({"pause": pause})))
 }
 
@@ -145,7 +146,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     let store = storage::open(&config.database_url).await?;
     let entry = order.entry("resume", Timestamp::now());
     let known = match (&scope, id) {
-        (Some(scope), _) => latest(&*store, scope).await?,
+        (Some(scope), _) => latest(&*store, &config.names, scope).await?,
         (None, id) => {
             let id = id.unwrap_or_default();
             let found = by_id(&*store, id).await?;
@@ -157,7 +158,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
         anstream::println!("{}", if common.json { "null".to_owned() } else { format!("{scope} is not paused") });
         return Ok(true);
     };
-    let Resumed { ended, still } = pauses::resume(&*store, &known, &entry).await?;
+    let Resumed { ended, still } = pauses::resume(&*store, &config.names, &known, &entry).await?;
     if !common.json {
         let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
         anstream::println!("{} {said}", known.scope);
@@ -165,7 +166,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
             anstream::eprintln!("still in force: {}", view::line(other));
         }
     }
-    let woken = wake(temporal, &known.scope, known.messages, common.rate).await;
+    let woken = wake(temporal, &config.names, &known.scope, known.messages, common.rate).await;
     Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))
 }
 

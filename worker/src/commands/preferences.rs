@@ -49,9 +49,9 @@ pub enum Command {
         tidings preferences set acme/activity/ann --off share --revision 3"
     )]
     Set(Box<Set>),
-    /// Replaces the settings of many recipients; importing twice changes nothing
+    /// Replaces the settings of many recipients that the file has columns for; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,digest,user are required, \
-        cadence,zone,at,quiet,off,paused_until are not.\n\
+        cadence,zone,at,quiet,off,paused_until are not. What has no column stays, and an empty value clears it.\n\
         quiet and off take several entries with ; between them, and quiet `none`.\n\n  \
         tenant,digest,user,cadence,zone,at,quiet,off,paused_until\n  \
         acme,activity,ann,weekly mon 08:00,Europe/Berlin,,22:00-07:00;sat-sun 00:00-24:00,share,")]

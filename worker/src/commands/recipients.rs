@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tidings_activities::operations::move_person::MoveKind;
 use tidings_model::records::PersonId;
 
 use crate::Config;
@@ -10,6 +11,7 @@ mod erase;
 mod export;
 mod import;
 mod list;
+mod move_person;
 mod moved;
 mod show;
 mod unknown;
@@ -21,6 +23,7 @@ Examples:
   tidings recipients show acme/ann
   tidings recipients export acme/ann --out ann.json
   tidings recipients erase acme/ann --why 'request of 24 November' --dry-run
+  tidings recipients rename acme/ann acme/anna --why 'new login'
 
 In a part of TENANT/USER, / is written %2F and % is written %25.";
 
@@ -28,9 +31,9 @@ In a part of TENANT/USER, / is written %2F and % is written %25.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Command {
-    /// Adds people, or replaces what is known of them; importing twice changes nothing
+    /// Adds people, or replaces what the file has columns for; importing twice changes nothing
     #[command(after_help = "The first line names the columns: tenant,user,address are required, \
-        name,zone,locale are not.\n\n  tenant,user,address,name,zone,locale\n  \
+        name,zone,locale are not. What has no column stays, and an empty value clears it.\n\n  tenant,user,address,name,zone,locale\n  \
         acme,ann,ann@acme.example,Ann,Europe/Berlin,de\n\n\
         Open windows of people with another zone than before follow at once.")]
     Import {
@@ -72,6 +75,15 @@ pub enum Command {
         Stop the producers first. Pending events are dropped, and need a worker. After a crash, run the command again.\n\
         Events about the person that other people received stay; see docs/recipients.md.")]
     Erase(erase::Options),
+    /// Gives a person another id: choices, consent, open windows, waiting messages and links go on under it
+    #[command(after_help = "Example: tidings recipients rename acme/ann acme/anna --why 'new login'\n\n\
+        Let the producers use the new id first. What waits needs a worker. After a crash, or where producers were late, run the \
+        command again.")]
+    Rename(move_person::Options),
+    /// Makes one person of two: a no of either counts, and of other choices the later one
+    #[command(after_help = "Example: tidings recipients merge acme/ann acme/anna --why 'two accounts'\n\n\
+        The first one goes, and the second one keeps address, name, zone and language. Links of both go on working.")]
+    Merge(move_person::Options),
 }
 
 /// Carries out the command. `false`: a line was refused, or nothing is held about the person.
@@ -84,6 +96,8 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::List(options) => list::run(options, config).await,
         Command::Show(options) => show::run(options, config).await,
         Command::Erase(options) => erase::run(options, config).await,
+        Command::Rename(options) => move_person::run(MoveKind::Rename, options, config).await,
+        Command::Merge(options) => move_person::run(MoveKind::Merge, options, config).await,
         Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
 }

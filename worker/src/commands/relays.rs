@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::relays::{BreakerCommand, ExplainedRefusal, RelayView};
-use tidings_model::breaker;
+use tidings_model::{RelaysToday, breaker};
 
 use crate::{Config, args::OptionalReason, config::Relay, error::Usage, storage};
 
@@ -92,9 +92,11 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 }
 
 async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
+    let settings = config.unsigned();
     let breakers = storage::open(&config.database_url).await?.breakers().await?;
+    let breakers = RelaysToday::of(&settings).breakers(breakers);
     let relays = config.named_relays().map(|(name, relay)| (name.as_str(), address(relay)));
-    let relays = RelayView::all(relays, &config.unsigned(), &breakers, Timestamp::now());
+    let relays = RelayView::all(relays, &settings, &breakers, Timestamp::now());
     if json {
         anstream::println!("{}", serde_json::to_string_pretty(&relays)?);
     } else {
@@ -106,10 +108,13 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
 }
 
 async fn show(name: &str, config: &Config, json: bool) -> anyhow::Result<bool> {
+    let settings = config.unsigned();
+    let name = settings.relay_today(name);
     let relay = named(config, name)?;
     let store = storage::open(&config.database_url).await?;
     let (breakers, refusals) = (store.breakers().await?, store.refusals(name, REFUSALS).await?);
-    let relays = RelayView::all([(name, address(relay))], &config.unsigned(), &breakers, Timestamp::now());
+    let breakers = RelaysToday::of(&settings).breakers(breakers);
+    let relays = RelayView::all([(name, address(relay))], &settings, &breakers, Timestamp::now());
     let refusals: Vec<_> = refusals.into_iter().filter_map(ExplainedRefusal::new).collect();
     if json {
         anstream::println!("{}", serde_json::to_string_pretty(&json!({"relay": relays, "refusals": refusals}))?);
@@ -133,8 +138,9 @@ async fn change(
     Options { name, tenant, reason, json }: Options,
     config: &Config,
 ) -> anyhow::Result<bool> {
-    let relay = named(config, &name)?;
     let settings = config.unsigned();
+    let name = settings.relay_today(&name);
+    let relay = named(config, name)?;
     if let Some(tenant) = &tenant {
         config.tenant(tenant).map_err(|problem| Usage(format!("--tenant {tenant:?}: {problem}")))?;
     }
@@ -144,9 +150,9 @@ async fn change(
     };
     let order = reason.order(typed)?;
     let store = storage::open(&config.database_url).await?;
-    let (of, now) = (breaker::name(&name, tenant.as_deref()), Timestamp::now());
+    let (of, now) = (breaker::name(name, tenant.as_deref()), Timestamp::now());
     let breaker = command.carry_out(&*store, &of, &order.by, &order.why, now).await?;
-    let shown = RelayView::new(&name, tenant.as_deref(), address(relay), &settings, breaker, now);
+    let shown = RelayView::new(name, tenant.as_deref(), address(relay), &settings, breaker, now);
     let said = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{said}");
     Ok(true)

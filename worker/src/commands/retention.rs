@@ -1,17 +1,23 @@
 //! `tidings upkeep`: what the schedule starts every night, by hand.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
-use tidings_model::retention::{Cutoff, Kind};
+use tidings_activities::processes::agreed;
+use tidings_model::{
+    command::Order,
+    records::AuditEntry,
+    retention::{Cutoff, Kind},
+};
+use tidings_store::archive::Archive;
 use tidings_workflows::{RetentionRun, retention::Report};
 use tracing::{Instrument as _, debug_span};
 
-use crate::{Config, storage, worker::retention_schedule};
+use crate::{Config, args::Reason, storage, worker::retention_schedule};
 
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,21 +40,54 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Forgets a folder of an archive whose files are gone or moved, so that no erasure asks for it
+    #[command(after_help = "Example:\n  \
+        tidings upkeep forget-archive /var/lib/tidings/old --why 'its files were deleted on 24 November'\n\n\
+        The store remembers each folder that was archived to. An erasure that cannot see one of them exits with 1. Files that were moved\n\
+        have lines of erased people still: make them visible under the path, with a mount or a link, instead.")]
+    ForgetArchive {
+        /// The folder, as the erasure named it
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+        #[command(flatten)]
+        reason: Reason,
+    },
 }
 
-/// Carries out the command.
+/// Carries out the command. `false`: the store knows no such folder.
 ///
 /// # Errors
-/// The store or Temporal does not answer; upkeep was cancelled or terminated.
-pub(crate) async fn run(Command::Run { dry_run, json }: Command, config: &Config) -> anyhow::Result<bool> {
-    if dry_run {
-        count(config, json).await?;
-    } else {
-        let report = purge(config).await?;
-        let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
-        anstream::println!("{shown}");
+/// The store or Temporal does not answer; the workers do not agree; upkeep was cancelled or terminated.
+pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
+    match command {
+        Command::Run { dry_run: true, json } => count(config, json).await?,
+        Command::Run { dry_run: false, json } => {
+            let report = purge(config).await?;
+            let shown = if json { serde_json::to_string_pretty(&report)? } else { report.to_string() };
+            anstream::println!("{shown}");
+        }
+        Command::ForgetArchive { folder, reason } => return forget_archive(folder, reason, config).await,
     }
     Ok(true)
+}
+
+async fn forget_archive(folder: PathBuf, reason: Reason, config: &Config) -> anyhow::Result<bool> {
+    let Order { by, why } = reason.order()?;
+    let folder = Archive::new(folder).name();
+    let store = storage::open(&config.database_url).await?;
+    let entry = AuditEntry {
+        at: Timestamp::now(),
+        actor: by.into(),
+        action: "forget archive".to_owned(),
+        why: format!("{folder}: {why}"),
+    };
+    let known = store.forget_archive(&folder, &entry).await?;
+    if known {
+        anstream::println!("forgotten: {folder}");
+    } else {
+        anstream::eprintln!("nothing was archived to {folder}");
+    }
+    Ok(known)
 }
 
 /// The expired rows of one kind.
@@ -79,8 +118,9 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts it, unless it is under way, and waits for it.
+/// Starts it, unless it is under way, and waits for it. Workers that do not agree would let it wait.
 async fn purge(config: &Config) -> anyhow::Result<Report> {
+    agreed(&*storage::open(&config.database_url).await?, None).await?;
     let client = crate::installation::connect(config).await?;
     let running = client.get_workflow_handle(retention_schedule::start(&client, &config.task_queue).await?);
     let ending = debug_span!("temporal", call = "result", id = running.info().workflow_id);

@@ -60,9 +60,9 @@ pub struct Options {
 /// # Errors
 /// [`Usage`] where it breaks a limit of the contract; Temporal does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let (key, as_json) = (options.key.clone(), options.json);
+    let (key, as_json) = (config.names.today(&options.key), options.json);
     let now = Timestamp::now();
-    let wire = options.into_wire(now);
+    let wire = Options { key: key.clone(), ..options }.into_wire(now);
     let (_, retract) = Retract::from_wire(wire.clone(), None).map_err(|error| Usage(error.to_string()))?;
     client::connect(config).await?.retract(wire.clone()).await?;
     let reached = reached(config, &key, &retract, now).await;

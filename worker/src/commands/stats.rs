@@ -9,7 +9,7 @@ use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
 use tidings_activities::operations::stats::{Question, Stats, stats};
-use tidings_model::statistics::Scope;
+use tidings_model::{RelaysToday, statistics::Scope};
 use tidings_store::Store;
 
 use crate::{
@@ -94,9 +94,10 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 async fn ask(options: &Options, config: &Config, store: &dyn Store, temporal: &Client) -> anyhow::Result<Stats> {
     let now = Timestamp::now();
     let scope = Scope { tenant: options.tenant.clone(), since: now - options.since, now };
-    let relays = config.unsigned().relays;
-    let providers = relays.into_iter().map(|(name, relay)| (name, relay.provider)).collect();
-    Ok(stats(&Question { store, temporal, task_queue: &config.task_queue, providers, scope }).await?)
+    let settings = config.unsigned();
+    let relays = RelaysToday::of(&settings);
+    let providers = settings.relays.into_iter().map(|(name, relay)| (name, relay.provider)).collect();
+    Ok(stats(&Question { store, temporal, task_queue: &config.task_queue, providers, relays, scope }).await?)
 }
 
 fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {

@@ -13,12 +13,20 @@ use crate::{
     phrases::{counted, nothing_pending},
 };
 
-/// Says what the key is doing.
+/// Says what the key is doing, and what is still open under another name of it.
 ///
 /// # Errors
 /// Temporal does not answer, or no worker does.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
-    let status = match client::commands(config).await?.digest(key).status::<Status>().await {
+    let commands = client::commands(config).await?;
+    let key = &commands.open_name(&config.names, key).await?;
+    let others = config.names.keys(key).into_iter().filter(|other| other != key);
+    for other in others {
+        if commands.digest(&other).is_open().await? {
+            anstream::eprintln!("note: a window is open under another name of the key: tidings status {other}");
+        }
+    }
+    let status = match commands.digest(key).status::<Status>().await {
         Err(error) => match unable(&error) {
             Some(state) => {
                 let unable = json!({ "state": state, "why": error.to_string() });

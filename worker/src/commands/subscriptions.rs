@@ -85,15 +85,19 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     match command {
         Command::List { json } => list(config, json).await,
         Command::Test { name, json } => test(named(config, &name)?, config, json).await,
-        Command::DeadLetters { name, limit, json } => dead_letters(config, &name, limit, json).await,
+        Command::DeadLetters { name, limit, json } => {
+            // It may be in no file any more.
+            let name = named(config, &name).map_or(&*name, |found| &found.name);
+            dead_letters(config, name, limit, json).await
+        }
         Command::Replay { name, since, dead_letters, reason, json: as_json } => {
-            named(config, &name)?;
+            let name = &named(config, &name)?.name;
             let Order { by, why } = reason.order("tidings subscriptions replay")?;
             let order = Order { by, why: format!("{name}: {why}") };
             let entry = order.entry("subscription_replay", Timestamp::now());
             let store = storage::open(&config.database_url).await?;
             let which = if dead_letters { Replayed::DeadLetters } else { Replayed::All };
-            let replayed = store.replay_notices(&name, since, which, &entry).await?;
+            let replayed = store.replay_notices(name, since, which, &entry).await?;
             let replayed =
                 replayed.ok_or_else(|| Usage(format!("no worker has started with subscription {name} yet")))?;
             if as_json {
@@ -108,7 +112,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
 
 fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Subscription, Usage> {
     let names = || config.subscriptions.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
-    let found = config.subscriptions.iter().find(|one| one.name == name);
+    let found = config.subscriptions.iter().find(|one| one.is_named(name));
     found.ok_or_else(|| Usage(format!("there is no subscription {name:?} in tidings.toml; there are: {}", names())))
 }
 

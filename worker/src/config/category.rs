@@ -10,7 +10,8 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
-    brand,
+    brand, former,
+    list::SpannedList,
     problem::{Checks, Problem},
 };
 
@@ -21,6 +22,7 @@ const HIGHEST: u32 = 100;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCategory {
+    was: Option<SpannedList>,
     title: Option<Spanned<String>>,
     section: Option<Spanned<String>>,
     priority: Option<Spanned<i64>>,
@@ -33,8 +35,43 @@ impl RawCategory {
     pub fn place(&self, checks: &Checks<'_>) -> Option<String> {
         let text = [&self.title, &self.section, &self.max_age].into_iter().flatten().next();
         let number = || [&self.priority, &self.min_count].into_iter().flatten().next();
-        text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw)))
+        let was = || self.was.as_ref().map(|raw| checks.place_of(raw));
+        text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw))).or_else(was)
     }
+}
+
+/// Merges two tables of categories. One that both have is the first one's, with the former names of either.
+pub(super) fn over(
+    own: BTreeMap<String, RawCategory>,
+    base: &BTreeMap<String, RawCategory>,
+) -> BTreeMap<String, RawCategory> {
+    let own = own.into_iter().map(|(name, raw)| {
+        let was = raw.was.or_else(|| base.get(&name)?.was.clone());
+        (name, RawCategory { was, ..raw })
+    });
+    base.clone().into_iter().chain(own).collect()
+}
+
+/// Checks the names that categories had before, and returns today's name by former one; `None` if one is wrong.
+pub(super) fn former(
+    table: &str,
+    all: &BTreeMap<String, RawCategory>,
+    checks: &mut Checks<'_>,
+) -> Option<BTreeMap<String, String>> {
+    former::check(table, all.iter().map(|(name, raw)| (name.as_str(), raw.was.as_ref())), checks)
+}
+
+/// The values of categories, which those of a former name have, too.
+pub(super) fn under_any_name<T: Clone>(
+    mut values: BTreeMap<String, T>,
+    former: &BTreeMap<String, String>,
+) -> BTreeMap<String, T> {
+    for (name, today) in former {
+        if let Some(value) = values.get(today).cloned() {
+            values.insert(name.clone(), value);
+        }
+    }
+    values
 }
 
 /// Checks the tables of all categories of a digest type. What they do not name is as in `others`. A category without a table has the

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
     rules::{Choice, Choices},
-    settings::{CategorySettings, Counted, DigestSettings, OverLimit, Track},
+    settings::{Categories, CategorySettings, Counted, DigestSettings, OverLimit, Track},
     words, zone,
 };
 use toml::Spanned;
@@ -33,6 +33,7 @@ const LONGEST_UNDO: Duration = Duration::from_hours(1);
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDigest {
+    was: Option<SpannedList>,
     cadence: Option<Spanned<String>>,
     #[serde(default)]
     delay: BTreeMap<String, Spanned<String>>,
@@ -75,10 +76,17 @@ impl RawDigest {
         Self { zone, weekdays, quiet, ..Self::default() }
     }
 
+    /// The names that the digest type had before.
+    pub const fn was(&self) -> Option<&SpannedList> {
+        self.was.as_ref()
+    }
+
     /// Merges two tables. These keys override those of `base`.
     pub fn over(self, base: &Self) -> Self {
         let base = base.clone();
+        let category = category::over(self.category, &base.category);
         Self {
+            was: base.was,
             cadence: self.cadence.or(base.cadence),
             delay: base.delay.into_iter().chain(self.delay).collect(),
             first_now: self.first_now.or(base.first_now),
@@ -102,7 +110,7 @@ impl RawDigest {
             title: self.title.or(base.title),
             description: self.description.or(base.description),
             categories: base.categories.into_iter().chain(self.categories).collect(),
-            category: base.category.into_iter().chain(self.category).collect(),
+            category,
             track: self.track.or(base.track),
             seen_url: self.seen_url.or(base.seen_url),
             seen_secret_env: self.seen_secret_env.or(base.seen_secret_env),
@@ -153,6 +161,7 @@ impl RawDigest {
             max_age: checks.value(&key("max_age"), self.max_age.as_ref(), words::duration),
             ..CategorySettings::default()
         };
+        let former_categories = category::former(&key("category"), &self.category, checks);
         let category = category::check(&key("category"), &self.category, others, checks);
         let seen = seen::check(table, self.seen_url.as_ref(), self.seen_secret_env.as_ref(), checks);
         let track = self.track.as_ref().map(|raw| parse_each(&key("track"), raw, checks, counted));
@@ -161,9 +170,12 @@ impl RawDigest {
             let written = Spanned::new(adapt.span(), adapt.as_ref().to_string());
             checks.value(&key("adapt"), Some(&written), |_| adapts(*adapt.as_ref(), track))
         });
+        let (former_categories, category) = (former_categories?, category?);
+        let named = category::under_any_name(category.named, &former_categories);
+        let delay = delay.into_iter().collect::<Option<BTreeMap<_, _>>>()?;
         Some(DigestSettings {
             cadence: cadence?,
-            delay: delay.into_iter().collect::<Option<_>>()?,
+            delay: category::under_any_name(delay, &former_categories),
             first_now,
             throttle,
             throttled: throttled.unwrap_or_default(),
@@ -183,7 +195,8 @@ impl RawDigest {
             title,
             description,
             categories: categories.into_iter().collect::<Option<_>>()?,
-            category: category?,
+            category: Categories { named, ..category },
+            former_categories,
             track,
             seen: seen?,
         })

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::Deserialize;
 use tidings_model::{
     names,
-    settings::{Cap, Settings},
+    settings::{Cap, FormerNames, Settings},
     words,
 };
 use toml::Spanned;
@@ -14,6 +14,7 @@ use super::{
     Config, digest,
     directory::{self, RawDirectory},
     door::ListenerKeys,
+    former,
     gateway::RawGateway,
     inbox::RawInbox,
     layer::{Layer, Layers},
@@ -23,6 +24,7 @@ use super::{
     relay::{self, RawRelay},
     retention::RawRetention,
     secret::database_url,
+    sections,
     stream::{self, RawStreams, Streams},
     subscribe::{self, RawSubscribe},
     temporal::Temporal,
@@ -107,6 +109,7 @@ impl RawConfig {
             let all: Vec<_> = [streams].into_iter().chain(tenants.values().map(|tenant| &tenant.streams)).collect();
             stream::check_relays(&all, &self.relay, self.smtp_url.as_ref(), checks);
         }
+        let names = self.names(checks);
         let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
         let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
         let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
@@ -138,6 +141,7 @@ impl RawConfig {
             dkim,
             digests: digests.into_iter().collect::<Option<_>>()?,
             tenants: tenants?,
+            names: names?,
             cap,
             capped: capped.unwrap_or_default(),
             soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
@@ -151,9 +155,19 @@ impl RawConfig {
             subscriptions: subscriptions?,
             link_keys: link_keys?,
             temporal: temporal?,
+            sections: sections::fingerprints(checks.text()),
             listeners,
             exposed_password: checks.exposed_password(),
         })
+    }
+
+    /// Checks the names that digest types and tenants had before.
+    fn names(&self, checks: &mut Checks<'_>) -> Option<FormerNames> {
+        let digests = self.digest.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was()));
+        let digests = former::check("digest", digests, checks);
+        let tenants = self.tenant.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was()));
+        let tenants = former::check("tenant", tenants, checks);
+        Some(FormerNames { digests: digests?, tenants: tenants? })
     }
 
     /// Checks the relays of the tables and the relay of `smtp_url`.
@@ -164,10 +178,12 @@ impl RawConfig {
             Some((name.clone(), relay?))
         });
         let mut named: Vec<_> = named.collect();
+        let tables = self.relay.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was.as_ref()));
+        let former = former::check("relay", tables, checks);
         if !self.relay.contains_key(relay::DEFAULT) {
             named.push(relay::default_relay(smtp_url, checks).map(|relay| (relay::DEFAULT.to_owned(), relay)));
         }
-        named.into_iter().collect()
+        former.and_then(|_| named.into_iter().collect())
     }
 }
 

@@ -85,6 +85,11 @@ impl<'a> Checks<'a> {
         Self { place, text, environment, problems: Vec::new(), password: None }
     }
 
+    /// The content of the file.
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+
     /// Returns the warning of a file with a password that every user of the machine can read.
     pub fn exposed_password(&self) -> Option<Problem> {
         self.password.clone().filter(|_| is_exposed(self.place))

@@ -49,6 +49,7 @@ pub(super) struct RawRelay {
     token_file: Option<Spanned<String>>,
     token_command: Option<SpannedList>,
     reports_for: Option<SpannedList>,
+    pub was: Option<SpannedList>,
 }
 
 /// A relay whose address may still be missing.
@@ -66,6 +67,8 @@ pub struct Relay {
     webhook_secret_env: Option<String>,
     /// Names of relays whose messages the webhook reports about, too.
     reports_for: Vec<String>,
+    /// The names that it had.
+    was: Vec<String>,
 }
 
 impl Relay {
@@ -84,13 +87,14 @@ impl Relay {
             webhook: None,
             webhook_secret_env: None,
             reports_for: Vec::new(),
+            was: Vec::new(),
         }
     }
 
     /// Returns the relay with the webhook of another one.
     pub(super) fn with_webhook_of(self, other: &Self) -> Self {
-        let Self { webhook, webhook_secret_env, reports_for, .. } = other.clone();
-        Self { webhook, webhook_secret_env, reports_for, ..self }
+        let Self { webhook, webhook_secret_env, reports_for, was, .. } = other.clone();
+        Self { webhook, webhook_secret_env, reports_for, was, ..self }
     }
 
     /// The provider of the relay.
@@ -117,6 +121,18 @@ impl Relay {
     #[must_use]
     pub fn reports_for(&self) -> &[String] {
         &self.reports_for
+    }
+
+    /// The names under which it may have had attempts: those that it had, and those whose messages the webhook reports about.
+    #[must_use]
+    pub fn other_names(&self) -> Vec<String> {
+        self.was.iter().chain(&self.reports_for).cloned().collect()
+    }
+
+    /// The names that it had.
+    #[must_use]
+    pub fn was(&self) -> &[String] {
+        &self.was
     }
 
     /// Removes a webhook whose secret is not set, and returns the problem.
@@ -196,6 +212,7 @@ pub(super) fn check(
         webhook,
         webhook_secret_env,
         reports_for: reports_for.unwrap_or_default(),
+        was: raw.was.iter().flat_map(|was| was.as_ref()).map(|name| name.as_ref().clone()).collect(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use jiff::civil::Time;
 use serde::Deserialize;
 use tidings_activities::retention;
-use tidings_model::words;
+use tidings_model::{settings::DigestSettings, words};
 use tidings_store::archive::Archive;
 use toml::Spanned;
 
@@ -78,6 +78,29 @@ impl Retention {
             problem: "there is no such folder; the worker deletes nothing until the folder exists".to_owned(),
         })
     }
+}
+
+/// Warns of digest types whose windows may be open for longer than an event is kept. The tables come with their keys.
+pub(super) fn short_retention<'a>(
+    events: Option<Duration>,
+    tables: impl Iterator<Item = (String, &'a DigestSettings)>,
+) -> Vec<Problem> {
+    let Some(kept) = events else { return Vec::new() };
+    let warning = |(table, digest): (String, &DigestSettings)| {
+        let waits = [digest.throttle, digest.undo, digest.spread].into_iter().flatten().sum::<Duration>();
+        let open = digest.cadence.longest_window().unsigned_abs() + waits;
+        (open > kept).then(|| Problem {
+            place: "here".to_owned(),
+            key: "retention.events".to_owned(),
+            value: age_text(Some(kept)),
+            problem: format!(
+                "is shorter than a window of [{table}] may be open, so that an event which comes again is a new one there; write \"{}d\" or \
+                 more",
+                open.as_secs().div_ceil(DAY)
+            ),
+        })
+    };
+    tables.filter_map(warning).collect()
 }
 
 /// Parses `90d` or `never`.

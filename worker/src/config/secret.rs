@@ -51,7 +51,7 @@ pub(super) fn is_exposed(file: &Path) -> bool {
 }
 
 /// Parses the address of a database.
-pub(super) fn database_url(text: &str) -> Result<SecretUrl, String> {
+pub(crate) fn database_url(text: &str) -> Result<SecretUrl, String> {
     let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
     if has_several_hosts(text) {
         return Err("names several hosts, and Tidings connects to one host: name there what follows the primary, such as HAProxy, a \

@@ -14,6 +14,7 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
+    former,
     list::{SpannedList, parse_each},
     problem::{Checks, Problem},
     suggest::did_you_mean,
@@ -36,6 +37,7 @@ pub(super) struct RawSubscribe {
     tenant: Option<Spanned<String>>,
     r#type: Option<Spanned<String>>,
     secret_env: Option<Spanned<String>>,
+    was: Option<SpannedList>,
 }
 
 /// Checks all tables; `None` if one of them is wrong.
@@ -54,11 +56,16 @@ pub(super) fn check(raw: &[Spanned<RawSubscribe>], checks: &mut Checks<'_>) -> O
             None
         })
         .collect();
+    let tables = raw
+        .iter()
+        .map(AsRef::as_ref)
+        .filter_map(|table: &RawSubscribe| Some((table.name.as_ref()?.as_ref().as_str(), table.was.as_ref())));
+    former::check("subscribe", tables, checks)?;
     subscriptions.into_iter().collect()
 }
 
 fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<Subscription> {
-    let RawSubscribe { name, url, events, tenant, r#type, secret_env } = table.as_ref();
+    let RawSubscribe { name, url, events, tenant, r#type, secret_env, was } = table.as_ref();
     let missing = |key: &str, right: &str| Problem {
         place: checks.place_of(table),
         key: format!("subscribe.{key}"),
@@ -90,6 +97,7 @@ fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<S
         digest_type: digest_type?,
         secrets,
         secret_env,
+        was: was.iter().flat_map(|was| was.as_ref()).map(|name| name.as_ref().clone()).collect(),
     })
 }
 

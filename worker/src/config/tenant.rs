@@ -13,6 +13,7 @@ use toml::Spanned;
 use super::{
     brand,
     digest::{self, RawDigest},
+    former,
     layer::{Layer, Layers},
     list::SpannedList,
     mail::RawMail,
@@ -29,6 +30,7 @@ pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTenant {
+    was: Option<SpannedList>,
     zone: Option<Spanned<String>>,
     weekdays: Option<Spanned<String>>,
     quiet: Option<SpannedList>,
@@ -77,6 +79,11 @@ impl Tenant {
 }
 
 impl RawTenant {
+    /// The names that the tenant had before.
+    pub const fn was(&self) -> Option<&SpannedList> {
+        self.was.as_ref()
+    }
+
     /// The tables `[tenant.NAME.digest.TYPE]`.
     pub fn digests(&self) -> &RawDigests {
         &self.digest
@@ -164,6 +171,10 @@ impl RawTenant {
         checks.value(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
         if let Some(quiet) = &self.quiet {
             digest::quiet(&format!("{table}.quiet"), quiet, checks);
+        }
+        for (name, raw) in &self.digest {
+            let was = raw.as_ref().was();
+            former::refuse(&format!("{table}.digest.{name}"), was, &format!("[digest.{name}]"), checks);
         }
         for (name, raw) in self.digest.iter().filter(|(name, _)| !general.contains_key(*name)) {
             report_unknown(&format!("{table}.digest.{name}"), name, raw, general, checks);

@@ -9,6 +9,7 @@ use super::*;
 mod category;
 mod directory;
 mod doors;
+mod former;
 mod gateway;
 mod inbox;
 mod link_keys;

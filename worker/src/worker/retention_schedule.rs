@@ -1,18 +1,25 @@
-//! The schedule of the nightly purge. Each worker creates or updates the schedule when it starts. An operator's pause stays.
+//! The schedule of the nightly purge. Each worker creates or updates the schedule when it starts, and looks after it every hour. An
+//! operator's pause stays.
 
-use std::time::{Duration, Instant};
+use std::{
+    convert::Infallible,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
+use futures::TryStreamExt as _;
 use jiff::civil::Time;
 use temporalio_client::{
     Client, RpcOptions, WorkflowDescribeOptions, WorkflowExecutionStatus,
     schedules::{
-        CreateScheduleOptions, ScheduleAction, ScheduleCalendarSpec, ScheduleDescription, ScheduleError,
-        ScheduleHandle, ScheduleOverlapPolicy, ScheduleSpec, ScheduleUpdate, TriggerScheduleOptions,
+        CreateScheduleOptions, DeleteScheduleOptions, ListSchedulesOptions, ScheduleAction, ScheduleCalendarSpec,
+        ScheduleDescription, ScheduleError, ScheduleHandle, ScheduleOverlapPolicy, ScheduleSpec, ScheduleUpdate,
+        TriggerScheduleOptions,
     },
     tonic::Code,
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
+use tidings_activities::operations::stats::task_queues;
 use tidings_client::check_namespace;
 use tidings_model::{Alert, names};
 use tidings_workflows::RetentionRun;
@@ -26,6 +33,9 @@ const CATCH_UP: Duration = Duration::from_hours(12);
 
 /// The pause before the schedule is tried again.
 const RETRY: Duration = Duration::from_mins(1);
+
+/// The pause before a worker looks after the schedule again: someone may have deleted it.
+const AGAIN: Duration = Duration::from_hours(1);
 
 /// A triggered schedule starts its workflow well within this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,8 +52,40 @@ pub struct RetentionSchedule<'a> {
 }
 
 impl RetentionSchedule<'_> {
+    /// Keeps the schedule in order, and deletes those of task queues that nobody serves any more.
+    pub async fn keep(&self, client: &Client) -> Infallible {
+        loop {
+            self.ensure_at_last(client).await;
+            if let Err(error) = self.delete_abandoned(client).await {
+                tracing::warn!(error = in_words(&error), "schedules of upkeep of other task queues may be left");
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Deletes the schedules of other task queues of this installation, to which the namespace belongs. They fire into an empty queue
+    /// every night. That of a queue with a worker stays.
+    ///
+    /// # Errors
+    /// Temporal does not answer, or has no schedules.
+    pub async fn delete_abandoned(&self, client: &Client) -> anyhow::Result<()> {
+        let own = names::retention(self.task_queue);
+        let mut schedules = client.list_schedules(ListSchedulesOptions::default());
+        while let Some(schedule) = schedules.try_next().await? {
+            let id = schedule.schedule_id();
+            let Some(queue) = names::queue_of_retention(id).filter(|_| id != own) else { continue };
+            if schedule.workflow_type() != Some(names::RETENTION_WORKFLOW_TYPE) || is_polled(client, queue).await? {
+                continue;
+            }
+            let abandoned = client.get_schedule_handle(id);
+            abandoned.delete(DeleteScheduleOptions::default()).instrument(call("delete_schedule", id)).await?;
+            tracing::info!(schedule = id, "deleted the schedule of upkeep of a task queue that no worker serves");
+        }
+        Ok(())
+    }
+
     /// Creates or updates the schedule, and tries again until it has. A failure is logged, and does not stop the worker.
-    pub async fn ensure_at_last(&self, client: &Client) {
+    async fn ensure_at_last(&self, client: &Client) {
         while let Err(error) = self.ensure(client).await {
             let error = in_words(&error);
             tracing::error!(
@@ -121,6 +163,11 @@ impl RetentionSchedule<'_> {
                 .as_ref()
                 .is_some_and(|window| window.seconds.unsigned_abs() == CATCH_UP.as_secs())
     }
+}
+
+/// Reports if a worker of this digests' task queue was there in the last minutes.
+async fn is_polled(client: &Client, task_queue: &str) -> anyhow::Result<bool> {
+    Ok(task_queues(client, task_queue).await?.iter().any(|queue| queue.pollers > 0))
 }
 
 async fn describe(schedule: &ScheduleHandle<Client>, id: &str) -> Result<ScheduleDescription, ScheduleError> {

@@ -116,6 +116,7 @@ fn a_gateway_without_temporal_lives_and_ends_at_a_signal() {
     let mut live = connect(port);
     live.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     assert!(rest(live).starts_with("HTTP/1.1 200 "));
+    assert!(Command::new("kill").args(["-s", "HUP", &gateway.id().to_string()]).status().unwrap().success());
     let mut ready = connect(port);
     ready.write_all(b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let ready = rest(ready);

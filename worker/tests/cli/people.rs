@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use jiff::Timestamp;
 use tempfile::TempDir;
 use tidings_model::records::{Reason, Recipient, Suppression};
-use tidings_store::{Sqlite, prelude::*};
+use tidings_store::{Sqlite, archive::Archive, prelude::*};
 
 use crate::{folder_with, run};
 
@@ -31,6 +31,31 @@ async fn recipients_go_to_the_store_and_importing_twice_changes_nothing() {
         let ann = store.facts(&key).await.unwrap().recipient.unwrap();
         assert_eq!((ann.address.as_str(), ann.zone.as_str()), ("ann@acme.example", "Europe/Berlin"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_a_column_leaves_it_and_says_who_is_not_in_it() {
+    let all = "tenant,user,address,name,zone,locale\nacme,ann,ann@acme.example,Ann,Asia/Tokyo,ja\nacme,bo,bo@acme.example,,,\n";
+    let folder = folder_with("people.csv", all);
+    let store = Sqlite::connect(&format!("sqlite://{}/.tidings/tidings.db", folder.path().display())).await.unwrap();
+    store.migrate().await.unwrap();
+    let import = ["recipients", "import", "people.csv"];
+    assert_eq!(run(folder.path(), &import, "").1, "recipients: 2 accepted, 0 rejected\n");
+    fs::write(folder.path().join("people.csv"), "tenant,user,address,locale\nacme,ann,new@acme.example,\n").unwrap();
+    let (code, out, error) = run(folder.path(), &import, "");
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(out, "recipients: 1 accepted, 0 rejected\nnot in the file, and unchanged: 1 of acme\n");
+    let (_, out, _) = run(folder.path(), &[&import[..], &["--json"]].concat(), "");
+    assert!(out.contains(r#"{"not_in_file":1,"tenant":"acme"}"#), "{out}");
+    // Rows that are wrong are in the file: Bo, whom the directory has, and Zoe, whom it has not.
+    let wrong = "tenant,user,address,locale\nacme,ann,new@acme.example,\nacme,bo,at acme,\nacme,zoe,at acme,\n";
+    fs::write(folder.path().join("people.csv"), wrong).unwrap();
+    let (code, out, _) = run(folder.path(), &import, "");
+    assert_eq!((code, out.as_str()), (1, "recipients: 1 accepted, 2 rejected\n"));
+    let facts = store.facts(&"acme/activity/ann".parse().unwrap()).await.unwrap();
+    let ann = facts.recipient.unwrap();
+    let parts = [ann.address.as_str(), ann.name.as_str(), ann.zone.as_str(), ann.locale.as_str()];
+    assert_eq!((parts, facts.revision), (["new@acme.example", "Ann", "Asia/Tokyo", ""], 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,13 +115,15 @@ async fn a_person_is_shown_without_and_exported_with_addresses() {
 
     let export = ["recipients", "export", "acme/ann", "--out", "ann.json"];
     let (code, _, error) = run(folder.path(), &export, "");
-    assert_eq!(code, 0, "{error}");
+    assert_eq!((code, error.contains("out of reach: open windows: Temporal at")), (1, true), "{error}");
     let file = folder.path().join("ann.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let json: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     assert_eq!(json["recipient"]["address"], "ann@acme.example");
     assert_eq!((&json["preferences"][0]["revision"], &json["audit"][0]["action"]), (&1.into(), &"preferences".into()));
     assert_eq!(json["events"], serde_json::json!([]));
+    assert_eq!((&json["windows"], &json["archived"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert!(json["unreachable"][0].as_str().unwrap().starts_with("open windows: "), "{json}");
     let (code, _, error) = run(folder.path(), &export, "");
     assert_eq!((code, error.contains("ann.json exists; name a new file")), (2, true), "{error}");
 
@@ -186,6 +213,28 @@ async fn a_dry_run_of_an_erasure_counts_and_an_erasure_needs_temporal() {
     }
     let key = "acme/activity/ann".parse().unwrap();
     assert!(store.facts(&key).await.unwrap().recipient.is_some(), "nothing was erased");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_names_the_folder_of_an_archive_that_is_away_until_it_is_forgotten() {
+    let (folder, store) = choosing().await;
+    let archive = Archive::new(folder.path().join("old"));
+    let file = archive.folder().join("2026-08-23/events-033000-00.ndjson.gz");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "").unwrap();
+    store.remember_archive(&archive, Timestamp::now()).await.unwrap();
+    // The place where its disk is mounted is left.
+    fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    let erase = ["recipients", "erase", "acme/ann", "--why", "request 812", "--by", "carol", "--dry-run"];
+    let (code, _, error) = run(folder.path(), &erase, "");
+    let named = format!("{} (files 2026-08-23/events-033000-00.ndjson.gz to ", archive.name());
+    assert_eq!((code, error.contains(&named)), (1, true), "{error}");
+    let forget = ["upkeep", "forget-archive", "old", "--why", "its files were deleted", "--by", "carol"];
+    for expected in [0, 1] {
+        let (code, _, error) = run(folder.path(), &forget, "");
+        assert_eq!(code, expected, "{error}");
+    }
+    assert_eq!(run(folder.path(), &erase, "").0, 0);
 }
 
 const CHOICES: &str = "[digest.activity]\ncadence = \"daily 08:00\"\nchoices = [\"instant\", \"daily\", \"weekly mon 08:00\"]\n\

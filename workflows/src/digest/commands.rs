@@ -16,13 +16,19 @@ use super::{
     state::State,
 };
 
-/// Makes the pending events due, and sends a message at once that could be taken back or waits for a better hour. A digest in delivery
-/// and a hold still come first.
-pub(super) fn flush(state: &mut State, order: Order, now: Timestamp) -> Flushed {
+/// Makes the pending events due, and sends a message at once that could be taken back, waits for a better hour or, where the command
+/// `hurries` that too, for its next attempt. A digest in delivery and a hold still come first.
+pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timestamp) -> Flushed {
     let events = state.waiting();
     state.flushed = events > 0;
     let digest = state.delivering.as_mut();
-    let hurried = digest.is_some_and(|digest| digest.end_undo() || digest.waits_for_moment(now));
+    let hurried = digest.is_some_and(|digest| {
+        let waits = hurries && digest.waits_for_attempt(now);
+        if waits {
+            digest.hurry();
+        }
+        digest.end_undo() || waits || digest.waits_for_moment(now)
+    });
     if state.flushed || hurried {
         if let Some(digest) = &mut state.delivering {
             digest.note_wait(Wait::Flushed);
@@ -153,6 +159,15 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
     }
     state.reopen = Some(reopen.into());
     None
+}
+
+/// Sends the digest in delivery at once, which waits for its next attempt, instead of resuming it: an operator asked for it by its id.
+pub(super) fn hurry(state: &mut State, order: Order, now: Timestamp) -> Reopened {
+    let Some(digest) = &mut state.delivering else { return Reopened::default() };
+    digest.hurry();
+    let events = digest.items;
+    state.note("retry", order, now);
+    Reopened { events, refused: None }
 }
 
 /// Records that the store has something new for the key: the recipient's preferences changed, or a pause began or ended. The

@@ -12,6 +12,7 @@ use tidings_model::{
 use crate::driver::after;
 
 /// The digest in delivery.
+#[expect(clippy::struct_excessive_bools, reason = "facts of their own, under the names of states that are kept")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delivering {
     pub window: Window,
@@ -41,6 +42,9 @@ pub(crate) struct Delivering {
     /// The last attempt found this pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
+    /// The last attempt was not made, and cost nothing: the message waits for a relay, a reply or its recipient.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
     /// A signal came since the last attempt was asked for, so that what the attempt found about pauses and hours may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
@@ -68,6 +72,7 @@ impl Delivering {
             undo: None,
             undo_until: None,
             pause: None,
+            waits: false,
             signalled: false,
             moment: None,
             wait: Wait::FirstDeadline,
@@ -91,6 +96,18 @@ impl Delivering {
     pub fn waits_for_moment(&self, now: Timestamp) -> bool {
         let is_ahead = |at: Option<Timestamp>| at.is_some_and(|at| at > now);
         !self.is_hurried() && is_ahead(self.moment) && !is_ahead(self.not_before)
+    }
+
+    /// Reports a wait for the time of an attempt, and not for an operator's pause.
+    pub fn waits_for_attempt(&self, now: Timestamp) -> bool {
+        self.pause.is_none() && self.not_before.is_some_and(|at| at > now)
+    }
+
+    /// Makes the next attempt due, at any hour. The retry delays begin anew.
+    pub fn hurry(&mut self) {
+        self.not_before = None;
+        self.attempts = 0;
+        self.note_wait(Wait::Flushed);
     }
 
     /// Reports a better hour that an urgent event would not wait for.

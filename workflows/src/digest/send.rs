@@ -38,6 +38,7 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
     let is_urgent = state.open.as_ref().is_some_and(|open| open.urgent_at.is_some());
     let Some(digest) = &mut state.delivering else { return };
     digest.unrecorded = None;
+    digest.waits = matches!(answer, Sent::Waiting { pause: None, too_large: None, moment: false, .. });
     match answer {
         Sent::Closed { closed, returned } => {
             state.end_delivery(closed);

@@ -405,6 +405,11 @@ impl State {
         self.delivering.as_ref().map(|digest| digest.window.digest_id)
     }
 
+    /// Reports a digest in delivery that waits for the time of its next attempt.
+    pub fn waits_for_attempt(&self, now: Timestamp) -> bool {
+        self.delivering.as_ref().is_some_and(|digest| digest.waits_for_attempt(now))
+    }
+
     /// The end of the hold, while there is one.
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;

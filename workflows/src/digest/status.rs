@@ -75,6 +75,8 @@ pub enum Stage {
     Undoable,
     /// The next attempt waits for its time.
     Retrying,
+    /// The message waits for a relay that takes it, for a reply or for its recipient, which costs no attempt.
+    Waiting,
     /// An operator's drop ends everything without a message.
     Dropping,
     /// A cancel ends everything without a message.
@@ -140,6 +142,7 @@ impl Stage {
         match decide(state, now) {
             Decision::Wait(_) if state.pause(now).is_some() => Self::Paused,
             Decision::Wait(_) if is_undoable(state, now) => Self::Undoable,
+            Decision::Wait(_) if state.delivering.as_ref().is_some_and(|digest| digest.waits) => Self::Waiting,
             Decision::Wait(_) if state.delivering.is_some() => Self::Retrying,
             Decision::CompareUrgent => Self::Retrying,
             Decision::Wait(_) if state.idle_since.is_some() => Self::Idle,
@@ -172,6 +175,7 @@ impl Stage {
             Self::Sending => "sending",
             Self::Undoable => "undoable",
             Self::Retrying => "retrying",
+            Self::Waiting => "waiting",
             Self::Dropping => "dropping",
             Self::Cancelling => "cancelling",
         }

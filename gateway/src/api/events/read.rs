@@ -121,7 +121,9 @@ impl Checks<'_> {
             Some(key) if key != event_id => {
                 Err(Fault::new("event_id", "is not the Idempotency-Key; send one of them").into())
             }
-            _ => within(&mut wire.tenant, self.caller).map_err(Refused::from).and_then(|()| self.checked(wire)),
+            _ => {
+                self.within(&mut wire.tenant, &mut wire.digest).map_err(Refused::from).and_then(|()| self.checked(wire))
+            }
         };
         Read { event_id, result }
     }
@@ -134,6 +136,20 @@ impl Checks<'_> {
         Ok(Checked { item: Item::of(key, &event)?, content: Some(event.content()), warnings })
     }
 
+    /// Fills in the token's tenant, or refuses another one, and puts today's names in place of former ones.
+    fn within(self, tenant: &mut String, digest_type: &mut String) -> Result<(), Fault> {
+        if tenant.is_empty() {
+            *tenant = self.caller.own_tenant.clone().unwrap_or_default();
+        }
+        if !self.caller.covers(tenant) {
+            return Err(Fault::new("tenant", "is not the token's tenant"));
+        }
+        let names = &self.settings.names;
+        *tenant = names.tenant(tenant).to_owned();
+        *digest_type = names.digest_type(digest_type).to_owned();
+        Ok(())
+    }
+
     /// A retract of a removed digest type is accepted, because events of the type may still wait.
     fn retract(self, json: &[u8]) -> Read {
         let mut wire = match bounded(json).and_then(|()| wire::retract(json)) {
@@ -141,7 +157,8 @@ impl Checks<'_> {
             Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
         };
         let event_id = wire.event_id.clone();
-        let result = within(&mut wire.tenant, self.caller).map_err(Refused::from).and_then(|()| {
+        let named = self.within(&mut wire.tenant, &mut wire.digest);
+        let result = named.map_err(Refused::from).and_then(|()| {
             let item = Item::retract(wire)?;
             let warnings = self.settings.check_digest(&item.key).err().map(Fault::from).into_iter().collect();
             Ok(Checked { item, content: None, warnings })
@@ -150,21 +167,13 @@ impl Checks<'_> {
     }
 }
 
-/// Fills in the token's tenant, or refuses another one.
-fn within(tenant: &mut String, caller: &Caller) -> Result<(), Fault> {
-    if tenant.is_empty() {
-        *tenant = caller.own_tenant.clone().unwrap_or_default();
-    }
-    if caller.covers(tenant) { Ok(()) } else { Err(Fault::new("tenant", "is not the token's tenant")) }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, sync::LazyLock};
 
     use tidings_model::{
         Cadence, inbox,
-        settings::{DigestSettings, Settings},
+        settings::{DigestSettings, FormerNames, Settings},
     };
 
     use super::*;
@@ -173,7 +182,13 @@ mod tests {
     const EVENT: &str = r#"{"event_id":"e1","digest":"activity","user":"ann","category":"comment","occurred_at":"2026-01-31T08:00:00Z"}"#;
 
     fn caller(tenant: Option<&str>) -> Caller {
-        Caller { by: String::new(), issuer: None, own_tenant: tenant.map(str::to_owned), scopes: Vec::new() }
+        Caller {
+            by: String::new(),
+            issuer: None,
+            own_tenant: tenant.map(str::to_owned),
+            former_tenants: Vec::new(),
+            scopes: Vec::new(),
+        }
     }
 
     /// Checks by settings with the digest type `activity`.
@@ -212,6 +227,22 @@ mod tests {
                 assert_eq!(item.key.to_string(), "acme/activity/ann");
                 assert!(!item.json.contains("acme") && !item.json.contains("\"user\""), "{}", item.json);
             }
+        }
+    }
+
+    #[test]
+    fn former_names_are_todays() {
+        let was = |was: &str, today: &str| [(was.to_owned(), today.to_owned())].into();
+        let names = FormerNames { digests: was("activity", "news"), tenants: was("acme", "initech") };
+        let digests = BTreeMap::from([("news".to_owned(), DigestSettings::new("news", Cadence::Never))]);
+        let settings = Settings { digests, names, ..settings() };
+        let retract = r#"{"event_id":"e0","digest":"activity","tenant":"acme","user":"ann"}"#;
+        let body = format!(r#"{{"events":[{EVENT}],"retracts":[{retract}]}}"#);
+        let caller = caller(Some("acme")).today(&settings.names);
+        let checks =
+            Checks { caller: &caller, key: None, settings: &settings, now: Timestamp::constant(1_800_000_000, 0) };
+        for read in items(Kind::Json, body.as_bytes(), checks).unwrap() {
+            assert_eq!(read.result.unwrap().item.key.to_string(), "initech/news/ann");
         }
     }
 

@@ -4,7 +4,10 @@ use axum::http::HeaderMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_activities::operations::key_filter::KeyFilter;
-use tidings_model::job::{Job, Task};
+use tidings_model::{
+    job::{Job, Task},
+    settings::FormerNames,
+};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -63,11 +66,12 @@ pub(super) fn read(
     bytes: &[u8],
     caller: &Caller,
     tenant: Option<String>,
+    names: &FormerNames,
     id: Uuid,
     now: Timestamp,
 ) -> Result<Job, Refusal> {
     let mut posted: Posted = body::read(headers, bytes)?;
-    let tenant = filter(&posted.words)?.within(tenant).ok_or(Problem::NotFound)?.tenant;
+    let tenant = filter(&posted.words)?.within(tenant, names).ok_or(Problem::NotFound)?.tenant;
     let task = task(&mut posted)?;
     let Posted { words, why, dry_run, .. } = posted;
     Ok(Job { dry_run, ..Job::new(id, task, words, tenant, caller.order(why)?, now) })

@@ -44,7 +44,8 @@ pub(super) fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp)
         _ => return Err(Refused::Tenant),
     };
     let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(Scope::named).collect();
-    Ok(Caller { by: by(subject), issuer: Some(trust.issuer.clone()), own_tenant, scopes })
+    let (issuer, former_tenants) = (Some(trust.issuer.clone()), Vec::new());
+    Ok(Caller { by: by(subject), issuer, own_tenant, former_tenants, scopes })
 }
 
 /// The audience of an ID token is the client that the person logged in to, and some of its claims are of no use elsewhere (`OpenID`

@@ -141,7 +141,8 @@ async fn a_token_of_each_algorithm_lets_its_subject_in() {
         let env = Env::start(pair).await;
         let scopes = vec![Scope::EventsWrite, Scope::DigestsRead];
         let issuer = Some(env.desk.url.clone());
-        let ann = Caller { by: "oidc:ann".into(), issuer, own_tenant: Some("acme".into()), scopes };
+        let ann =
+            Caller { by: "oidc:ann".into(), issuer, own_tenant: Some("acme".into()), former_tenants: vec![], scopes };
         assert_eq!(env.verify(&env.right()).await, Ok(ann), "{}", env.pair.alg());
         assert_eq!(env.post(&env.right(), "acme").await.0, StatusCode::ACCEPTED, "{}", env.pair.alg());
         assert_eq!(env.desk.asked(), 1);

@@ -29,7 +29,7 @@ pub(crate) async fn reopen_digest(
     if command != "reopen" {
         return Ok(([(ALLOW, "GET,HEAD")], Problem::WrongMethod).into_response());
     }
-    let key = covered(&caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
+    let key = covered(&api, &caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
     Ok(reopen::reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Answer {
     let mut params = Params::read(&uri, &["tenant", "why"])?;
-    let key = covered(&caller, &key, &mut params)?;
+    let key = covered(&api, &caller, &key, &mut params)?;
     let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
     // The parameter is what a body would say.
     let content = json!({"why": why}).to_string().into();
@@ -50,8 +50,13 @@ pub(crate) async fn delete(
     call.carry_out(Deed::Drop(call.caller.order(why)?)).await
 }
 
-fn covered(caller: &Caller, key: &str, params: &mut Params) -> Result<Key, Problem> {
+fn covered(api: &Api, caller: &Caller, key: &str, params: &mut Params) -> Result<Key, Problem> {
     let tenant = caller.tenant(params.text("tenant"))?;
     let key: Key = key.parse().map_err(|_| Problem::NotFound)?;
-    if tenant.is_none_or(|tenant| tenant == key.tenant) { Ok(key) } else { Err(Problem::NotFound) }
+    let names = &api.state.settings.names;
+    if tenant.is_none_or(|tenant| names.tenant(&tenant) == names.tenant(&key.tenant)) {
+        Ok(key)
+    } else {
+        Err(Problem::NotFound)
+    }
 }

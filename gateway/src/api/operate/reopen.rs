@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde::Deserialize;
-use tidings_activities::operations::reopen::latest;
+use tidings_activities::operations::reopen::{latest_under_each_name, name_of};
 use tidings_model::command::{Reopen, Reopened};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -28,12 +28,15 @@ pub(super) struct Terms {
 pub(crate) async fn reopen(call: Call) -> Answer<Reopened> {
     let Terms { why, digest_id, may_duplicate } = call.terms()?;
     let order = call.caller.order(why)?;
-    let digest_id = match digest_id {
-        Some(digest_id) => digest_id,
-        None => latest(&*call.api.state.store, &call.key).await?.ok_or(Problem::NotFound)?.digest_id,
+    let (store, names) = (&*call.api.state.store, &call.api.state.settings.names);
+    let (key, digest_id) = if let Some(digest_id) = digest_id {
+        (name_of(store, names, &call.key, digest_id).await?, digest_id)
+    } else {
+        let latest = latest_under_each_name(store, names, &call.key).await?.ok_or(Problem::NotFound)?;
+        (latest.key, latest.digest_id)
     };
     let (id, commands) = (call.update_id("reopen").await?, call.api.commands()?);
-    let workflow = commands.digest(&call.key);
+    let workflow = commands.digest(&key);
     let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
     let reopened = workflow.reopen(Reopen { order, digest_id, may_duplicate }).await?;
     match &reopened.refused {

@@ -1,13 +1,20 @@
 //! Commands to a key and pauses over HTTP, as far as they go without Temporal.
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use tidings_model::{api_token::Scope, inbox::Limits};
+use tidings_model::{
+    api_token::Scope,
+    inbox::Limits,
+    settings::{FormerNames, Settings},
+};
 use uuid::Uuid;
 
-use crate::api::{
-    Class, Endpoint,
-    tests::{Answer, Env},
+use crate::{
+    api::{
+        Class, Endpoint,
+        tests::{Answer, Env},
+    },
+    routes::tests::settings,
 };
 
 const ANN: &str = "/v1/digests/activity/ann";
@@ -81,6 +88,26 @@ async fn a_key_in_one_part_is_of_the_tokens_tenant() {
     assert_eq!(answer.problem(), "no-answer");
     let answer = env.ask(&token, "POST", ANN, json!({"why": "x"})).await;
     assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (405, "wrong-method"));
+}
+
+#[tokio::test]
+async fn a_key_and_a_job_may_have_a_former_name_of_the_tokens_tenant() {
+    let tenants = [("acme".to_owned(), "initech".to_owned())].into();
+    let settings = Settings { names: FormerNames { tenants, ..FormerNames::default() }, ..settings() };
+    let env = Env::start_with(Limits::default(), settings, None).await;
+    for own in ["acme", "initech"] {
+        let token = env.token(Some(own), &[Scope::DigestsOperate], None).await;
+        for (tenant, problem) in [("acme", "no-answer"), ("initech", "no-answer"), ("zeta", "not-found")] {
+            let path = format!("/v1/digests/{tenant}%2Factivity%2Fann?why=x");
+            let answer = env.ask(&token, "DELETE", &path, Value::Null).await;
+            assert_eq!(answer.problem(), problem, "{own} {tenant}");
+            let job = json!({"order": "flush", "where": format!("tenant={tenant}"), "why": "x"});
+            let answer = env.ask(&token, "POST", "/v1/jobs", job).await;
+            let accepted = answer.status == StatusCode::ACCEPTED;
+            assert_eq!(accepted, problem == "no-answer", "{own} {tenant}");
+            assert!(!accepted || answer.json()["tenant"] == "initech");
+        }
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tidings_activities::operations::recipients;
 use tidings_model::{
     Key,
-    records::{PersonId, Recipient},
+    records::{PersonId, RecipientChange},
     settings::Settings,
 };
 use tokio::time::sleep;
@@ -103,7 +103,7 @@ pub(crate) async fn post(
     }
     let mut moved = Vec::new();
     for batch in people.chunks(BATCH) {
-        moved.extend(api.state.store.put_recipients(batch, Timestamp::now()).await?);
+        moved.extend(api.state.store.change_recipients(batch, Timestamp::now()).await?);
     }
     let keys = recipients::keys_of(&moved, &api.state.settings);
     tokio::spawn(tell_all(api.state.clone(), keys));
@@ -118,7 +118,7 @@ fn read(
     tenant: Option<&str>,
     caller: &Caller,
     settings: &Settings,
-) -> Result<(Vec<Recipient>, Vec<Outcome>), Refusal> {
+) -> Result<(Vec<RecipientChange>, Vec<Outcome>), Refusal> {
     let plain = events::body::decoded(headers, bytes)?;
     parsing::bound_values(&plain, parsing::VALUES).map_err(Refusal::unreadable)?;
     let (mut people, mut results) = (Vec::new(), Vec::new());
@@ -135,18 +135,23 @@ fn read(
 }
 
 /// Checks a row. It names a tenant, or is of the request's.
-fn recipient(row: &rows::Row, tenant: Option<&str>, caller: &Caller, settings: &Settings) -> Result<Recipient, Fault> {
-    let own = row.value("tenant");
+fn recipient(
+    row: &rows::Row,
+    tenant: Option<&str>,
+    caller: &Caller,
+    settings: &Settings,
+) -> Result<RecipientChange, Fault> {
+    let own = row.get("tenant").unwrap_or_default();
     let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
     if !tenant.is_empty() && caller.tenant(Some(tenant.clone())).is_err() {
         return Err(Fault::new("tenant", "is not the token's tenant"));
     }
-    let value = |column: &str| if column == "tenant" { tenant.clone() } else { row.value(column) };
-    Ok(recipients::recipient(|tenant| settings.digest_types(tenant), value)?)
+    let value = |column: &str| if column == "tenant" { Some(tenant.clone()) } else { row.get(column) };
+    Ok(recipients::recipient(&settings.names, |tenant| settings.digest_types(tenant), value)?)
 }
 
 /// The number of rows of each tenant.
-fn counted(people: &[Recipient]) -> BTreeMap<String, usize> {
+fn counted(people: &[RecipientChange]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for person in people {
         *counts.entry(person.tenant.clone()).or_default() += 1;

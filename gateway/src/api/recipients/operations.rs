@@ -1,7 +1,8 @@
 use serde_json::json;
-use tidings_activities::operations::erase;
+use tidings_activities::operations::{erase, move_person};
 
 use super::{
+    MoveTo,
     bulk::Answer,
     fields::Row,
     view::{RecipientView, Rows},
@@ -69,12 +70,36 @@ pub(crate) fn erase() -> Operation {
     Operation::new(
         TAG,
         "Erases the person everywhere. After a 503 a repeated request goes on; a 409 says that something \
-         about the person came meanwhile.",
+         about the person came meanwhile. Folders in `unreachable_archives` were archived to and may have lines about the person, but the \
+         gateway's machine lacks them: erase once more with `tidings recipients erase` where they are.",
     )
     .query(&[Query::Tenant, Query::Why])
     .answer::<erase::Answer>(200, "What was erased.")
     .problem(Problem::StillArriving)
     .problem(Problem::NoAnswer)
+}
+
+pub(crate) fn rename() -> Operation {
+    moves(
+        "Choices, consent, open windows, waiting messages and links go on under the other id. Let the producers use it first: `left` \
+         has the keys that still got something, and a repeated request moves that, too. A 409 says that the other id is in use.",
+    )
+}
+
+pub(crate) fn merge() -> Operation {
+    moves(
+        "The recipient goes, and the one in the body keeps address, name, zone and language. What either does not want, the person \
+         does not want; of other choices the later one counts.",
+    )
+}
+
+fn moves(description: &'static str) -> Operation {
+    Operation::new(TAG, description)
+        .query(&[Query::Tenant, Query::Why])
+        .body::<MoveTo>(&[("Another id", json!({"to": "anna"}))])
+        .answer::<move_person::Answer>(200, "What was moved.")
+        .problem(Problem::Conflict)
+        .problem(Problem::NoAnswer)
 }
 
 pub(crate) fn post() -> Operation {
@@ -85,7 +110,8 @@ pub(crate) fn post() -> Operation {
     Operation::new(
         TAG,
         "NDJSON, or CSV with the columns user, address, and optionally tenant, name, zone and locale: 1 MiB \
-         and 10,000 rows. Content-Encoding may be gzip or zstd.",
+         and 10,000 rows. What a row does not have stays as it is, and an empty value or a null clears it. Content-Encoding may be gzip or \
+         zstd.",
     )
     .query(&[Query::Tenant, Query::Why])
     .content("application/x-ndjson", &text, &[("Two people", json!(lines))])

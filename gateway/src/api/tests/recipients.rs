@@ -136,11 +136,11 @@ async fn each_row_of_many_has_a_result() {
 }
 
 #[tokio::test]
-async fn an_erasure_of_nobody_is_not_found_and_another_needs_temporal() {
+async fn an_erasure_needs_temporal_where_windows_are_that_no_table_has() {
     let env = Env::start(Limits::default()).await;
     let token = env.token(Some("acme"), &BOTH, None).await;
-    let missing = env.recipients("DELETE", "/ann", &token, &Value::Null).await;
-    assert_eq!((missing.status.as_u16(), missing.problem().as_str()), (404, "not-found"));
+    let unknown = env.recipients("DELETE", "/ann", &token, &Value::Null).await;
+    assert_eq!((unknown.status.as_u16(), unknown.problem().as_str()), (503, "no-answer"));
     env.recipients("PUT", "/ann", &token, &ann()).await;
     let away = env.recipients("DELETE", "/ann", &token, &Value::Null).await;
     assert_eq!((away.status.as_u16(), away.problem().as_str()), (503, "no-answer"));

@@ -15,7 +15,7 @@ pub(crate) fn stats() -> Operation {
     Operation::new(
         TAG,
         "Counts over a span that ends now; 24 hours unless since says more. A token of one tenant does not \
-         get taskQueues, breakers, inbox and notices, which belong to all tenants.",
+         get taskQueues, breakers, inbox, notices, differences and upkeep, which belong to all tenants.",
     )
     .query(&[Query::Tenant, Query::Since])
     .answer::<Stats>(200, "The statistics.")

@@ -53,6 +53,14 @@ fn foreseen(settings: &DigestSettings, facts: &Facts, plan: Plan, capped_until: 
 }
 
 #[test]
+fn a_digest_that_a_wrong_clock_dated_throttles_nothing() {
+    let settings = settings(&[]);
+    let limits = FrequencyLimits::new(&settings, None, OverLimit::Defer);
+    let tomorrow = facts("2026-03-03T07:00:00Z");
+    assert_eq!(foreseen(&settings, &tomorrow, plan(limits), None), (DUE.to_owned(), String::new()));
+}
+
+#[test]
 fn a_throttle_and_a_cap_defer_in_turn() {
     let settings = settings(&[]);
     let limits = FrequencyLimits::new(&settings, CAP, OverLimit::Defer);

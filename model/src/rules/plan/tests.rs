@@ -96,6 +96,16 @@ fn the_first_event_after_a_silence_goes_out_at_once() {
 }
 
 #[test]
+fn what_a_wrong_clock_dated_moves_no_deadline() {
+    let tomorrow = Some(at("2026-10-25T18:00:00Z"));
+    let ahead = Facts { last_sent_at: tomorrow, last_slot_at: tomorrow, changed_at: tomorrow, ..facts() };
+    for first_now in [None, Some(Duration::from_hours(1))] {
+        let daily = DigestSettings { first_now, ..settings("daily 08:00") };
+        assert_eq!(planned(&daily, &ahead), planned(&daily, &facts()));
+    }
+}
+
+#[test]
 fn a_plan_says_when_and_why() {
     for (cadence, why, max_events) in [
         ("instant", "instant -> 2026-10-24T18:00:00Z", 1),
@@ -153,7 +163,7 @@ fn preferences_outrank_the_digest_type() {
 /// The plan of a window that has one already, after the recipient chose at `changed_at`.
 fn replanned(settings: &DigestSettings, before: &Plan, chosen: Preferences, changed_at: &str) -> Plan {
     let facts = Facts { preferences: chosen, revision: 1, changed_at: Some(at(changed_at)), ..facts() };
-    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new(), at(OPENED_AT))
+    plan(settings, &facts, &PlanInput { before: Some(before.clone()), ..input() }, Vec::new(), at(changed_at))
 }
 
 fn chose(cadence: &str) -> Preferences {
@@ -213,11 +223,14 @@ fn an_unrelated_preference_keeps_the_deadline() {
 fn only_a_retime_applies_a_changed_configuration() {
     let before = planned(&settings("daily 08:00"), &facts());
     let asked = PlanInput { before: Some(before.clone()), ..input() };
-    let weekly = settings("weekly mon 12:00");
+    let (linger, undo, max_events) = (Some(Duration::from_mins(10)), Some(Duration::from_mins(5)), Some(9));
+    let weekly = DigestSettings { linger, undo, max_events, ..settings("weekly mon 12:00") };
     let then = Some("every Monday at 12:00 (Europe/Berlin)".to_owned());
     assert_eq!(plan(&weekly, &facts(), &asked, Vec::new(), at(OPENED_AT)), Plan { known: Vec::new(), then, ..before });
     let anew = PlanInput { anew_at: Some(at("2026-10-27T00:00:00Z")), ..asked };
-    assert_eq!(plan(&weekly, &facts(), &anew, Vec::new(), at(OPENED_AT)).due_at, at("2026-11-02T11:00:00Z"));
+    let anew = plan(&weekly, &facts(), &anew, Vec::new(), at(OPENED_AT));
+    assert_eq!(anew.due_at, at("2026-11-02T11:00:00Z"));
+    assert_eq!((anew.linger, anew.undo, anew.max_events), (linger, undo, max_events));
 }
 
 #[test]
@@ -262,7 +275,7 @@ fn an_urgent_event_skips_spread_and_quiet_hours_once_a_minute() {
         (Some("2026-10-24T18:09:30Z"), "urgent, a minute after the last digest -> 2026-10-24T18:10:30Z"),
     ] {
         let facts = Facts { last_sent_at: last_sent_at.map(at), ..facts() };
-        let plan = plan(&settings, &facts, &input, Vec::new(), at(OPENED_AT));
+        let plan = plan(&settings, &facts, &input, Vec::new(), at("2026-10-24T18:10:00Z"));
         assert_eq!((plan.why.as_str(), plan.urgent), (why, true));
     }
     let none = Facts { consent: false, ..facts() };

@@ -159,6 +159,8 @@ fn a_promise_stands_for_returned_events() {
     // At eight in Berlin it is nine in Athens.
     let chosen = Facts { preferences, revision: 1, changed_at: Some(at("2026-10-26T06:30:00Z")), ..facts() };
     let asked = PlanInput { before: Some(before.clone()), ..input(None) };
-    let plan = planned(&weekly, &chosen, &asked);
+    let (limits, now) = (FrequencyLimits::new(&weekly, None, OverLimit::Defer), at("2026-10-26T06:31:00Z"));
+    let plan = plan(&weekly, limits, &chosen, &asked, Vec::new(), now);
+    let plan = join(plan, &weekly, &chosen, &asked, RETRY_DELAYS[4], now);
     assert_eq!((plan.due_at, plan.then.as_deref()), (before.due_at, Some("every Monday at 08:00 (Europe/Athens)")));
 }

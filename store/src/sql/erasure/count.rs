@@ -28,6 +28,7 @@ SELECT COUNT(*) FROM digests d JOIN delivery_events e ON e.message = d.digest_id
 WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND (e.diagnostic <> '' OR e.url IS NOT NULL
      OR e.address_lower NOT LIKE 'erased:%')";
 pub const COUNT_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM dead_letters WHERE workflow_id = $1";
+pub const COUNT_INBOX: &str = "SELECT COUNT(*) FROM inbox WHERE tenant = $1 AND user_id = $2";
 pub const COUNT_WEBHOOK_LETTERS: &str = "
 SELECT COUNT(*) FROM webhook_dead_letters WHERE (relay, sha256) IN
     (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
@@ -55,6 +56,7 @@ impl<D: Dialect> Sql<D> {
             consents: Self::counted(&mut *connection, COUNT_CONSENTS, who()).await?,
             delivery_events: Self::counted(&mut *connection, COUNT_READINGS, who()).await?,
             dead_letters: Self::counted(&mut *connection, COUNT_WEBHOOK_LETTERS, who()).await?,
+            inbox: Self::counted(&mut *connection, COUNT_INBOX, who()).await?,
             ..Erased::default()
         };
         for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {

@@ -21,7 +21,7 @@ impl<D: Dialect> Sql<D> {
     /// Reads the secret, or draws it. A transaction must not be open: SQLite has one connection that writes.
     pub(in crate::sql) async fn secret(&self) -> Result<Pseudonyms> {
         let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
-            if let Some(secret) = self.read_secret().await? {
+            if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {
                 return Ok(secret);
             }
             let mut drawn = [0; BYTES];
@@ -31,14 +31,15 @@ impl<D: Dialect> Sql<D> {
             let put = query(PUT_SECRET).bind(ADDRESSES.to_owned()).bind(hex);
             put.bind(Timestamp::now().as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
             // Another process may have been first.
-            self.read_secret().await?.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
+            let drawn = Self::drawn_secret(&mut *self.writer.acquire().await?).await?;
+            drawn.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
         });
         pseudonyms.await.cloned()
     }
 
-    async fn read_secret(&self) -> Result<Option<Pseudonyms>> {
-        let row =
-            query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(&mut *self.writer.acquire().await?).await?;
+    /// The secret, if it was drawn.
+    pub(in crate::sql) async fn drawn_secret(connection: &mut D::Connection) -> Result<Option<Pseudonyms>> {
+        let row = query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(connection).await?;
         Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sqlx::query_as;
+use sqlx::{FromRow, query_as};
 use tidings_model::records::{Cursor, Listed, Page, Part, RowPlace};
 use tidings_model::{EmailAddress, Key};
 
-use super::super::columns::row;
+use super::super::columns::{Json, row};
 use super::super::dialect::Dialect;
 use super::super::retention::lines::{DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
 use super::super::{Sql, json as to_json};
@@ -68,6 +68,26 @@ WHERE tenant = $1 AND audit_id > $3
   AND (user_id = $2 OR message IN (SELECT id FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL))
 ORDER BY audit_id LIMIT $4";
 
+/// Tenant, user. After the id `$3`; `$4` limit.
+pub const INBOX_OF: &str = "
+SELECT id, workflow_id, kind, json, received_at, forwarded_at FROM inbox
+WHERE tenant = $1 AND user_id = $2 AND id > $3 ORDER BY id LIMIT $4";
+
+/// Tenant, user. After the number `$3`; `$4` limit.
+pub const NOTICES_OF: &str = "
+SELECT seq, subscription, event, digest_type, digest_id, message, outcome, reason, occurred_at, tries, result, ended_at
+FROM notices WHERE tenant = $1 AND user_id = $2 AND seq > $3 ORDER BY seq LIMIT $4";
+
+/// `$1` workflow. After the job `$2`; `$3` limit.
+pub const JOB_RESULTS_OF: &str = "
+SELECT job_id, workflow_id, state, answer, problem, ended_at FROM job_keys
+WHERE workflow_id = $1 AND job_id > $2 ORDER BY job_id LIMIT $3";
+
+/// `$1` workflow. After the run `$2`; `$3` limit.
+pub const TROUBLED_RUNS_OF: &str = "
+SELECT workflow_id, run_id, trouble, since, ended_by, why, resolution, resolved_at FROM troubled_runs
+WHERE workflow_id = $1 AND run_id > $2 ORDER BY run_id LIMIT $3";
+
 impl<D: Dialect> Sql<D> {
     pub(super) async fn rows_about(
         connection: &mut D::Connection,
@@ -90,8 +110,10 @@ impl<D: Dialect> Sql<D> {
                 }
                 Ok(Listed { rows: lines(reports), next })
             }
-            (Part::Audit, "") => Self::audit_about(connection, key, page).await,
-            (Part::Audit, _) | (_, "") => Ok(Listed { rows: Vec::new(), next: None }),
+            (Part::Audit, "") => Self::numbered_rows(connection, AUDIT_OF, key, page, AuditLine::place).await,
+            (Part::Inbox, "") => Self::numbered_rows(connection, INBOX_OF, key, page, InboxLine::place).await,
+            (Part::Notices, "") => Self::numbered_rows(connection, NOTICES_OF, key, page, NoticeLine::place).await,
+            (Part::Audit | Part::Inbox | Part::Notices, _) | (_, "") => Ok(Listed { rows: Vec::new(), next: None }),
             (Part::Digests, _) => {
                 let rows: Vec<DigestLine> = Self::digest_page(connection, key, page).await?;
                 let Listed { rows, next } = page.listed(rows, DigestLine::place);
@@ -104,6 +126,12 @@ impl<D: Dialect> Sql<D> {
                 Ok(Listed { rows: lines(rows), next: None })
             }
             (Part::DeadLetters, _) => Self::dead_letters_of(connection, key, page).await,
+            (Part::JobResults, _) => {
+                Self::rows_of_workflow(connection, JOB_RESULTS_OF, key, page, JobResultLine::place).await
+            }
+            (Part::TroubledRuns, _) => {
+                Self::rows_of_workflow(connection, TROUBLED_RUNS_OF, key, page, TroubledRunLine::place).await
+            }
         }
     }
 
@@ -187,15 +215,38 @@ impl<D: Dialect> Sql<D> {
         Ok(Listed { rows: lines(rows), next })
     }
 
-    async fn audit_about(
+    /// Rows of the person by their number.
+    async fn numbered_rows<R>(
         connection: &mut D::Connection,
+        statement: &'static str,
         key: &Key,
         page: &Page<RowPlace>,
-    ) -> Result<Listed<Value, RowPlace>> {
-        let rows = query_as(AUDIT_OF).bind(&key.tenant).bind(&key.user).bind(after(page).0).bind(page.rows_to_read());
-        let rows: Vec<AuditLine> = rows.fetch_all(connection).await?;
-        let Listed { rows, next } = page.listed(rows, |last: &AuditLine| (last.audit_id, String::new()));
-        Ok(Listed { rows: rows.into_iter().map(Value::from).collect(), next })
+        place: fn(&R) -> RowPlace,
+    ) -> Result<Listed<Value, RowPlace>>
+    where
+        R: for<'r> FromRow<'r, D::Row> + Into<Value> + Send + Unpin,
+    {
+        let rows = query_as(statement).bind(&key.tenant).bind(&key.user).bind(after(page).0).bind(page.rows_to_read());
+        let rows: Vec<R> = rows.fetch_all(connection).await?;
+        let Listed { rows, next } = page.listed(rows, place);
+        Ok(Listed { rows: rows.into_iter().map(Into::into).collect(), next })
+    }
+
+    /// Rows of the key's workflow by their id.
+    async fn rows_of_workflow<R>(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        key: &Key,
+        page: &Page<RowPlace>,
+        place: fn(&R) -> RowPlace,
+    ) -> Result<Listed<Value, RowPlace>>
+    where
+        R: for<'r> FromRow<'r, D::Row> + Into<Value> + Send + Unpin,
+    {
+        let rows = query_as(statement).bind(key.workflow_id()).bind(after(page).1).bind(page.rows_to_read());
+        let rows: Vec<R> = rows.fetch_all(connection).await?;
+        let Listed { rows, next } = page.listed(rows, place);
+        Ok(Listed { rows: rows.into_iter().map(Into::into).collect(), next })
     }
 }
 
@@ -272,11 +323,136 @@ pub struct AuditLine {
 }
 }
 
+impl AuditLine {
+    fn place(&self) -> RowPlace {
+        (self.audit_id, String::new())
+    }
+}
+
 impl From<AuditLine> for Value {
     fn from(row: AuditLine) -> Self {
         json!({
             "kind": "audit", "acted_at": row.acted_at, "digest_type": row.digest_type, "digest_id": row.digest_id,
             "message": row.message, "actor": row.actor, "action": row.action, "why": row.why,
+        })
+    }
+}
+
+row! {
+/// Columns of [`INBOX_OF`].
+pub struct InboxLine {
+    id: i64,
+    workflow_id: String,
+    kind: String,
+    json: Json<Value>,
+    received_at: Timestamp,
+    forwarded_at: Option<Timestamp>,
+}
+}
+
+impl InboxLine {
+    fn place(&self) -> RowPlace {
+        (self.id, String::new())
+    }
+}
+
+impl From<InboxLine> for Value {
+    fn from(row: InboxLine) -> Self {
+        json!({
+            "kind": row.kind, "workflow_id": row.workflow_id, "json": row.json.0, "received_at": row.received_at,
+            "forwarded_at": row.forwarded_at,
+        })
+    }
+}
+
+row! {
+/// Columns of [`NOTICES_OF`].
+pub struct NoticeLine {
+    seq: i64,
+    subscription: String,
+    event: String,
+    digest_type: String,
+    digest_id: Option<String>,
+    message: Option<String>,
+    outcome: Option<String>,
+    reason: Option<String>,
+    occurred_at: Timestamp,
+    tries: i64,
+    result: Option<String>,
+    ended_at: Option<Timestamp>,
+}
+}
+
+impl NoticeLine {
+    fn place(&self) -> RowPlace {
+        (self.seq, String::new())
+    }
+}
+
+impl From<NoticeLine> for Value {
+    fn from(row: NoticeLine) -> Self {
+        json!({
+            "kind": "notice", "subscription": row.subscription, "event": row.event, "digest_type": row.digest_type,
+            "digest_id": row.digest_id, "message": row.message, "outcome": row.outcome, "reason": row.reason,
+            "occurred_at": row.occurred_at, "tries": row.tries, "result": row.result, "ended_at": row.ended_at,
+        })
+    }
+}
+
+row! {
+/// Columns of [`JOB_RESULTS_OF`].
+pub struct JobResultLine {
+    job_id: String,
+    workflow_id: String,
+    state: String,
+    answer: Option<Json<Value>>,
+    problem: Option<String>,
+    ended_at: Option<Timestamp>,
+}
+}
+
+impl JobResultLine {
+    fn place(&self) -> RowPlace {
+        (0, self.job_id.clone())
+    }
+}
+
+impl From<JobResultLine> for Value {
+    fn from(row: JobResultLine) -> Self {
+        let answer = row.answer.map(|answer| answer.0);
+        json!({
+            "kind": "job_result", "job": row.job_id, "workflow_id": row.workflow_id, "state": row.state, "answer": answer,
+            "problem": row.problem, "ended_at": row.ended_at,
+        })
+    }
+}
+
+row! {
+/// Columns of [`TROUBLED_RUNS_OF`].
+pub struct TroubledRunLine {
+    workflow_id: String,
+    run_id: String,
+    trouble: String,
+    since: Timestamp,
+    ended_by: Option<String>,
+    why: Option<String>,
+    resolution: Option<String>,
+    resolved_at: Option<Timestamp>,
+}
+}
+
+impl TroubledRunLine {
+    fn place(&self) -> RowPlace {
+        (0, self.run_id.clone())
+    }
+}
+
+impl From<TroubledRunLine> for Value {
+    fn from(row: TroubledRunLine) -> Self {
+        json!({
+            "kind": "troubled_run", "workflow_id": row.workflow_id, "run_id": row.run_id, "trouble": row.trouble,
+            "since": row.since, "ended_by": row.ended_by, "why": row.why, "resolution": row.resolution,
+            "resolved_at": row.resolved_at,
         })
     }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sqlx::{FromRow, query_as};
-use tidings_model::EmailAddress;
 use tidings_model::records::{
     ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression,
 };
+use tidings_model::{EmailAddress, Key};
 
-use super::super::Sql;
 use super::super::columns::{Json, row};
 use super::super::dialect::Dialect;
 use super::super::suppressions::SuppressionRow;
+use super::super::{Sql, no_nul};
 use super::listing::RecipientRow;
 use crate::Result;
 
@@ -35,9 +35,19 @@ WHERE tenant = $1 AND (address_lower = $2 OR address_lower IN
     (SELECT r.pseudonym FROM recipients r WHERE r.tenant = $1 AND r.address_lower = $2))
 ORDER BY suppressed_at, reason";
 
+/// Also of types that no file has. Notices about single messages have none.
 pub const TYPES_OF: &str = "
 SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
-UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2";
+UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2
+UNION SELECT digest_type FROM notices WHERE tenant = $1 AND user_id = $2 AND digest_type <> ''";
+
+/// Tenant, user, `$3` pattern of the workflow ids of all keys of the person, which are between `$4` and `$5`. SQLite's LIKE takes a capital
+/// for a small letter.
+pub const WORKFLOWS_OF: &str = "
+SELECT workflow_id FROM inbox WHERE tenant = $1 AND user_id = $2
+UNION SELECT workflow_id FROM dead_letters WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
+UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
+UNION SELECT workflow_id FROM troubled_runs WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'";
 
 /// Addresses that messages were made for, as the envelopes have them, each with the former ones.
 pub const ENVELOPES_OF: &str = "
@@ -53,6 +63,7 @@ impl<D: Dialect> Sql<D> {
         let consents: Vec<ConsentRow> = Self::of_person(&mut *connection, CONSENTS, person).await?;
         let readings: Vec<ReadingRow> = Self::of_person(&mut *connection, READINGS, person).await?;
         let types: Vec<(String,)> = Self::of_person(&mut *connection, TYPES_OF, person).await?;
+        let workflows = Self::workflows_of(&mut *connection, person).await?;
         let envelopes: Vec<EnvelopeRow> = Self::of_person(&mut *connection, ENVELOPES_OF, person).await?;
         let envelopes = envelopes.iter().flat_map(EnvelopeRow::addresses);
         let mut addresses: BTreeSet<_> = envelopes.map(|address| EmailAddress::folded(address)).collect();
@@ -62,10 +73,23 @@ impl<D: Dialect> Sql<D> {
         let consents: Vec<_> = consents.into_iter().map(PersonsConsent::from).collect();
         let readings: Vec<_> = readings.into_iter().map(PersonsReading::from).collect();
         let mut digest_types: BTreeSet<_> = types.into_iter().map(|(digest_type,)| digest_type).collect();
+        digest_types.extend(workflows.into_iter().map(|key| key.digest_type));
         digest_types.extend(preferences.iter().map(|choice| choice.digest_type.clone()));
         digest_types.extend(consents.iter().map(|consent| consent.digest_type.clone()));
         digest_types.extend(readings.iter().map(|reading| reading.digest_type.clone()));
         Ok(Person { recipient, preferences, consents, readings, suppressions, addresses, digest_types })
+    }
+
+    async fn workflows_of(connection: &mut D::Connection, person: &PersonId) -> Result<Vec<Key>> {
+        let PersonId { tenant, user } = person;
+        // An id has no `!`: everything but letters, digits and `-._~` is percent-encoded.
+        let without_type = person.key("").workflow_id().replace('%', "!%").replace('_', "!_");
+        let pattern = without_type.replace("//", "/%/");
+        let [first, end] = workflows_between(tenant);
+        let ids = query_as(WORKFLOWS_OF).bind(no_nul(tenant)).bind(no_nul(user)).bind(pattern).bind(first).bind(end);
+        let ids: Vec<(String,)> = ids.fetch_all(connection).await?;
+        let keys = ids.into_iter().filter_map(|(id,)| Key::from_workflow_id(&id).ok());
+        Ok(keys.filter(|key| key.tenant == *tenant && key.user == *user).collect())
     }
 
     async fn of_person<R: for<'r> FromRow<'r, D::Row> + Send + Unpin>(
@@ -89,6 +113,14 @@ impl<D: Dialect> Sql<D> {
         }
         Ok(suppressions)
     }
+}
+
+/// All workflow ids of a tenant's keys are between these.
+pub fn workflows_between(tenant: &str) -> [String; 2] {
+    let first = Key::workflow_ids_of(tenant);
+    // Of all characters the next after the slash.
+    let end = format!("{}0", first.trim_end_matches('/'));
+    [first, end]
 }
 
 row! {

@@ -9,8 +9,9 @@ use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, W
 use crate::Result;
 use jiff::Timestamp;
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, query_as};
+use sqlx::{AssertSqlSafe, query, query_as};
 use std::collections::BTreeSet;
+use tidings_model::retention::RetractExpiry;
 
 /// Closed before `$1`, and perhaps with events. Of those that returned them, all wait or none does.
 pub const OLD_DIGESTS: &str = "
@@ -33,27 +34,59 @@ pub const COUNT_OLD_EVENTS: &str = "
 SELECT COUNT(*) FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE d.emptied_at IS NULL AND d.closed_at < $1 AND e.returned_at IS NULL";
 
-/// Retracted before `$1`. One that may cover an event which is still here, in a digest or on the way to one, stays.
-macro_rules! old_retracts {
+/// The names of a retract's key.
+macro_rules! names_of_retract {
     () => {
-        " FROM retracts r
-WHERE r.retracted_at < $1
-  AND NOT EXISTS (SELECT 1 FROM digests d
-                  WHERE d.tenant = r.tenant AND d.digest_type = r.digest_type AND d.user_id = r.user_id
-                    AND d.opened_at <= r.retracted_at AND (d.closed_at IS NULL OR d.closed_at >= $1))
-  AND NOT EXISTS (SELECT 1 FROM events e
-                  WHERE e.tenant = r.tenant AND e.digest_type = r.digest_type AND e.user_id = r.user_id
-                    AND e.returned_at IS NOT NULL)"
+        "(SELECT t.tenant, n.digest_type
+          FROM (SELECT r.tenant AS tenant
+                UNION ALL SELECT alias FROM aliases WHERE kind = 'tenant' AND name = r.tenant) t
+          CROSS JOIN (SELECT r.digest_type AS digest_type
+                      UNION ALL SELECT alias FROM aliases WHERE kind = 'digest' AND name = r.digest_type) n)"
     };
 }
 
+/// Retracted before `$1`. SQLite begins a CROSS JOIN on its left, and so finds a digest by its whole key. One that may cover an event which is still here under a name of its key, in a digest or on the way to one, stays.
+macro_rules! old_retracts {
+    () => {
+        concat!(
+            " FROM retracts r
+WHERE r.retracted_at < $1
+  AND NOT EXISTS (SELECT 1 FROM ",
+            names_of_retract!(),
+            " k
+                  CROSS JOIN digests d
+                  WHERE d.tenant = k.tenant AND d.digest_type = k.digest_type AND d.user_id = r.user_id
+                    AND d.opened_at <= r.retracted_at AND (d.closed_at IS NULL OR d.closed_at >= $1))
+  AND NOT EXISTS (SELECT 1 FROM ",
+            names_of_retract!(),
+            " k
+                  CROSS JOIN events e
+                  WHERE e.tenant = k.tenant AND e.digest_type = k.digest_type AND e.user_id = r.user_id
+                    AND e.returned_at IS NOT NULL)"
+        )
+    };
+}
+
+/// `$2` a retract that was found needed since then is not asked for, `$3` limit.
+pub const KEYS_OF_OLD_RETRACTS: &str = concat!(
+    "SELECT DISTINCT r.tenant, r.digest_type, r.user_id",
+    old_retracts!(),
+    " AND COALESCE(r.needed_at, 0) <= $2 ORDER BY r.tenant, r.digest_type, r.user_id LIMIT $3"
+);
+
+/// Of the key `$2`, `$3`, `$4` those from before `$5`; `$6` limit.
 pub const OLD_RETRACTS: &str = concat!(
     "SELECT r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id, r.until_at,
             r.retracted_at",
     old_retracts!(),
-    " ORDER BY r.retracted_at, r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id
-      LIMIT $2"
+    " AND r.tenant = $2 AND r.digest_type = $3 AND r.user_id = $4 AND r.retracted_at < $5
+      ORDER BY r.retracted_at, r.event_id, r.category, r.entity_type, r.entity_id LIMIT $6"
 );
+
+/// Of the key `$2`, `$3`, `$4` those from before `$1`, but not those from before `$5`, are needed at `$6`.
+pub const NEED_RETRACTS: &str = "
+UPDATE retracts SET needed_at = $6
+WHERE retracted_at < $1 AND tenant = $2 AND digest_type = $3 AND user_id = $4 AND retracted_at >= $5";
 
 pub const COUNT_OLD_RETRACTS: &str = concat!("SELECT COUNT(*)", old_retracts!());
 
@@ -152,14 +185,27 @@ impl<D: Dialect> Sql<D> {
         Ok(retired)
     }
 
+    /// Those that the expiries name. The others of these keys are needed now.
     pub(in crate::sql) async fn old_retracts(
         connection: &mut D::Connection,
         before: Timestamp,
+        expiries: &[RetractExpiry],
         limit: i64,
+        now: Timestamp,
     ) -> Result<Expired> {
-        let rows = query_as(Self::locked(OLD_RETRACTS)).bind(before.as_millisecond()).bind(limit);
-        let rows: Vec<RetractRow> = rows.fetch_all(connection).await?;
-        Ok(Expired::of(rows, limit))
+        let mut rows: Vec<RetractRow> = Vec::new();
+        for RetractExpiry { key, before: expired_before } in expiries {
+            let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
+            let (before, expired_before) = (before.as_millisecond(), expired_before.as_millisecond());
+            let old = query_as(Self::locked(OLD_RETRACTS)).bind(before).bind(&key.tenant).bind(&key.digest_type);
+            let old = old.bind(&key.user).bind(expired_before).bind(left).fetch_all(&mut *connection);
+            let old: Vec<RetractRow> = old.await?;
+            rows.extend(old);
+            let need = query(NEED_RETRACTS).bind(before).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            need.bind(expired_before).bind(now.as_millisecond()).execute(&mut *connection).await?;
+        }
+        // Others' keys may have some, too.
+        Ok(Expired { more: !expiries.is_empty(), ..Expired::of(rows, limit) })
     }
 
     pub(in crate::sql) async fn old_dead_letters(

@@ -14,6 +14,8 @@ pub(super) type DigestsView<'a> = BTreeMap<&'a str, DigestView<'a>>;
 
 #[derive(Serialize)]
 pub(super) struct DigestView<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    was: Vec<&'a str>,
     cadence: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_now: Option<String>,
@@ -64,6 +66,8 @@ pub(super) struct DigestView<'a> {
 /// A category with the heading of its section.
 #[derive(Serialize)]
 struct CategoryView<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    was: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     priority: u32,
@@ -73,21 +77,41 @@ struct CategoryView<'a> {
     max_age: Option<String>,
 }
 
-pub(super) fn digest_views(digests: &BTreeMap<String, DigestSettings>) -> DigestsView<'_> {
-    digests.iter().map(|(name, digest)| (name.as_str(), digest.into())).collect()
+/// The digest types, of which `former` are the names that they had before: today's by former one.
+pub(super) fn digest_views<'a>(
+    digests: &'a BTreeMap<String, DigestSettings>,
+    former: &'a BTreeMap<String, String>,
+) -> DigestsView<'a> {
+    let view = |(name, digest): (&'a String, &'a DigestSettings)| {
+        (name.as_str(), DigestView { was: was(former, name), ..digest.into() })
+    };
+    digests.iter().map(view).collect()
 }
 
-impl<'a> From<&'a CategorySettings> for CategoryView<'a> {
-    fn from(CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings) -> Self {
+/// The names that `today` had before.
+pub(super) fn was<'a>(former: &'a BTreeMap<String, String>, today: &str) -> Vec<&'a str> {
+    former.iter().filter(|(_, name)| *name == today).map(|(former, _)| former.as_str()).collect()
+}
+
+impl<'a> CategoryView<'a> {
+    fn new(
+        CategorySettings { section, priority, min_count, max_age }: &'a CategorySettings,
+        was: Vec<&'a str>,
+    ) -> Self {
         let max_age = max_age.map(words::written);
         let title = section.as_ref().map(|section| &*section.title);
-        Self { title, priority: *priority, min_count: *min_count, max_age }
+        Self { was, title, priority: *priority, min_count: *min_count, max_age }
     }
 }
 
 impl<'a> From<&'a DigestSettings> for DigestView<'a> {
     fn from(digest: &'a DigestSettings) -> Self {
+        let former = &digest.former_categories;
+        let is_todays = |name: &String| !former.contains_key(name);
+        let delay = digest.delay.iter().filter(|(name, _)| is_todays(name));
+        let categories = digest.category.named.iter().filter(|(name, _)| is_todays(name));
         Self {
+            was: Vec::new(),
             cadence: digest.cadence.to_string(),
             first_now: digest.first_now.map(words::written),
             throttle: digest.throttle.map(words::written),
@@ -111,9 +135,11 @@ impl<'a> From<&'a DigestSettings> for DigestView<'a> {
             track: digest.track.counted().map(Counted::name).collect(),
             seen: digest.seen.as_ref().map(seen::SeenView::new),
             choices: digest.choices.entries().iter().map(ToString::to_string).collect(),
-            delay: digest.delay.iter().map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
+            delay: delay.map(|(category, wait)| (category.as_str(), words::written(*wait))).collect(),
             categories: digest.categories.iter().map(|(category, title)| (category.as_str(), title.as_str())).collect(),
-            category: digest.category.named.iter().map(|(name, settings)| (name.as_str(), settings.into())).collect(),
+            category: categories
+                .map(|(name, settings)| (name.as_str(), CategoryView::new(settings, was(former, name))))
+                .collect(),
         }
     }
 }

@@ -33,18 +33,19 @@ pub(super) struct RelayView<'a> {
     reply_timeout: Option<String>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reports_for: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    was: &'a [String],
 }
 
 /// Those by which mail goes; without those whose address is missing here.
 pub(super) fn relays<'a>(config: &'a Config) -> BTreeMap<&'a str, RelayView<'a>> {
-    let shown = |(name, relay): (&'a String, &'a Relay)| {
-        Some((name.as_str(), RelayView::new(relay.settings().ok()?, relay.reports_for())))
-    };
+    let shown =
+        |(name, relay): (&'a String, &'a Relay)| Some((name.as_str(), RelayView::new(relay.settings().ok()?, relay)));
     config.named_relays().filter_map(shown).collect()
 }
 
 impl<'a> RelayView<'a> {
-    fn new(settings: RelaySettings, reports_for: &'a [String]) -> Self {
+    fn new(settings: RelaySettings, named: &'a Relay) -> Self {
         let RelaySettings { relay, provider, rate, per_connection, connections, pool, reply_timeout } = settings;
         let rate = rate.map(|rate| rate.to_string());
         let reply_timeout = reply_timeout.map(words::written);
@@ -61,7 +62,8 @@ impl<'a> RelayView<'a> {
             connections,
             pool,
             reply_timeout,
-            reports_for,
+            reports_for: named.reports_for(),
+            was: named.was(),
         }
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct SubscriptionView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     r#type: Option<&'a str>,
     secret_env: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    was: &'a [String],
 }
 
 impl<'a> SubscriptionView<'a> {
@@ -25,6 +27,7 @@ impl<'a> SubscriptionView<'a> {
             tenant: subscription.tenant.as_deref(),
             r#type: subscription.digest_type.as_deref(),
             secret_env: &subscription.secret_env,
+            was: &subscription.was,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    digests::{DigestsView, digest_views},
+    digests::{DigestsView, digest_views, was},
     streams::{self, StreamsView},
 };
 use crate::{
@@ -16,6 +16,8 @@ use crate::{
 /// The looks of a tenant, its streams where they differ, and all that is in force for its digest types, taken over or not.
 #[derive(Serialize)]
 pub(super) struct TenantView<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    was: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,13 +45,14 @@ pub(super) fn tenants(config: &Config) -> (BTreeMap<&str, TenantView<'_>>, Vec<P
             view
         });
         let view = TenantView {
+            was: was(&config.names.tenants, name),
             name: brand.name.as_deref(),
             logo_url: brand.logo_url.as_deref(),
             colour: brand.colour.map(|colour| colour.to_string()),
             address_line: brand.address_line.as_deref(),
             locale: brand.locale.as_deref(),
             stream,
-            digest: digest_views(digests),
+            digest: digest_views(digests, &config.names.digests),
         };
         (name.as_str(), view)
     });

@@ -38,6 +38,9 @@ fn flushed(key: &Key, flushed: &Flushed) -> String {
         Flushed { behind: None, .. } => {
             format!("{key}: sending {events} now, unless the recipient's choices forbid it")
         }
+        Flushed { behind: Some(digest), hurried: true, .. } => {
+            format!("{key}: sending digest {digest} now, and {events} as soon as it is delivered or given up")
+        }
         Flushed { behind: Some(digest), .. } => {
             format!("{key}: sending {events} as soon as digest {digest} is delivered or given up")
         }

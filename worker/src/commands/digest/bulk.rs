@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
+use temporalio_client::Client as Temporal;
 use tidings_activities::operations::{at_rate::at_rate, key_filter::KeyFilter};
 use tidings_client::{
     Commands,
@@ -27,7 +28,7 @@ pub(super) async fn run(
     json: bool,
 ) -> anyhow::Result<bool> {
     let temporal = crate::installation::connect(config).await?;
-    let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let keys = selected(config, filter, &temporal).await?;
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
     let send = |key: Key| async move {
@@ -44,9 +45,17 @@ pub(super) async fn run(
 /// Temporal does not answer.
 pub(super) async fn list(config: &Config, filter: &KeyFilter, as_json: bool) -> anyhow::Result<bool> {
     let temporal = crate::installation::connect(config).await?;
-    let keys = filter.keys(&temporal).await.context("Temporal does not list the keys")?;
+    let keys = selected(config, filter, &temporal).await?;
     anstream::println!("{}", listed(&keys, as_json));
     Ok(true)
+}
+
+async fn selected(config: &Config, filter: &KeyFilter, temporal: &Temporal) -> anyhow::Result<BTreeSet<Key>> {
+    let mut keys = BTreeSet::new();
+    for filter in filter.under_each_name(&config.names) {
+        keys.extend(filter.keys(temporal).await.context("Temporal does not list the keys")?);
+    }
+    Ok(keys)
 }
 
 fn listed(keys: &BTreeSet<Key>, as_json: bool) -> String {
@@ -127,6 +136,8 @@ mod tests {
         report.told(&key, answer(1));
         report.told(&key, answer(0));
         assert_eq!(report.summary, Summary { done: 1, nothing_to_do: 1, failed: 0 });
+        report.told(&key, Ok(Done::Flushed(Flushed { hurried: true, ..Flushed::default() })));
+        assert_eq!(report.summary.done, 2, "a digest that waited for its next attempt goes out");
         report.told(&key, Err(anyhow!("no answer")));
         assert_eq!(report.summary.failed, 1);
         assert!(!report.end());

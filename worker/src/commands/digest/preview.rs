@@ -47,8 +47,9 @@ enum Part {
 /// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (commands, deps) = (client::commands(config).await?, deps(config).await?);
-    let Some((due, preview)) = preview(&commands, &deps, &options.key, &Instead::default()).await? else {
-        let nothing = if options.json { "null".to_owned() } else { format!("{}: no window is open", options.key) };
+    let key = commands.open_name(&config.names, &options.key).await?;
+    let Some((due, preview)) = preview(&commands, &deps, &key, &Instead::default()).await? else {
+        let nothing = if options.json { "null".to_owned() } else { format!("{key}: no window is open") };
         anstream::println!("{nothing}");
         return Ok(true);
     };
@@ -57,7 +58,7 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         return Ok(true);
     }
     for note in notes(&preview, due.more) {
-        anstream::eprintln!("{}: {note}", options.key);
+        anstream::eprintln!("{key}: {note}");
     }
     match (&preview.mail, options.part) {
         (None, _) => {}

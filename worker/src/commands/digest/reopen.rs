@@ -1,6 +1,7 @@
 //! `tidings digest reopen`: sends a digest that ended without a message.
 
 use serde_json::json;
+use tidings_activities::operations::reopen::name_of;
 use tidings_model::{
     Key,
     command::{Reopen, Reopened},
@@ -12,6 +13,7 @@ use crate::{
     args::Reason,
     client::{self, explain},
     phrases::counted,
+    storage,
 };
 
 /// The digest, the operator and the reason.
@@ -43,6 +45,11 @@ pub struct Options {
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { key, digest_id, reason, may_duplicate, json } = options;
     let reopen = Reopen { order: reason.order()?, digest_id, may_duplicate };
+    let key = if config.names.keys(&key).len() > 1 {
+        name_of(&*storage::open(&config.database_url).await?, &config.names, &key, digest_id).await?
+    } else {
+        key
+    };
     let answer = client::commands(config).await?.digest(&key).reopen(reopen).await;
     let reopened = answer.map_err(|error| explain(&key, error))?;
     anstream::println!("{}", text(&key, digest_id, &reopened, json));

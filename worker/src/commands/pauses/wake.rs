@@ -9,7 +9,7 @@ use tidings_activities::{
     choices,
     operations::{at_rate::at_rate, pauses::running},
 };
-use tidings_model::pause::Scope;
+use tidings_model::{pause::Scope, settings::FormerNames};
 
 use crate::phrases::counted;
 
@@ -33,12 +33,14 @@ impl fmt::Display for Woken {
 /// Temporal does not answer at all.
 pub(super) async fn wake(
     temporal: anyhow::Result<Client>,
+    names: &FormerNames,
     scope: &Scope,
     messages: bool,
     rate: u32,
 ) -> anyhow::Result<Woken> {
     let temporal = &temporal?;
-    let ids = running(temporal, scope, messages).await.context("Temporal does not list the running workflows")?;
+    let ids =
+        running(temporal, names, scope, messages).await.context("Temporal does not list the running workflows")?;
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
     let bar = ProgressBar::new(ids.len() as u64).with_style(style);
     let mut woken = Woken::default();

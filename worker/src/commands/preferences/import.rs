@@ -42,11 +42,13 @@ pub(super) async fn run(file: &Path, order: &Order, json: bool, config: &Config)
 /// Writes a line's choices, and tells the key's workflow where they are new.
 async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
     let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
-    let (key, preferences) = match read(|column| row.value(column)) {
+    let (key, chosen) = match read(|column| row.value(column)) {
         Ok(read) => read,
         Err(problem) => return rejected(problem),
     };
-    match choices::choose(&*people.store, &people.settings, &key, &preferences, order, Timestamp::now()).await {
+    let has = |column: &str| row.get(column).is_some();
+    let change = |before| changed(before, chosen.clone(), has);
+    match choices::change(&*people.store, &people.settings, &key, change, None, order, Timestamp::now()).await {
         Ok(Chosen { changed: true, .. }) => people.tell(&key).await,
         Ok(_) => {}
         Err(error @ (Error::Store(_) | Error::Conflict(_))) => return Err(error.into()),
@@ -54,6 +56,18 @@ async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyh
         Err(error @ Error::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
     }
     Ok(Ok(()))
+}
+
+/// The choices of a line. Those of a column that the file lacks stay: such a file would end pauses, and turn on what was turned off.
+fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool) -> Preferences {
+    Preferences {
+        cadence: if has("cadence") { chosen.cadence } else { before.cadence },
+        zone: if has("zone") { chosen.zone } else { before.zone },
+        at: if has("at") { chosen.at } else { before.at },
+        quiet: if has("quiet") { chosen.quiet } else { before.quiet },
+        off: if has("off") { chosen.off } else { before.off },
+        paused_until: if has("paused_until") { chosen.paused_until } else { before.paused_until },
+    }
 }
 
 /// Parses the key and the preferences, or returns the wrong field and the remedy.
@@ -75,4 +89,25 @@ fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, S
         paused_until: paused_until.transpose()?,
     };
     Ok((key, preferences))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_the_file_lacks_leaves_what_was_chosen() {
+        let before = Preferences {
+            cadence: Some("daily 08:00".into()),
+            zone: Some("Asia/Tokyo".into()),
+            off: ["comment".to_owned()].into(),
+            paused_until: Some(Timestamp::UNIX_EPOCH),
+            ..Preferences::default()
+        };
+        let weekly = Preferences { cadence: Some("weekly mon 09:00".into()), ..Preferences::default() };
+        let after = changed(before.clone(), weekly.clone(), |column| ["cadence", "zone"].contains(&column));
+        assert_eq!((after.cadence.as_deref(), after.zone.as_deref()), (Some("weekly mon 09:00"), None));
+        assert_eq!((&after.off, after.paused_until), (&before.off, before.paused_until));
+        assert_eq!(changed(before, weekly.clone(), |_| true), weekly);
+    }
 }

@@ -1,17 +1,15 @@
 //! `tidings recipients erase`: takes everything that is held about a person (GDPR, article 17).
 
-use std::io::{self, IsTerminal as _, Write as _};
-
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::operations::erase::{Answer, Erasure};
-use tidings_client::Commands;
-use tidings_model::{
-    foreign_text::clean_edges,
-    records::{Erased, PersonId},
+use tidings_activities::operations::{
+    erase::{Answer, Archives, Erasure},
+    person_keys,
 };
+use tidings_client::Commands;
+use tidings_model::records::{Erased, PersonId};
 
-use crate::{Config, args::Reason, error::Usage, storage};
+use crate::{Config, args::Reason, confirm::confirmed, storage};
 
 /// The person, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -32,7 +30,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Erases the person, or counts what would be erased. `false`: nothing was erased, or something is left.
+/// Erases the person, or counts what would be erased. `false`: nothing was erased, or something is left or out of reach.
 ///
 /// # Errors
 /// The store, Temporal or a worker does not answer, or the archive cannot be written. Another run goes on.
@@ -48,14 +46,19 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         );
     }
     let archive = config.retention.settings.archive.as_ref();
-    let erasure = Erasure { store: &*store, archive, person: &person, types };
+    let people = person_keys::people(&*store, &settings, &person).await?;
+    let erasure =
+        Erasure { store: &*store, archive, person: &person, people: &people, types, task_queue: &config.task_queue };
     if dry_run {
         let erasable = erasure.count().await?;
         let text = format!("{person}: would be erased:{}", lines(&erasable));
         anstream::println!("{}", if json { json!({ "erasable": erasable }).to_string() } else { text });
-        return Ok(true);
+        let unreachable = Archives::find(&*store, archive).await?.unreachable;
+        name_unreachable(&person, &unreachable);
+        return Ok(unreachable.is_empty());
     }
-    if !yes && !confirmed(&person)? {
+    let question = format!("Erase everything about {person}?");
+    if !yes && !confirmed(&question, &person.to_string(), "--dry-run shows what would be erased")? {
         anstream::eprintln!("nothing was erased");
         return Ok(false);
     }
@@ -72,26 +75,20 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
         anyhow::Error::from(error).context(format!("{person} is not erased; run the command again"))
     })?;
     anstream::println!("{}", if json { json!(answer).to_string() } else { in_words(&person, &answer) });
-    if !answer.left.is_nothing() {
+    if answer.came_meanwhile() > 0 {
         anstream::eprintln!("something came meanwhile: stop the producers of {person}, then run the command again");
     }
-    Ok(answer.left.is_nothing())
+    name_unreachable(&person, &answer.unreachable_archives);
+    Ok(answer.is_complete())
 }
 
-/// Asks on a terminal.
-fn confirmed(person: &PersonId) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        return Err(Usage(
-            "--yes: is required, because there is no terminal to ask on; --dry-run shows what would be erased"
-                .to_owned(),
-        )
-        .into());
+fn name_unreachable(person: &PersonId, folders: &[String]) {
+    for folder in folders {
+        anstream::eprintln!(
+            "this machine does not have the archive {folder}, which may have lines about {person}: run the command where it is, or forget \
+             the folder with tidings upkeep forget-archive if its files are gone"
+        );
     }
-    anstream::eprint!("Erase everything about {person}? Nothing brings it back. Type {person} to go on: ");
-    io::stderr().flush()?;
-    let mut typed = String::new();
-    io::stdin().read_line(&mut typed)?;
-    Ok(clean_edges(&typed) == person.to_string())
 }
 
 fn lines(erased: &Erased) -> String {
@@ -101,10 +98,15 @@ fn lines(erased: &Erased) -> String {
 }
 
 fn in_words(person: &PersonId, answer: &Answer) -> String {
-    let Answer { dropped, erased, left, shared_addresses, histories_until } = answer;
+    let Answer { dropped, erased, left, pending, archives, unreachable_archives: _, shared_addresses, histories_until } =
+        answer;
     let mut parts = vec![format!("{person}: erased:{}", lines(erased))];
     if *dropped > 0 {
         parts.push(format!("  pending events, dropped first: {dropped}"));
+    }
+    if !archives.is_empty() {
+        let folders: Vec<_> = archives.iter().map(|folder| folder.display().to_string()).collect();
+        parts.push(format!("  archives looked through: {}", folders.join(", ")));
     }
     parts.push(
         "kept: audit entries, which have no address; ids, times and ends of digests, events and messages;\n  \
@@ -123,6 +125,9 @@ fn in_words(person: &PersonId, answer: &Answer) -> String {
     if !left.is_nothing() {
         parts.push(format!("left:{}", lines(left)));
     }
+    if *pending > 0 {
+        parts.push(format!("left: {pending} pending events"));
+    }
     parts.join("\n")
 }
 
@@ -137,14 +142,18 @@ mod tests {
             dropped: 2,
             erased: Erased { events: 3, delivery_events: 1, ..Erased::default() },
             left: Erased { events: 1, ..Erased::default() },
+            pending: 4,
+            archives: vec!["/archive/old".into(), "/archive/new".into()],
+            unreachable_archives: Vec::new(),
             shared_addresses: 1,
             histories_until: Some("2026-12-01T00:00:00Z".parse().unwrap()),
         };
         let text = in_words(&person, &answer);
         for said in [
-            "acme/ann: erased:\n  events: 3\n  delivery events: 1\n  pending events, dropped first: 2\nkept:",
+            "acme/ann: erased:\n  events: 3\n  delivery events: 1\n  pending events, dropped first: 2\n  \
+             archives looked through: /archive/old, /archive/new\nkept:",
             "\nkept: 1 of the addresses, because other people",
-            "until 2026-12-01T00:00:00Z at the latest\nleft:\n  events: 1",
+            "until 2026-12-01T00:00:00Z at the latest\nleft:\n  events: 1\nleft: 4 pending events",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }

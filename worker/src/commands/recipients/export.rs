@@ -7,13 +7,25 @@ use std::{
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
+    sync::Arc,
 };
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_model::records::{Cursor, Listed, Page, Part, Person, PersonId, RowPlace};
-use tidings_store::Store;
+use temporalio_client::Client;
+use tidings_activities::operations::{
+    erase::{Archives, lines_about},
+    person_keys,
+};
+use tidings_client::Commands;
+use tidings_model::{
+    Key,
+    command::Due,
+    records::{Cursor, Listed, Page, Part, Person, PersonId, RowPlace},
+};
+use tidings_store::{Store, archive::Archive};
+use tidings_workflows::Status;
 
 use super::unknown::unknown;
 use crate::{Config, error::Usage, storage};
@@ -22,21 +34,50 @@ use crate::{Config, error::Usage, storage};
 const ROWS: u32 = 500;
 const MESSAGES: u32 = 20;
 
-/// Writes the export to the file or to standard output. `false`: nothing is held about the person.
+/// Writes the export to the file or to standard output. `false`: nothing is held about the person, or something was out of reach, which the
+/// document and standard error name.
 ///
 /// # Errors
 /// The store does not answer, or the file exists or cannot be written.
 pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
-    let person = store.person(id).await?;
-    let types = &config.unsigned().digest_types(&id.tenant) | &person.digest_types;
-    let export = Export { store: &*store, id, person: &person, types };
-    if person.is_empty() && export.rows(Part::Audit, "", None).await?.rows.is_empty() {
+    let settings = config.unsigned();
+    let people = person_keys::people(&*store, &settings, id).await?;
+    let person = person_keys::known(&*store, &people).await?;
+    let mut types = &settings.digest_types(&id.tenant) | &person.digest_types;
+    let Archives { there: archives, mut unreachable } =
+        Archives::find(&*store, config.retention.settings.archive.as_ref()).await?;
+    for folder in &mut unreachable {
+        folder.insert_str(0, "the archive ");
+    }
+    let (mut commands, mut is_unknown) = (None, person.is_empty());
+    match runs(&people, config).await {
+        Ok((temporal, found)) => {
+            is_unknown &= found.is_empty();
+            types.extend(found);
+            commands = Some(Commands::new(temporal, &config.task_queue));
+        }
+        Err(error) => unreachable.push(format!("open windows: {error:#}")),
+    }
+    let export = Export {
+        store: &*store,
+        id,
+        people: &people,
+        person: &person,
+        types,
+        commands,
+        archives,
+        unreachable: &unreachable,
+    };
+    if is_unknown && !export.has_audit().await? {
         return Ok(unknown(id));
+    }
+    for missing in &unreachable {
+        anstream::eprintln!("not in the document, because it is out of reach: {missing}");
     }
     let Some(path) = out else {
         export.write(&mut BufWriter::new(io::stdout())).await?;
-        return Ok(true);
+        return Ok(unreachable.is_empty());
     };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let file = file.map_err(|error| match error.kind() {
@@ -48,15 +89,42 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
         // Half of an export would pass for all of it.
         fs::remove_file(path).with_context(|| format!("{} is incomplete and cannot be deleted", path.display()))?;
     }
-    written.map(|()| true)
+    written.map(|()| unreachable.is_empty())
+}
+
+/// The digest types of the person's runs in Temporal.
+async fn runs(people: &[PersonId], config: &Config) -> anyhow::Result<(Client, BTreeSet<String>)> {
+    let temporal = crate::installation::connect(config).await?;
+    let types = person_keys::find(&temporal, people).await?.types;
+    Ok((temporal, types))
+}
+
+/// The window of a key that collects. Events that wait for a plan, as those of a type that no file has, are counted only.
+async fn window(commands: &Commands, key: &Key) -> anyhow::Result<Option<Value>> {
+    if let Some(Due { window, events, more, .. }) = commands.digest(key).due().await? {
+        return Ok(Some(json!({
+            "tenant": key.tenant, "digest_type": key.digest_type, "digest_id": window.digest_id, "opened_at": window.opened_at,
+            "due_at": window.due_at, "events": events, "more": more,
+        })));
+    }
+    let status = commands.digest(key).status::<Status>().await?;
+    let waiting = status.map_or(0, |status| status.pending + status.uncompared);
+    let counted = || json!({ "tenant": key.tenant, "digest_type": key.digest_type, "events": [], "more": waiting });
+    Ok((waiting > 0).then(counted))
 }
 
 struct Export<'a> {
     store: &'a dyn Store,
     id: &'a PersonId,
+    /// The person under each name of the tenant.
+    people: &'a [PersonId],
     person: &'a Person,
     /// The digest types to look in.
     types: BTreeSet<String>,
+    /// `None`: Temporal is out of reach.
+    commands: Option<Commands>,
+    archives: Vec<Archive>,
+    unreachable: &'a [String],
 }
 
 impl Export<'_> {
@@ -79,17 +147,62 @@ impl Export<'_> {
             self.write_rows(part, out).await?;
             write!(out, "]")?;
         }
-        writeln!(out, "}}")?;
+        write!(out, ",\n\"windows\":[")?;
+        self.write_windows(out).await?;
+        write!(out, "],\n\"archived\":[")?;
+        self.write_archived(out).await?;
+        writeln!(out, "],\n\"unreachable\":{}}}", json!(self.unreachable))?;
         Ok(out.flush()?)
+    }
+
+    /// Windows that collect, with those of their events that no table has.
+    async fn write_windows(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let Some(commands) = &self.commands else { return Ok(()) };
+        let mut separator = "\n";
+        for (person, digest_type) in self.keys() {
+            let Some(window) = window(commands, &person.key(digest_type)).await? else { continue };
+            write!(out, "{separator}{window}")?;
+            separator = ",\n";
+        }
+        Ok(())
+    }
+
+    /// Lines of the archive.
+    async fn write_archived(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        let about = Arc::new(lines_about(self.store, self.id, self.people, &self.types, &self.person.addresses).await?);
+        let mut separator = "\n";
+        for archive in &self.archives {
+            for file in archive.files().await? {
+                for line in Archive::lines(file, about.clone()).await? {
+                    write!(out, "{separator}{line}")?;
+                    separator = ",\n";
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> impl Iterator<Item = (&PersonId, &str)> {
+        self.people.iter().flat_map(|person| self.types.iter().map(move |digest_type| (person, digest_type.as_str())))
+    }
+
+    async fn has_audit(&self) -> anyhow::Result<bool> {
+        for person in self.people {
+            if !self.rows(Part::Audit, &person.key(""), None).await?.rows.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Rows of each digest type, and then those of none.
     async fn write_rows(&self, part: Part, out: &mut impl Write) -> anyhow::Result<()> {
         let mut separator = "\n";
-        for digest_type in self.types.iter().map(String::as_str).chain([""]) {
+        let of_none = self.people.iter().map(|person| (person, ""));
+        for (person, digest_type) in self.keys().chain(of_none) {
             let mut after = None;
             loop {
-                let Listed { rows, next } = self.rows(part, digest_type, after).await?;
+                let Listed { rows, next } = self.rows(part, &person.key(digest_type), after).await?;
                 for row in rows {
                     write!(out, "{separator}{row}")?;
                     separator = ",\n";
@@ -106,11 +219,11 @@ impl Export<'_> {
     async fn rows(
         &self,
         part: Part,
-        digest_type: &str,
+        key: &Key,
         after: Option<Cursor<RowPlace>>,
     ) -> anyhow::Result<Listed<Value, RowPlace>> {
         let limit = if part == Part::Messages { MESSAGES } else { ROWS };
         let page = Page { limit, after };
-        Ok(self.store.held(&self.id.key(digest_type), &self.person.addresses, part, &page).await?)
+        Ok(self.store.held(key, &self.person.addresses, part, &page).await?)
     }
 }

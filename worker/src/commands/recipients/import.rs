@@ -1,10 +1,19 @@
 //! `tidings recipients import`: people from a CSV file into the directory.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    hash::{BuildHasher as _, RandomState},
+    path::Path,
+};
 
+use indicatif::HumanCount;
 use jiff::Timestamp;
+use serde_json::json;
 use tidings_activities::operations::recipients::{self, COLUMNS, WrongValue};
-use tidings_model::records::{PersonId, Recipient};
+use tidings_model::{
+    records::{PersonId, RecipientChange},
+    settings::FormerNames,
+};
 use tidings_store::Store;
 
 use super::moved;
@@ -34,32 +43,90 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
     let store = storage::open(&config.database_url).await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
-    let mut people = Vec::new();
+    let (mut moved, mut listed) = (Vec::new(), Listed::default());
     while let Some(line) = table.next() {
-        match line?.and_then(|row| recipient(|tenant| settings.digest_types(tenant), &row)) {
-            Ok(recipient) => batch.push(recipient),
-            Err(rejection) => report.rejected(&rejection),
+        let line = line?;
+        let person = line.as_ref().ok().and_then(|row| person(&settings.names, row));
+        match line.and_then(|row| recipient(&settings.names, |tenant| settings.digest_types(tenant), &row)) {
+            Ok(recipient) => {
+                listed.add(&recipient.tenant, &recipient.user);
+                batch.push(recipient);
+            }
+            Err(rejection) => {
+                report.rejected(&rejection);
+                // The file has the person, whose row stays as it is.
+                if let Some(person) = person
+                    && store.facts(&person.key("")).await?.recipient.is_some()
+                {
+                    listed.add(&person.tenant, &person.user);
+                }
+            }
         }
         if batch.len() == BATCH {
-            people.extend(put(&*store, &mut batch, &mut report).await?);
+            moved.extend(put(&*store, &mut batch, &mut report).await?);
         }
     }
-    people.extend(put(&*store, &mut batch, &mut report).await?);
+    moved.extend(put(&*store, &mut batch, &mut report).await?);
     let done = report.end("recipients");
-    moved::tell(&people, rate, json, config).await?;
+    listed.report_others(&*store, json).await?;
+    moved::tell(&moved, rate, json, config).await?;
     Ok(done)
 }
 
+/// The people of each tenant whom the file has, by hashes of their ids: a file may have millions.
+#[derive(Default)]
+struct Listed {
+    tenants: BTreeMap<String, HashSet<u64>>,
+    hashes: RandomState,
+}
+
+impl Listed {
+    fn add(&mut self, tenant: &str, user: &str) {
+        let hash = self.hashes.hash_one(user);
+        self.tenants.entry(tenant.to_owned()).or_default().insert(hash);
+    }
+
+    /// Says how many people the directory has besides. An import changes nothing about them, and they may have left.
+    async fn report_others(&self, store: &dyn Store, as_json: bool) -> anyhow::Result<()> {
+        for (tenant, users) in &self.tenants {
+            let others = store.count_recipients(tenant).await?.saturating_sub(users.len() as u64);
+            if others == 0 {
+                continue;
+            }
+            if as_json {
+                anstream::println!("{}", json!({ "tenant": tenant, "not_in_file": others }));
+            } else {
+                anstream::println!("not in the file, and unchanged: {} of {tenant}", HumanCount(others));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Answers with the people whose zone changed.
-async fn put(store: &dyn Store, batch: &mut Vec<Recipient>, report: &mut Report) -> anyhow::Result<Vec<PersonId>> {
-    let recipients = std::mem::take(batch);
-    let moved = store.put_recipients(&recipients, Timestamp::now()).await?;
-    report.accepted(recipients.len().try_into()?);
+async fn put(
+    store: &dyn Store,
+    batch: &mut Vec<RecipientChange>,
+    report: &mut Report,
+) -> anyhow::Result<Vec<PersonId>> {
+    let changes = std::mem::take(batch);
+    let moved = store.change_recipients(&changes, Timestamp::now()).await?;
+    report.accepted(changes.len().try_into()?);
     Ok(moved)
 }
 
-fn recipient(digest_types: impl Fn(&str) -> BTreeSet<String>, row: &Row) -> Result<Recipient, Rejection> {
-    let checked = recipients::recipient(digest_types, |column| row.value(column));
+/// The person whom a row is about, right or wrong.
+fn person(names: &FormerNames, row: &Row) -> Option<PersonId> {
+    let person = PersonId::new(row.get("tenant")?, row.get("user")?).ok()?;
+    Some(PersonId { tenant: names.tenant(&person.tenant).to_owned(), ..person })
+}
+
+fn recipient(
+    names: &FormerNames,
+    digest_types: impl Fn(&str) -> BTreeSet<String>,
+    row: &Row,
+) -> Result<RecipientChange, Rejection> {
+    let checked = recipients::recipient(names, digest_types, |column| row.get(column));
     checked.map_err(|WrongValue { field, written, problem }| {
         let quoted = if written.is_empty() { problem } else { format!("{written:?} {problem}") };
         Rejection::new(row.line, &field, &quoted)
@@ -70,10 +137,10 @@ fn recipient(digest_types: impl Fn(&str) -> BTreeSet<String>, row: &Row) -> Resu
 mod tests {
     use super::*;
 
-    fn read(csv: &str) -> Vec<Result<Recipient, Rejection>> {
+    fn read(csv: &str) -> Vec<Result<RecipientChange, Rejection>> {
         let mut table = Table::new(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
         std::iter::from_fn(|| table.next())
-            .map(|line| line.unwrap().and_then(|row| recipient(|_| BTreeSet::new(), &row)))
+            .map(|line| line.unwrap().and_then(|row| recipient(&FormerNames::default(), |_| BTreeSet::new(), &row)))
             .collect()
     }
 
@@ -81,7 +148,10 @@ mod tests {
     fn columns_come_in_any_order_and_optional_ones_may_be_missing() {
         let people = read("address,user,tenant\nann@acme.example,ann,acme\n");
         let ann = people[0].as_ref().unwrap();
-        assert_eq!([&ann.tenant, &ann.user, &ann.address, &ann.zone], ["acme", "ann", "ann@acme.example", ""]);
+        assert_eq!([&ann.tenant, &ann.user, &ann.address], ["acme", "ann", "ann@acme.example"]);
+        assert_eq!((&ann.name, &ann.zone, &ann.locale), (&None, &None, &None), "they stay as they are");
+        let people = read("address,user,tenant,zone\nann@acme.example,ann,acme,\n");
+        assert_eq!(people[0].as_ref().map(|ann| ann.zone.as_deref()).ok(), Some(Some("")), "an empty value clears it");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::{
     choices::{PreferencesView, capped_from},
+    operations::person_keys,
     team_directory,
 };
 use tidings_model::{
@@ -48,7 +49,8 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
     let settings = config.unsigned();
     let directory = config.team_directory()?;
     let looked = team_directory::look(directory.as_deref(), &*store, &id.key("")).await?;
-    let person = Person { recipient: looked.recipient, ..store.person(&id).await? };
+    let people = person_keys::people(&*store, &settings, &id).await?;
+    let person = Person { recipient: looked.recipient, ..person_keys::known(&*store, &people).await? };
     if let Some(directory) = directory {
         let why = looked.missing.map(|why| format!(": {why}")).unwrap_or_default();
         anstream::eprintln!("recipients come from {directory}{why}");

@@ -12,6 +12,8 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
         lines.push(runs::summary(stats.troubled_run_count));
         lines.extend(stats.troubled.iter().map(|of| format!("  {:<14} {}", of.trouble.name(), of.runs)));
     }
+    lines.extend(processes(stats));
+    lines.extend(stats.upkeep.trouble.as_ref().map(|trouble| format!("upkeep: {trouble}")));
     lines.extend(unknown_zones(stats));
     lines.extend(open(stats));
     lines.push(format!("in the last {}:", written(since)));
@@ -44,6 +46,14 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     }));
     lines.push(zone_data(stats));
     lines.join("\n")
+}
+
+/// The lines about processes that differ.
+fn processes(stats: &Stats) -> Vec<String> {
+    let Some(first) = stats.differences.first() else { return Vec::new() };
+    let effect = if first.aspect.is_expected() { "" } else { ", so that nothing is deleted until the workers agree" };
+    let lines = stats.differences.iter().map(|difference| format!("  {difference}"));
+    [format!("workers and gateways differ{effect}:")].into_iter().chain(lines).collect()
 }
 
 /// The lines about zones that no zone data has.
@@ -129,10 +139,11 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled, UnknownZone};
+    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled, UnknownZone, Upkeep};
     use tidings_model::{
         ZoneData, ZoneSource,
         inbox::Depth,
+        process::{Aspect, Difference},
         records::Reason,
         statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
         step::Outcome,
@@ -224,6 +235,17 @@ pub(super) mod tests {
                 ..tidings_model::zone_data().clone()
             },
             newest_zone_release: "2027a".into(),
+            differences: vec![
+                Difference {
+                    aspect: Aspect::Configuration,
+                    who: "[retention] (ab in worker a:1; cd in worker b:2)".into(),
+                },
+                Difference { aspect: Aspect::Version, who: "0.1.0 in worker a:1; 0.2.0 in worker b:2".into() },
+            ],
+            upkeep: Upkeep {
+                last_ended_at: Some(at(0)),
+                trouble: Some("the schedule tidings-upkeep is paused, so that nothing is deleted at night".into()),
+            },
         }
     }
 
@@ -233,6 +255,10 @@ pub(super) mod tests {
 2 overdue of 3 undelivered digests, the oldest by 1h 10m
 1 run in trouble; `tidings runs list` has the commands to run:
   terminated     1
+workers and gateways differ, so that nothing is deleted until the workers agree:
+  other settings: [retention] (ab in worker a:1; cd in worker b:2)
+  another version: 0.1.0 in worker a:1; 0.2.0 in worker b:2
+upkeep: the schedule tidings-upkeep is paused, so that nothing is deleted at night
 3 recipients with an unknown time zone, so that another one counts:
   localtime      3
 812 open keys:
@@ -295,6 +321,10 @@ zone data here: 2026f of the program; the newest that a worker had is 2027a";
             "unknownZones": [{"zone": "localtime", "rows": 3}],
             "zoneData": {"release": "2026f", "source": "program", "program": "2026f", "machine": "2025b"},
             "newestZoneRelease": "2027a",
+            "differences": [{"aspect": "configuration", "who": "[retention] (ab in worker a:1; cd in worker b:2)"},
+                            {"aspect": "version", "who": "0.1.0 in worker a:1; 0.2.0 in worker b:2"}],
+            "upkeep": {"lastEndedAt": "2027-01-15T08:00:00Z",
+                       "trouble": "the schedule tidings-upkeep is paused, so that nothing is deleted at night"},
         });
         assert_eq!(serde_json::to_value(sample()).unwrap(), expected);
     }

@@ -38,3 +38,33 @@ fn a_wrong_age_or_time_names_the_remedy() {
         assert!(found.contains(said), "{line}: {found}");
     }
 }
+
+#[test]
+fn a_retention_that_is_shorter_than_a_window_is_a_warning() {
+    for (cadence, events, days) in [
+        ("monthly 1 09:00", "7d", Some(31)),
+        ("monthly 1 09:00", "31d", None),
+        ("monthly 1 09:00", "never", None),
+        ("weekly mon 08:00", "1d", Some(7)),
+        ("daily 08:00", "1d", None),
+        ("sliding 1h max 48h", "1d", Some(2)),
+        ("cron 0 9 1 1 *", "90d", Some(366)),
+        ("after 2s", "1d", None),
+        ("never", "1d", None),
+    ] {
+        let text = format!("[digest.a]\ncadence = \"{cadence}\"\n[retention]\nevents = \"{events}\"");
+        let warnings = read(&text, &[]).unwrap().warnings().iter().map(ToString::to_string).collect::<String>();
+        let said = format!("retention.events = \"{events}\": is shorter than a window of [digest.a]");
+        match days {
+            Some(days) => {
+                let remedy = format!("write \"{days}d\" or more");
+                assert!(warnings.contains(&said) && warnings.contains(&remedy), "{cadence}: {warnings}");
+            }
+            None => assert!(!warnings.contains("retention.events"), "{cadence}: {warnings}"),
+        }
+    }
+    let of_tenant = "[digest.a]\ncadence = \"after 2s\"\n[tenant.acme.digest.a]\ncadence = \"weekly mon 08:00\"\n\
+                     [retention]\nevents = \"1d\"";
+    let warnings = read(of_tenant, &[]).unwrap().warnings().iter().map(ToString::to_string).collect::<String>();
+    assert!(warnings.contains("[tenant.acme.digest.a]"), "{warnings}");
+}

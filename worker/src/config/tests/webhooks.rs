@@ -86,6 +86,20 @@ fn a_webhook_reports_for_the_relays_that_it_names() {
 }
 
 #[test]
+fn a_relay_is_known_by_the_names_that_it_had() {
+    let settings = read(&relay("other", "was = [\"old\"]"), &[]).unwrap().unsigned();
+    assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
+    for (keys, says) in [
+        ("was = [\"r-1\"]", "is the name that the table has"),
+        ("was = [\"\"]", "is empty"),
+        ("was = [\"old\", \"old\"]", "was the name of [relay.r-1] already"),
+    ] {
+        let said = read(&relay("other", keys), &[]).unwrap_err().to_string();
+        assert!(said.contains("relay.r-1.was") && said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn keys_of_another_provider_and_malformed_values_are_problems() {
     let sha1 = "allow_sha1 = true";
     for (provider, keys, says) in [

@@ -13,8 +13,9 @@ use tidings_activities::{
         fleet::{Fleet, PolledSource},
     },
     operations::stats::{StatsError, count_open, task_queues},
+    processes::compared,
 };
-use tidings_model::{settings::Settings, subscription::COUNTED};
+use tidings_model::{RelaysToday, settings::Settings, subscription::COUNTED};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -98,8 +99,13 @@ impl Poller {
         let now = Timestamp::now();
         self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
         self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
-        self.gauges.breakers(self.settings.relays.keys(), &self.store.breakers().await?);
+        let breakers = RelaysToday::of(&self.settings).breakers(self.store.breakers().await?);
+        self.gauges.breakers(self.settings.relays.keys(), &breakers);
         self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);
+        self.gauges.processes(&compared(&*self.store).await?);
+        if let Some(ended_at) = self.store.upkeep_at().await? {
+            self.gauges.upkeep(ended_at);
+        }
         self.gauges.refused_contents(self.store.refused_contents(now - REFUSED).await?);
         if let Some(until) = span_end(self.reported_until, now) {
             self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);

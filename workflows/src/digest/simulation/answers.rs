@@ -41,7 +41,7 @@ fn a_flush_and_a_release_name_the_pause_that_stops_them() {
     world.act(false, Answer::Good);
     let paused = world.paused.clone();
     assert!(paused.is_some());
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).paused, paused);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).paused, paused);
     assert_eq!(commands::release(&mut world.state, order().into(), world.now).paused, paused);
 }
 

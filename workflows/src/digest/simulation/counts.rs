@@ -163,7 +163,7 @@ fn a_hold_compares_nothing_and_a_flush_takes_everything() {
     world.waits();
     world.add(0, 0);
     assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)), "a key on hold costs nothing");
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 2);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 2);
     commands::release(&mut world.state, order().into(), world.now);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Claim, "nothing is compared, either");

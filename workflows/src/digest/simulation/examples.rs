@@ -349,7 +349,7 @@ fn a_hold_survives_continue_as_new_and_a_release_ends_it() {
     world.take(&Step::Tick { minutes: 90 });
     world.add(2, 0);
     world.roll();
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 2);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 2);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Wait(Timestamp::MAX), "a flush is no release");
     assert!(commands::release(&mut world.state, order().into(), world.now).held);
@@ -435,7 +435,7 @@ fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
 #[test]
 fn a_command_with_nothing_to_act_on_does_nothing() {
     let mut world = World::new(Model::default());
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 0);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 0);
     assert_eq!(commands::hold(&mut world.state, Hold { order: order(), until: None }, world.now).events, 0);
     assert!(!commands::release(&mut world.state, order().into(), world.now).held);
     assert_eq!(commands::discard(&mut world.state, order()).events, 0);

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use jiff::ToSpan;
-use tidings_model::step::{ClaimAnswer, Closed, Ending, Outcome};
+use jiff::{Timestamp, ToSpan};
+use tidings_model::{
+    command::Reopened,
+    rules::Wait,
+    step::{ClaimAnswer, Closed, Ending, Outcome, Sent},
+};
 
 use super::{
     step::{Answer, Step},
@@ -12,6 +16,8 @@ use super::{
 use crate::digest::{
     claim, commands,
     decide::{Decision, decide},
+    send,
+    status::{Stage, Status},
 };
 
 #[test]
@@ -20,9 +26,62 @@ fn a_flush_takes_all_that_is_pending_also_under_an_instant_cadence() {
     for id in 0..20 {
         world.add(id, 0);
     }
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 20);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 20);
     world.settle();
     assert_eq!(world.ledger.mails.values().map(BTreeSet::len).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
+fn a_flush_sends_what_waits_for_its_next_attempt_and_its_delays_begin_anew() {
+    let mut world = World::retried();
+    world.haste = true;
+    world.now = world.waits();
+    world.act(false, Answer::Deferred);
+    assert!(world.waits() > world.now + 1.minute(), "the second delay is longer");
+    let flushed = commands::flush(&mut world.state, order(), true, world.now);
+    assert_eq!((flushed.events, flushed.hurried, flushed.behind), (0, true, world.state.delivering_id()));
+    world.reach(Decision::Send, Answer::Good);
+    let began = world.now;
+    world.act(false, Answer::Deferred);
+    assert_eq!(world.waits(), began + 1.minute());
+    let digest = world.state.delivering.as_ref().unwrap();
+    assert_eq!((digest.attempts, digest.wait), (1, Wait::Flushed), "it goes at any hour from here on");
+}
+
+#[test]
+fn a_flush_goes_past_no_pause_and_no_hold() {
+    let mut world = World::retried();
+    world.take(&Step::Hold { minutes: None });
+    assert!(commands::flush(&mut world.state, order(), true, world.now).hurried);
+    assert_eq!(world.waits(), Timestamp::MAX);
+    let mut world = World::retried();
+    world.take(&Step::Pause { signalled: false, minutes: None });
+    world.now = world.waits();
+    world.act(false, Answer::Good);
+    assert!(!commands::flush(&mut world.state, order(), true, world.now).hurried);
+}
+
+#[test]
+fn a_retry_of_the_message_in_delivery_sends_it_and_leaves_the_window_behind_it_alone() {
+    let mut world = World::retried();
+    world.add(2, 0);
+    let reopened = commands::hurry(&mut world.state, order(), world.now);
+    assert_eq!(reopened, Reopened { events: 1, refused: None });
+    world.reach(Decision::Send, Answer::Good);
+    assert!(!world.state.flushed && world.state.waiting() == 1);
+}
+
+#[test]
+fn what_waits_for_a_relay_is_not_shown_as_retried() {
+    let mut world = World::collecting(Model::default());
+    world.reach(Decision::Send, Answer::Good);
+    let input = send::begin(&mut world.state, world.now).unwrap();
+    let until = world.now + 5.minutes();
+    let waits = Sent::Waiting { until, why: "second: policy".into(), pause: None, too_large: None, moment: false };
+    send::apply(&mut world.state, &input, waits, world.now);
+    let status = Status::new(&world.state, None, world.now);
+    assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (Stage::Waiting, Some(until)));
+    assert!(commands::flush(&mut world.state, order(), true, world.now).hurried, "it asks again at once");
 }
 
 #[test]
@@ -33,7 +92,7 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
     assert_eq!(decide(&world.state, world.now), Decision::Claim);
     world.act(true, Answer::Good);
     world.add(2, 0);
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 1);
     let now = world.now;
     world.settle();
     assert_eq!((world.now, world.ledger.mails.len()), (now, 1));
@@ -44,7 +103,7 @@ fn a_flush_goes_past_a_window_that_a_lost_task_ended() {
 fn a_flush_ends_with_the_events_that_it_found() {
     for (taken, flushed) in [(0, true), (1, false)] {
         let mut world = World::collecting(Model::default());
-        commands::flush(&mut world.state, order(), world.now);
+        commands::flush(&mut world.state, order(), true, world.now);
         let asked = claim::input(&world.state, world.now).unwrap();
         world.add(2, 0);
         let closed = Closed { outcome: Outcome::Skipped, why: String::new() };
@@ -60,7 +119,7 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
     let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.now = due_at;
     let asked = claim::input(&world.state, world.now).unwrap();
-    commands::flush(&mut world.state, order(), world.now);
+    commands::flush(&mut world.state, order(), true, world.now);
     let later = ClaimAnswer::Later {
         until: world.now + 10.hours(),
         why: String::new(),

@@ -45,7 +45,7 @@ fn the_status_shows_the_limit_before_the_window_is_due() {
 fn a_flush_passes_the_limit_and_the_ledger_has_no_forecast() {
     let mut world = limited(OverLimit::Defer);
     assert_eq!(planned(&world.state).unwrap().why, "");
-    commands::flush(&mut world.state, order(), world.now);
+    commands::flush(&mut world.state, order(), true, world.now);
     let status = status(&world);
     assert_eq!((status.due_at, status.why.as_str()), (Some(world.now + 30.minutes()), ""));
 }

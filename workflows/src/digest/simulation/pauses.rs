@@ -109,7 +109,7 @@ fn a_flush_waits_for_the_resume_and_is_carried_out_then() {
     world.take(&PAUSE);
     world.add(1, 0);
     world.act(false, Answer::Good);
-    commands::flush(&mut world.state, order(), world.now);
+    commands::flush(&mut world.state, order(), true, world.now);
     world.act(false, Answer::Good);
     assert!(matches!(decide(&world.state, world.now), Decision::Wait(_)));
     let soon = world.now + 1.hours();

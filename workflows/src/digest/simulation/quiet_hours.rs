@@ -96,7 +96,7 @@ fn a_flush_sends_what_waits_for_a_better_hour() {
     let mut world = retried();
     world.now = begins() + 10.minutes();
     world.haste = true;
-    assert!(commands::flush(&mut world.state, order(), world.now).hurried);
+    assert!(commands::flush(&mut world.state, order(), true, world.now).hurried);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Send);
     world.act(false, Answer::Deferred);
@@ -105,13 +105,13 @@ fn a_flush_sends_what_waits_for_a_better_hour() {
 }
 
 #[test]
-fn a_flush_that_finds_nothing_to_hurry_changes_nothing() {
+fn a_flush_of_an_earlier_version_hurries_no_attempt() {
     let mut world = World::retried();
-    assert!(!commands::flush(&mut world.state, order(), world.now).hurried);
+    assert!(!commands::flush(&mut world.state, order(), false, world.now).hurried);
     // The share of a release is still ahead.
     let digest = world.state.delivering.as_mut().unwrap();
     digest.moment = digest.not_before.map(|at| at + 1.hour());
-    assert!(!commands::flush(&mut world.state, order(), world.now).hurried);
+    assert!(!commands::flush(&mut world.state, order(), false, world.now).hurried);
     assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
 }
 

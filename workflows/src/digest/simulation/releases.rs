@@ -63,7 +63,7 @@ fn a_key_that_an_operator_names_goes_out_at_once() {
 #[test]
 fn a_flushed_key_is_not_spread() {
     let mut world = overdue();
-    commands::flush(&mut world.state, order(), world.now);
+    commands::flush(&mut world.state, order(), true, world.now);
     release(&mut world, true);
     assert_eq!(next(&world), Decision::Claim);
 }

@@ -140,7 +140,7 @@ fn a_hold_and_a_pause_keep_what_was_returned() {
     let mut world = returned(Model::default());
     let now = world.now;
     world.waits();
-    assert_eq!(commands::flush(&mut world.state, order(), world.now).events, 1);
+    assert_eq!(commands::flush(&mut world.state, order(), true, world.now).events, 1);
     world.settle();
     assert_eq!((world.now, outcome(&world, "1")), (now, Outcome::Sent));
 }

@@ -76,7 +76,7 @@ fn a_drop_takes_the_message_back() {
 #[test]
 fn a_flush_sends_the_message_at_once() {
     let mut world = waiting(UNDOES);
-    let flushed = commands::flush(&mut world.state, order(), world.now);
+    let flushed = commands::flush(&mut world.state, order(), true, world.now);
     assert_eq!((flushed.events, flushed.hurried, flushed.behind), (0, true, world.state.delivering_id()));
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Send);

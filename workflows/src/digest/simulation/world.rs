@@ -200,7 +200,7 @@ impl World {
                     commands::reopen(&mut self.state, Reopen { order: order(), digest_id, may_duplicate: true }, at);
                 }
             }
-            Step::Flush => drop(commands::flush(&mut self.state, order(), at)),
+            Step::Flush => drop(commands::flush(&mut self.state, order(), true, at)),
             Step::Hold { minutes } => {
                 let until = minutes.map(|minutes| at.checked_add(i64::from(minutes).minutes()).unwrap());
                 commands::hold(&mut self.state, Hold { order: order(), until }, at);

@@ -30,9 +30,9 @@ pub(super) struct Row(Map<String, Value>);
 type Line = (u64, Result<Row, Fault>);
 
 impl Row {
-    /// The text of a column; empty without one.
-    pub fn value(&self, column: &str) -> String {
-        clean_edges(self.0.get(column).and_then(Value::as_str).unwrap_or_default()).to_owned()
+    /// The text of a column, empty for a null. `None`: the row has no such column.
+    pub fn get(&self, column: &str) -> Option<String> {
+        Some(clean_edges(self.0.get(column)?.as_str().unwrap_or_default()).to_owned())
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     /// Users, or the lines and faults of wrong rows.
     fn shown(rows: Vec<Line>) -> Vec<String> {
         let shown = rows.into_iter().map(|(line, row)| match row {
-            Ok(row) => row.value("user"),
+            Ok(row) => row.get("user").unwrap_or_default(),
             Err(Fault { field, problem }) => format!("{line} {field}: {problem}"),
         });
         shown.collect()

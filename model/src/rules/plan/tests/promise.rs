@@ -18,10 +18,10 @@ fn moved(zone: &str) -> Preferences {
 fn after_changes(settings: &DigestSettings, changes: &[(&str, Preferences)]) -> Plan {
     let mut latest = planned(settings, &facts());
     for (revision, (changed_at, preferences)) in (1..).zip(changes) {
-        let (changed_at, preferences) = (Some(at(changed_at)), preferences.clone());
-        let facts = Facts { preferences, revision, changed_at, ..facts() };
+        let (now, preferences) = (at(changed_at), preferences.clone());
+        let facts = Facts { preferences, revision, changed_at: Some(now), ..facts() };
         let asked = PlanInput { before: Some(latest), ..input() };
-        latest = plan(settings, &facts, &asked, Vec::new(), at(OPENED_AT));
+        latest = plan(settings, &facts, &asked, Vec::new(), now);
     }
     latest
 }

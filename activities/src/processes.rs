@@ -1,0 +1,194 @@
+//! The row of a process in the store, and what all processes conclude from the rows (rule 59). The comparison itself is in
+//! [`tidings_model::process`].
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use temporalio_client::Client;
+use tidings_model::{
+    Alert,
+    installation::BEAT,
+    process::{
+        Difference, Disagreement, FORGOTTEN_AFTER, Process, ProcessProfile, agree, clock_offset, differences, live,
+    },
+};
+use tidings_store::Store;
+use tokio::{sync::watch, time::sleep};
+use uuid::Uuid;
+
+use crate::installation::temporal_clock_offset;
+
+/// Beats between two looks at Temporal's clock, which cost a call that writes: one a minute.
+const CLOCK_LOOK: u32 = 3;
+
+/// The workers do not agree, or it is not known.
+#[derive(Debug, thiserror::Error)]
+pub enum AgreementError {
+    #[error(transparent)]
+    Disagreement(#[from] Disagreement),
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+}
+
+/// The processes that are alive, by the clock of the store.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn alive(store: &dyn Store) -> tidings_store::Result<Vec<Process>> {
+    let processes = store.processes().await?;
+    Ok(live(processes, store.clock().await?))
+}
+
+/// The differences between the processes that are alive.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn compared(store: &dyn Store) -> tidings_store::Result<Vec<Difference>> {
+    let alive = alive(store).await?;
+    Ok(differences(&alive.iter().map(|process| &process.profile).collect::<Vec<_>>()))
+}
+
+/// Checks that all live workers agree before something that cannot be undone. `own` is the profile of the worker that asks, whose own row
+/// may be old because it was frozen.
+///
+/// # Errors
+/// They do not, or the store cannot answer.
+pub async fn agreed(store: &dyn Store, own: Option<&ProcessProfile>) -> Result<(), AgreementError> {
+    Ok(agree(&alive(store).await?, own)?)
+}
+
+/// The row of one process, which its beats keep.
+pub struct Presence {
+    store: Arc<dyn Store>,
+    process: Process,
+    /// Beats since the clock was compared with Temporal's.
+    beats: u32,
+    /// The differences that the log has.
+    logged: Vec<Difference>,
+}
+
+impl Presence {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, profile: ProcessProfile) -> Self {
+        let process = Process { id: Uuid::new_v4(), seen_at: Timestamp::UNIX_EPOCH, profile };
+        Self { store, process, beats: 0, logged: Vec::new() }
+    }
+
+    /// The id of the row.
+    #[must_use]
+    pub const fn id(&self) -> Uuid {
+        self.process.id
+    }
+
+    /// Writes the row, and logs what differs since the last beat. Returns the fault of this machine's clock in words, if it has one.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn beat(&mut self, temporal: Option<&Client>) -> tidings_store::Result<Option<String>> {
+        let begun = Timestamp::now();
+        let seen_at = self.store.clock().await?;
+        let ahead_of_store = clock_offset(begun, seen_at, Timestamp::now());
+        let installation = self.store.installation().await?;
+        let Process { profile, .. } = &mut self.process;
+        profile.clock.store_ms = Some(milliseconds(ahead_of_store));
+        profile.installation = installation.map(|installation| installation.identity);
+        profile.file = self.store.file().await?;
+        let looks_at_clock = self.beats == 0;
+        if let Some(temporal) = temporal {
+            if looks_at_clock {
+                match temporal_clock_offset(temporal).await {
+                    Ok(offset) => profile.clock.temporal_ms = offset.map(milliseconds),
+                    Err(error) => tracing::debug!(%error, "the clock is not compared with Temporal's"),
+                }
+            }
+            self.beats = (self.beats + 1) % CLOCK_LOOK;
+        }
+        self.process.seen_at = seen_at;
+        self.store.put_process(&self.process).await?;
+        let fault = self.process.profile.clock.fault();
+        // The clock of a file is that of this machine: a wrong one would forget those that are alive.
+        if looks_at_clock && fault.is_none() {
+            self.store.forget_processes(seen_at - FORGOTTEN_AFTER).await?;
+        }
+        let found = compared(&*self.store).await?;
+        self.log(found);
+        Ok(fault)
+    }
+
+    fn log(&mut self, found: Vec<Difference>) {
+        if found == self.logged {
+            return;
+        }
+        for Difference { aspect, who } in &found {
+            if aspect.is_expected() {
+                tracing::info!(%aspect, who, "processes of this installation differ, as during an update");
+            } else {
+                tracing::warn!(
+                    alert = %Alert::ProcessesDiffer, %aspect, who,
+                    "processes of this installation differ: give all of them the same configuration and keys; until then nothing is deleted"
+                );
+            }
+        }
+        if found.is_empty() {
+            tracing::info!("all processes of this installation agree");
+        }
+        self.logged = found;
+    }
+
+    /// Beats for ever, with the client that is offered at the time.
+    #[must_use]
+    pub fn run(mut self, temporal: watch::Receiver<Option<Client>>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            loop {
+                let client = temporal.borrow().clone();
+                match self.beat(client.as_ref()).await {
+                    Ok(None) => {}
+                    Ok(Some(fault)) => {
+                        tracing::error!("the clock of this machine is {fault}: set it, for example by NTP");
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "this process is not compared with the others, and tries again");
+                    }
+                }
+                sleep(BEAT.unsigned_abs()).await;
+            }
+        })
+    }
+}
+
+fn milliseconds(offset: SignedDuration) -> i64 {
+    i64::try_from(offset.as_millis()).unwrap_or(if offset.is_negative() { i64::MIN } else { i64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::process::Role;
+    use tidings_store::Sqlite;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_beats_is_alive_and_compared_until_its_row_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let profile = |pid, key: &str| {
+            let link_keys = vec![key.to_owned()];
+            ProcessProfile { link_keys, ..ProcessProfile::new(Role::Worker, "a", pid, "tidings") }
+        };
+        let mut one = Presence::new(store.clone(), profile(1, "aa"));
+        let mut other = Presence::new(store.clone(), profile(2, "bb"));
+        for _ in 0..2 {
+            assert_eq!(one.beat(None).await.unwrap(), None);
+        }
+        assert!(agreed(&*store, None).await.is_ok());
+        other.beat(None).await.unwrap();
+        assert_eq!(alive(&*store).await.unwrap().len(), 2);
+        assert!(matches!(agreed(&*store, None).await, Err(AgreementError::Disagreement(_))));
+        store.remove_process(other.id()).await.unwrap();
+        assert!(agreed(&*store, None).await.is_ok());
+        assert!(agreed(&*store, Some(&profile(2, "bb"))).await.is_err(), "it was frozen, and its row is gone");
+    }
+}

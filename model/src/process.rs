@@ -1,0 +1,407 @@
+//! The processes of one installation, as each of them describes itself in the store, and where they differ (rule 59).
+//!
+//! A worker and a gateway trust their own file, keys, clock and database. Two that trust different ones harm each other in silence, so
+//! that each writes down what it works with, and everybody compares. What cannot be undone waits until all workers agree.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::installation::GONE_AFTER;
+
+/// A clock may differ by this from the store's and from Temporal's.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
+/// Rows of processes that were not seen for this long are removed.
+pub const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
+/// Upkeep comes every night. An operator is told when the last one ended longer ago than this.
+pub const UPKEEP_LATE_AFTER: SignedDuration = SignedDuration::from_hours(48);
+/// Bytes of a [`fingerprint`]: enough that two settings never have the same one by accident.
+const FINGERPRINT_BYTES: usize = 6;
+
+closed_set! {
+    /// The role of a process.
+    pub enum Role {
+        Worker = "worker",
+        Gateway = "gateway",
+    }
+}
+
+/// A process as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub id: Uuid,
+    /// The time of its last beat, by the store's clock.
+    pub seen_at: Timestamp,
+    pub profile: ProcessProfile,
+}
+
+/// What a process works with. Later versions add to it, and earlier ones lack what is newer than they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessProfile {
+    pub role: Role,
+    pub version: String,
+    pub host: String,
+    pub pid: u32,
+    pub task_queue: String,
+    /// The fingerprint of each table of the configuration, without what may differ by host.
+    #[serde(default)]
+    pub sections: BTreeMap<String, String>,
+    /// The fingerprints of the keys of links; the first one signs.
+    #[serde(default)]
+    pub link_keys: Vec<String>,
+    /// The fingerprints of the DKIM keys. A gateway may have none.
+    #[serde(default)]
+    pub dkim_keys: BTreeSet<String>,
+    /// The identity of the installation; `None` before the first beat.
+    #[serde(default)]
+    pub installation: Option<Uuid>,
+    /// The open SQLite file; `None` for PostgreSQL.
+    #[serde(default)]
+    pub file: Option<FileId>,
+    #[serde(default)]
+    pub clock: ClockOffsets,
+}
+
+/// A file, whatever its path. Containers may see one device under several numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileId {
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// The time by which the clock of a process is ahead, in milliseconds; negative: behind. `None`: not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOffsets {
+    pub store_ms: Option<i64>,
+    pub temporal_ms: Option<i64>,
+}
+
+impl Process {
+    /// Reports a beat within the last minute. Clocks differ, so that a beat may be of the future.
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        now.duration_since(self.seen_at).abs() < GONE_AFTER
+    }
+}
+
+impl ProcessProfile {
+    /// A process of this host, with nothing to compare yet.
+    #[must_use]
+    pub fn new(role: Role, host: &str, pid: u32, task_queue: &str) -> Self {
+        Self {
+            role,
+            version: String::new(),
+            host: host.to_owned(),
+            pid,
+            task_queue: task_queue.to_owned(),
+            sections: BTreeMap::new(),
+            link_keys: Vec::new(),
+            dkim_keys: BTreeSet::new(),
+            installation: None,
+            file: None,
+            clock: ClockOffsets::default(),
+        }
+    }
+
+    /// The name for operators, as in `worker mail-1:4711`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} {}:{}", self.role, self.host, self.pid)
+    }
+
+    /// Reports a table `[digest.NAME]` in the configuration.
+    #[must_use]
+    pub fn has_digest_type(&self, name: &str) -> bool {
+        self.sections.contains_key(&digest_section(name))
+    }
+}
+
+impl ClockOffsets {
+    /// The clock that differs by more than a minute, in words: "1h behind Temporal's".
+    #[must_use]
+    pub fn fault(self) -> Option<String> {
+        let clocks = [(self.temporal_ms, "Temporal's"), (self.store_ms, "the database's")];
+        let (offset, whose) = clocks.into_iter().find_map(|(offset, whose)| {
+            let offset = SignedDuration::from_millis(offset?);
+            (offset.abs() > CLOCK_TOLERANCE).then_some((offset, whose))
+        })?;
+        let by = SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(offset.abs().as_secs()));
+        Some(format!("{by} {} {whose}", if offset.is_negative() { "behind" } else { "ahead of" }))
+    }
+}
+
+/// The offset of a clock that read `begun` before and `ended` after another one read `other`. What the readings leave open counts as
+/// equal.
+#[must_use]
+pub fn clock_offset(begun: Timestamp, other: Timestamp, ended: Timestamp) -> SignedDuration {
+    begun.duration_since(other).max(SignedDuration::ZERO) + ended.duration_since(other).min(SignedDuration::ZERO)
+}
+
+/// The name of the table of a digest type among the sections.
+#[must_use]
+pub fn digest_section(name: &str) -> String {
+    format!("digest.{name}")
+}
+
+/// A short text that differs where the bytes do, and from which nobody learns them.
+#[must_use]
+pub fn fingerprint(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..FINGERPRINT_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The processes that are alive.
+#[must_use]
+pub fn live(processes: Vec<Process>, now: Timestamp) -> Vec<Process> {
+    processes.into_iter().filter(|process| process.is_live(now)).collect()
+}
+
+closed_set! {
+    /// What processes may differ in.
+    pub enum Aspect {
+        Configuration = "configuration",
+        LinkKeys = "link_keys",
+        DkimKeys = "dkim_keys",
+        Clock = "clock",
+        Installation = "installation",
+        Database = "database",
+        TaskQueue = "task_queue",
+        Version = "version",
+    }
+}
+
+impl Aspect {
+    /// Versions differ during an update, and queues while one drains. Neither decides about data that the processes share.
+    #[must_use]
+    pub const fn is_expected(self) -> bool {
+        matches!(self, Self::TaskQueue | Self::Version)
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Configuration => "other settings",
+            Self::LinkKeys => "other link keys",
+            Self::DkimKeys => "other DKIM keys",
+            Self::Clock => "a wrong clock",
+            Self::Installation => "another installation",
+            Self::Database => "another database file",
+            Self::TaskQueue => "another task queue",
+            Self::Version => "another version",
+        }
+    }
+}
+
+/// A difference between processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ProcessDifference))]
+pub struct Difference {
+    pub aspect: Aspect,
+    /// Who has what.
+    pub who: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.aspect.words(), self.who)
+    }
+}
+
+/// The differences between processes, the worst first.
+#[must_use]
+pub fn differences(profiles: &[&ProcessProfile]) -> Vec<Difference> {
+    let found = Aspect::ALL.into_iter().filter_map(|aspect| Some(Difference { aspect, who: who(aspect, profiles)? }));
+    found.collect()
+}
+
+/// The words about an aspect; `None`: all agree.
+fn who(aspect: Aspect, profiles: &[&ProcessProfile]) -> Option<String> {
+    let grouped = |value: &dyn Fn(&ProcessProfile) -> Option<String>| grouped(profiles, value);
+    match aspect {
+        Aspect::Configuration => {
+            let groups = grouped(&|of| Some(fingerprint(format!("{:?}", of.sections).as_bytes())))?;
+            Some(format!("{} ({groups})", differing_sections(profiles)))
+        }
+        Aspect::LinkKeys => grouped(&|of| Some(or_none(of.link_keys.join("+")))),
+        Aspect::DkimKeys => {
+            let text = |of: &ProcessProfile| of.dkim_keys.iter().cloned().collect::<Vec<_>>().join("+");
+            grouped(&|of| Some(text(of)).filter(|keys| !keys.is_empty()))
+        }
+        Aspect::Clock => {
+            let wrong: BTreeSet<_> =
+                profiles.iter().filter_map(|of| Some(format!("{} is {}", of.name(), of.clock.fault()?))).collect();
+            (!wrong.is_empty()).then(|| wrong.into_iter().collect::<Vec<_>>().join("; "))
+        }
+        Aspect::Installation => grouped(&|of| Some(of.installation?.to_string())),
+        Aspect::Database => grouped(&|of| Some(format!("inode {}", of.file?.inode))),
+        Aspect::TaskQueue => grouped(&|of| Some(of.task_queue.clone())),
+        Aspect::Version => grouped(&|of| Some(of.version.clone())),
+    }
+}
+
+fn or_none(text: String) -> String {
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// The processes by their values, if there is more than one value. A process without a value agrees with all.
+fn grouped(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Option<String>) -> Option<String> {
+    let mut groups = BTreeMap::<_, BTreeSet<_>>::new();
+    for profile in profiles {
+        if let Some(value) = value(profile) {
+            groups.entry(value).or_default().insert(profile.name());
+        }
+    }
+    let in_words = |(value, names): (&String, &BTreeSet<String>)| {
+        format!("{value} in {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+    };
+    (groups.len() > 1).then(|| groups.iter().map(in_words).collect::<Vec<_>>().join("; "))
+}
+
+/// The tables that not all configurations have alike, as in `[digest.news], [retention]`.
+fn differing_sections(profiles: &[&ProcessProfile]) -> String {
+    let names: BTreeSet<_> = profiles.iter().flat_map(|of| of.sections.keys()).collect();
+    let differs = |name: &&&String| {
+        let values: BTreeSet<_> = profiles.iter().map(|of| of.sections.get(name.as_str())).collect();
+        values.len() > 1
+    };
+    names.iter().filter(differs).map(|name| format!("[{name}]")).collect::<Vec<_>>().join(", ")
+}
+
+/// Workers that do not agree, so that what cannot be undone waits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the workers of this installation do not agree, so that nothing is deleted: {0}. Give all of them the same configuration and keys and \
+     restart them, or stop those that have others; one that is stopped counts for a minute"
+)]
+pub struct Disagreement(pub String);
+
+/// Checks that the live workers agree, with the process that asks where it has a profile.
+///
+/// # Errors
+/// They do not.
+pub fn agree(live: &[Process], own: Option<&ProcessProfile>) -> Result<(), Disagreement> {
+    let workers = live.iter().map(|process| &process.profile).filter(|profile| profile.role == Role::Worker);
+    let profiles: Vec<_> = workers.chain(own).collect();
+    let differences: Vec<_> = differences(&profiles)
+        .into_iter()
+        .filter(|found| !found.aspect.is_expected())
+        .map(|found| found.to_string())
+        .collect();
+    if differences.is_empty() { Ok(()) } else { Err(Disagreement(differences.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(role: Role, pid: u32) -> ProcessProfile {
+        ProcessProfile {
+            version: "0.1.0".into(),
+            sections: [("digest.activity", "aa"), ("retention", "bb")]
+                .map(|(name, of)| (name.into(), of.into()))
+                .into(),
+            link_keys: vec!["11".into()],
+            dkim_keys: ["d1".to_owned()].into(),
+            installation: Some(Uuid::from_u128(1)),
+            file: Some(FileId { device: 1, inode: 2 }),
+            clock: ClockOffsets { store_ms: Some(3), temporal_ms: Some(-60_000) },
+            ..ProcessProfile::new(role, "mail", pid, "tidings")
+        }
+    }
+
+    fn process(seconds: i64, profile: ProcessProfile) -> Process {
+        let seen_at = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        Process { id: Uuid::from_u128(u128::from(profile.pid)), seen_at, profile }
+    }
+
+    /// Changes a profile.
+    type Change = fn(&mut ProcessProfile);
+
+    /// Each aspect with a change that makes processes differ in it, and a part of the words.
+    const CHANGES: [(Aspect, Change, &str); Aspect::ALL.len()] = [
+        (Aspect::Configuration, |of| drop(of.sections.remove("retention")), "[retention] ("),
+        (Aspect::LinkKeys, |of| of.link_keys.clear(), "11 in worker mail:1; none in worker mail:2"),
+        (Aspect::DkimKeys, |of| of.dkim_keys.extend(["d0".to_owned()]), "d0+d1 in worker mail:2; d1 in worker mail:1"),
+        (Aspect::Clock, |of| of.clock.store_ms = Some(86_400_000), "worker mail:2 is 24h ahead of the database's"),
+        (
+            Aspect::Installation,
+            |of| of.installation = Some(Uuid::nil()),
+            "00000000-0000-0000-0000-000000000000 in worker mail:2",
+        ),
+        (Aspect::Database, |of| of.file = Some(FileId { device: 1, inode: 3 }), "inode 2 in worker mail:1; inode 3 in"),
+        (Aspect::TaskQueue, |of| of.task_queue = "mail".into(), "mail in worker mail:2; tidings in worker mail:1"),
+        (Aspect::Version, |of| of.version = "0.2.0".into(), "0.1.0 in worker mail:1; 0.2.0 in worker mail:2"),
+    ];
+
+    #[test]
+    fn each_difference_is_named_with_who_has_what() {
+        let first = profile(Role::Worker, 1);
+        for (aspect, change, words) in CHANGES {
+            let mut second = profile(Role::Worker, 2);
+            assert_eq!(differences(&[&first, &second]), []);
+            change(&mut second);
+            let [found] = &differences(&[&first, &second])[..] else { panic!("{aspect}") };
+            assert_eq!(found.aspect, aspect);
+            assert!(found.who.contains(words), "{found}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_undone_waits_while_live_workers_or_the_asker_differ() {
+        for (aspect, change, _) in CHANGES {
+            let mut other = profile(Role::Worker, 2);
+            change(&mut other);
+            let workers = [process(0, profile(Role::Worker, 1)), process(0, other.clone())];
+            assert_eq!(agree(&workers, None).is_ok(), aspect.is_expected(), "{aspect}");
+            assert_eq!(agree(&workers[..1], Some(&other)).is_ok(), aspect.is_expected(), "{aspect}");
+            let gateway = ProcessProfile { role: Role::Gateway, ..other };
+            assert_eq!(agree(&[workers[0].clone(), process(0, gateway)], None), Ok(()), "a gateway deletes nothing");
+        }
+        assert_eq!(agree(&[], None), Ok(()));
+    }
+
+    #[test]
+    fn a_process_without_a_value_agrees_with_all() {
+        let (worker, mut gateway) = (profile(Role::Worker, 1), profile(Role::Gateway, 2));
+        gateway.dkim_keys.clear();
+        (gateway.installation, gateway.file, gateway.clock) = (None, None, ClockOffsets::default());
+        assert_eq!(differences(&[&worker, &gateway]), []);
+    }
+
+    #[test]
+    fn a_process_is_alive_for_a_minute() {
+        let now = process(0, profile(Role::Worker, 1)).seen_at;
+        for (seen, alive) in [(0, true), (-59, true), (-60, false), (59, true), (86_400, false)] {
+            assert_eq!(process(seen, profile(Role::Worker, 1)).is_live(now), alive, "{seen}");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_wrong_by_more_than_a_minute_beyond_what_the_readings_leave_open() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        for (begun, other, ended, offset) in
+            [(100, 100, 100, 0), (100, 105, 110, 0), (100, 90, 110, 10), (100, 170, 110, -60), (100, 171, 110, -61)]
+        {
+            let offset_ms = clock_offset(at(begun), at(other), at(ended)).as_millis();
+            assert_eq!(offset_ms, offset * 1000, "{begun} {other} {ended}");
+        }
+        for (seconds, words) in
+            [(60, None), (-60, None), (61, Some("1m 1s ahead of Temporal's")), (-86_400, Some("24h behind Temporal's"))]
+        {
+            let clock = ClockOffsets { store_ms: Some(0), temporal_ms: Some(seconds * 1000) };
+            assert_eq!(clock.fault().as_deref(), words, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_another_version_is_read() {
+        let text =
+            r#"{"role": "gateway", "version": "9", "host": "a", "pid": 1, "task_queue": "tidings", "moon": "full"}"#;
+        let read: ProcessProfile = serde_json::from_str(text).unwrap();
+        assert_eq!((read.name().as_str(), read.sections.len()), ("gateway a:1", 0));
+    }
+}

@@ -1,0 +1,204 @@
+//! The breakers that count today, of those that the store has: a name may be another one since, and so may the sender.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    breaker::{Breaker, Cause, VersionedBreaker, name, parts},
+    settings::Settings,
+};
+
+/// The relays of the file. The default knows none, and every breaker counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RelaysToday(BTreeMap<String, RelayToday>);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RelayToday {
+    /// Other names under which it had attempts.
+    was: BTreeSet<String>,
+    /// The senders of its streams, by [`Stream::envelope_sender`](crate::settings::Stream::envelope_sender). Empty: not known.
+    senders: BTreeSet<String>,
+}
+
+impl RelaysToday {
+    /// Relays of which nothing but the name is known.
+    #[must_use]
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
+        Self(names.into_iter().map(|name| (name.clone(), RelayToday::default())).collect())
+    }
+
+    /// The relays of these settings, with their former names and their senders.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        // Of a relay whose address this process lacks, the settings have the names only.
+        let mut relays = Self::named(settings.relays.keys().chain(settings.reports_for.keys()));
+        for (name, relay) in &mut relays.0 {
+            relay.was = settings.reports_for.get(name).into_iter().flatten().cloned().collect();
+            relay.senders = settings.senders_by(name).collect();
+        }
+        relays
+    }
+
+    /// The name that a relay has today, where `name` may be one that it had.
+    #[must_use]
+    pub fn name_of<'a>(&'a self, name: &'a str) -> &'a str {
+        if self.0.contains_key(name) {
+            return name;
+        }
+        self.0.iter().find(|(_, relay)| relay.was.contains(name)).map_or(name, |(today, _)| today)
+    }
+
+    /// The breakers of these relays under today's names, each as it stands today. A relay that the file does not have is left out. A relay
+    /// without a breaker of its own has that of a former name: one that an operator opened stays open. One that opened because its
+    /// relay refused a sender is closed if nobody sends so any more.
+    #[must_use]
+    pub fn breakers(&self, kept: BTreeMap<String, VersionedBreaker>) -> BTreeMap<String, VersionedBreaker> {
+        if self.0.is_empty() {
+            return kept;
+        }
+        let (own, former): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            kept.into_iter().partition(|(breaker, _)| self.0.contains_key(parts(breaker).0));
+        let mut today: BTreeMap<_, _> =
+            own.into_iter().map(|(breaker, kept)| (breaker.clone(), self.judged(&breaker, kept))).collect();
+        for (breaker, kept) in former {
+            let (relay, tenant) = parts(&breaker);
+            let now = self.name_of(relay);
+            if now == relay {
+                continue;
+            }
+            let breaker = name(now, tenant);
+            // The store has no row of that name.
+            let adopted = self.judged(&breaker, VersionedBreaker { revision: 0, ..kept });
+            let known = today.entry(breaker).or_insert_with(|| adopted.clone());
+            if known.revision == 0 && known.breaker.open.is_none() {
+                *known = adopted;
+            }
+        }
+        today
+    }
+
+    fn judged(&self, breaker: &str, kept: VersionedBreaker) -> VersionedBreaker {
+        let relay = self.0.get(parts(breaker).0);
+        if relay.is_some_and(|relay| relay.is_over(&kept.breaker)) {
+            return VersionedBreaker { breaker: Breaker::closed(), ..kept };
+        }
+        kept
+    }
+}
+
+impl RelayToday {
+    /// Reports a breaker that is open for a sender of whom no stream is.
+    fn is_over(&self, breaker: &Breaker) -> bool {
+        let may_mean_sender = |cause| matches!(cause, Cause::Policy | Cause::Configuration);
+        breaker.open.as_ref().is_some_and(|open| may_mean_sender(open.cause))
+            && !self.senders.is_empty()
+            && breaker.refusals.sender.as_ref().is_some_and(|sender| !self.senders.contains(sender))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::settings::{RelaySettings, ReturnPath, Sender, Stream, Streams};
+
+    fn settings(relays: &[(&str, &[&str])], sender: &str) -> Settings {
+        let address: crate::EmailAddress = sender.parse().unwrap();
+        let sender = Sender { name: String::new(), address, reply_to: None, domain: "b.example".into() };
+        let names: Vec<_> = relays.iter().map(|(name, _)| *name).collect();
+        let stream = Stream::new(&names, sender);
+        let at = || RelaySettings::new("smtp://127.0.0.1:1025".parse().unwrap());
+        let named = |text: &&str| (*text).to_owned();
+        Settings {
+            relays: relays.iter().map(|(name, _)| ((*name).to_owned(), at())).collect(),
+            reports_for: relays
+                .iter()
+                .map(|(name, was)| ((*name).to_owned(), was.iter().map(named).collect()))
+                .collect(),
+            ..Settings::new(Streams { bulk: stream.clone(), transactional: stream })
+        }
+    }
+
+    fn kept(revision: u64, breaker: Breaker) -> VersionedBreaker {
+        VersionedBreaker { revision, breaker }
+    }
+
+    fn left_alone() -> Breaker {
+        Breaker::closed().opened("they are moving", Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_breaker_of_a_relay_that_no_file_has_does_not_count() {
+        let rows = BTreeMap::from([
+            ("first".to_owned(), kept(3, left_alone())),
+            ("second".to_owned(), kept(1, Breaker::closed())),
+        ]);
+        let today = RelaysToday::of(&settings(&[("second", &[])], "a@b.example")).breakers(rows.clone());
+        assert_eq!(today.keys().collect::<Vec<_>>(), ["second"]);
+        assert_eq!(RelaysToday::default().breakers(rows.clone()), rows, "nobody knows the relays");
+    }
+
+    #[test]
+    fn a_relay_that_was_renamed_is_still_left_alone_until_it_has_a_breaker_of_its_own() {
+        let today = RelaysToday::of(&settings(&[("second", &["first", "zero"])], "a@b.example"));
+        let mut rows = BTreeMap::from([
+            ("first".to_owned(), kept(3, Breaker::closed())),
+            ("first/acme".to_owned(), kept(2, left_alone())),
+            ("zero".to_owned(), kept(9, left_alone())),
+        ]);
+        let found = today.breakers(rows.clone());
+        assert_eq!(
+            found,
+            BTreeMap::from([
+                ("second".to_owned(), kept(0, left_alone())),
+                ("second/acme".to_owned(), kept(0, left_alone())),
+            ])
+        );
+        rows.insert("second".to_owned(), kept(1, Breaker::closed()));
+        assert_eq!(today.breakers(rows)["second"], kept(1, Breaker::closed()));
+    }
+
+    #[test]
+    fn a_breaker_that_opened_for_a_sender_of_whom_no_stream_is_any_more_is_closed() {
+        let open = |cause| {
+            let opened = left_alone();
+            let open = opened.open.map(|open| crate::breaker::Open { cause, ..open });
+            Breaker { open, ..opened }.for_sender("digest@old.example")
+        };
+        for (cause, sender, is_open) in [
+            (Cause::Policy, "digest@old.example", true),
+            (Cause::Policy, "digest@new.example", false),
+            (Cause::Configuration, "digest@new.example", false),
+            (Cause::Outage, "digest@new.example", true),
+            (Cause::Operator, "digest@new.example", true),
+        ] {
+            let rows = BTreeMap::from([("own".to_owned(), kept(4, open(cause)))]);
+            let today = RelaysToday::of(&settings(&[("own", &[])], sender)).breakers(rows);
+            assert_eq!((today["own"].revision, today["own"].breaker.open.is_some()), (4, is_open), "{cause} {sender}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_of_the_sender_that_its_stream_has_today() {
+        let Settings { streams, .. } = settings(&[], "digest@b.example");
+        let plain = streams.bulk;
+        let path = ReturnPath { local: "bounce".into(), domain: "mail.b.example".into() };
+        let returning = Stream { return_path: Some(path), ..plain.clone() };
+        for (stream, envelope, is_of) in [
+            (&plain, "digest@b.example", true),
+            (&plain, "Digest@B.example", true),
+            (&plain, "digest@old.example", false),
+            (&plain, "bounce+abc@mail.b.example", false),
+            (&returning, "bounce+abc@mail.b.example", true),
+            (&returning, "bounce+abc@mail.old.example", false),
+            (&returning, "bounce@mail.b.example", false),
+            (&returning, "digest@b.example", true),
+        ] {
+            assert_eq!(stream.sends_as(envelope), is_of, "{envelope}");
+        }
+        assert_eq!(
+            (plain.envelope_sender(), returning.envelope_sender()),
+            ("digest@b.example".to_owned(), "bounce@mail.b.example".to_owned(),)
+        );
+    }
+}

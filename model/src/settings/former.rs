@@ -1,0 +1,131 @@
+//! The names that digest types and tenants had before (`was`).
+//!
+//! A name is a label: what was stored or promised under a former one counts for today's.
+
+use std::{collections::BTreeMap, iter};
+
+use crate::{Key, pause::Scope, records::PersonId};
+
+/// The former names of digest types and tenants. No former name is also one of today's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FormerNames {
+    /// By former name: today's name of the digest type.
+    pub digests: BTreeMap<String, String>,
+    /// By former name: today's name of the tenant.
+    pub tenants: BTreeMap<String, String>,
+}
+
+impl FormerNames {
+    /// Today's name of a tenant, where `name` may be a former one.
+    #[must_use]
+    pub fn tenant<'a>(&'a self, name: &'a str) -> &'a str {
+        self.tenants.get(name).map_or(name, String::as_str)
+    }
+
+    /// Today's name of a digest type, where `name` may be a former one.
+    #[must_use]
+    pub fn digest_type<'a>(&'a self, name: &'a str) -> &'a str {
+        self.digests.get(name).map_or(name, String::as_str)
+    }
+
+    /// The key under today's names.
+    #[must_use]
+    pub fn today(&self, key: &Key) -> Key {
+        Key {
+            tenant: self.tenant(&key.tenant).to_owned(),
+            digest_type: self.digest_type(&key.digest_type).to_owned(),
+            user: key.user.clone(),
+        }
+    }
+
+    /// Each name of a tenant, today's first.
+    #[must_use]
+    pub fn tenants(&self, name: &str) -> Vec<String> {
+        names(&self.tenants, self.tenant(name))
+    }
+
+    /// Each name of a digest type, today's first.
+    #[must_use]
+    pub fn digest_types(&self, name: &str) -> Vec<String> {
+        names(&self.digests, self.digest_type(name))
+    }
+
+    /// Each key that may hold something of this one, today's first.
+    #[must_use]
+    pub fn keys(&self, key: &Key) -> Vec<Key> {
+        let types = self.digest_types(&key.digest_type);
+        let of_tenant = |tenant: String| {
+            let key = move |digest_type: &String| Key {
+                tenant: tenant.clone(),
+                digest_type: digest_type.clone(),
+                user: key.user.clone(),
+            };
+            types.iter().map(key).collect::<Vec<_>>()
+        };
+        self.tenants(&key.tenant).into_iter().flat_map(of_tenant).collect()
+    }
+
+    /// The scope of a pause under today's names.
+    #[must_use]
+    pub fn scope(&self, Scope { tenant, digest_type }: &Scope) -> Scope {
+        Scope {
+            tenant: tenant.as_deref().map(|name| self.tenant(name).to_owned()),
+            digest_type: digest_type.as_deref().map(|name| self.digest_type(name).to_owned()),
+        }
+    }
+
+    /// Each scope whose keys a pause of this one covers, today's first.
+    #[must_use]
+    pub fn scopes(&self, Scope { tenant, digest_type }: &Scope) -> Vec<Scope> {
+        let each = |names: Option<Vec<String>>| -> Vec<Option<String>> {
+            names.map_or_else(|| vec![None], |names| names.into_iter().map(Some).collect())
+        };
+        let types = each(digest_type.as_deref().map(|name| self.digest_types(name)));
+        let of_tenant = |tenant: Option<String>| {
+            types.iter().map(move |digest_type| Scope { tenant: tenant.clone(), digest_type: digest_type.clone() })
+        };
+        each(tenant.as_deref().map(|name| self.tenants(name))).into_iter().flat_map(of_tenant).collect()
+    }
+
+    /// The person under each name of the tenant, today's first.
+    #[must_use]
+    pub fn people(&self, person: &PersonId) -> Vec<PersonId> {
+        let names = self.tenants(&person.tenant).into_iter();
+        names.map(|tenant| PersonId { tenant, user: person.user.clone() }).collect()
+    }
+}
+
+fn names(former: &BTreeMap<String, String>, today: &str) -> Vec<String> {
+    let others = former.iter().filter(|(_, name)| *name == today).map(|(other, _)| other.clone());
+    iter::once(today.to_owned()).chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(tenant: &str, digest_type: &str) -> Key {
+        Key::new(tenant.into(), digest_type.into(), "ann".into()).unwrap()
+    }
+
+    #[test]
+    fn a_former_name_is_todays_and_each_of_its_keys_is_known() {
+        let was = |was: &[&str], today: &str| was.iter().map(|was| ((*was).to_owned(), today.to_owned())).collect();
+        let names = FormerNames { digests: was(&["activity", "digest"], "news"), tenants: was(&["acme"], "initech") };
+        assert_eq!(names.today(&key("acme", "digest")), key("initech", "news"));
+        assert_eq!(names.today(&key("bolt", "alerts")), key("bolt", "alerts"));
+        let all = [("initech", "news"), ("initech", "activity"), ("initech", "digest"), ("acme", "news")];
+        let all = all.into_iter().chain([("acme", "activity"), ("acme", "digest")]);
+        assert_eq!(names.keys(&key("acme", "news")), all.map(|(tenant, name)| key(tenant, name)).collect::<Vec<_>>());
+        assert_eq!(names.keys(&key("bolt", "alerts")), [key("bolt", "alerts")]);
+        let scope = |tenant: Option<&str>, digest_type: Option<&str>| Scope {
+            tenant: tenant.map(str::to_owned),
+            digest_type: digest_type.map(str::to_owned),
+        };
+        assert_eq!(names.scope(&scope(None, Some("digest"))), scope(None, Some("news")));
+        let scopes = [scope(Some("initech"), None), scope(Some("acme"), None)];
+        assert_eq!(names.scopes(&scope(Some("acme"), None)), scopes);
+        let people = names.people(&PersonId { tenant: "initech".into(), user: "ann".into() });
+        assert_eq!(people.iter().map(|person| person.tenant.as_str()).collect::<Vec<_>>(), ["initech", "acme"]);
+    }
+}

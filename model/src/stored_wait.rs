@@ -1,0 +1,111 @@
+//! Waits that the store keeps as an instant: a lease, a retry, a breaker (rule 59).
+//!
+//! A machine whose clock was ahead leaves instants that lie too far in the future. Each kind has a longest wait. An instant that is
+//! further away than that was written by a wrong clock, and counts as over. Otherwise one machine that was a day ahead for half a minute
+//! would hold mail back for a day. Instants that a person chose, as the end of a pause or a hold, have no longest wait.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// Clocks of machines that work together may differ by this much.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
+
+/// The kind of a stored instant that holds something back until then, by the longest wait that a right clock writes. Each kind stands beside
+/// what waits so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredWait(Duration);
+
+impl StoredWait {
+    /// Something that happened: a digest was sent, a person chose. It holds nothing back by itself, and cannot lie ahead.
+    pub const PAST: Self = Self(Duration::ZERO);
+
+    pub(crate) const fn of(longest: Duration) -> Self {
+        Self(longest)
+    }
+
+    /// The longest wait that a right clock writes.
+    #[must_use]
+    pub const fn longest(self) -> Duration {
+        self.0
+    }
+
+    /// The latest instant of this kind that can be right at `now`.
+    #[must_use]
+    pub fn farthest(self, now: Timestamp) -> Timestamp {
+        let later = |at: Timestamp| at.saturating_add(self.longest()).ok();
+        now.checked_add(CLOCK_TOLERANCE).ok().and_then(later).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Reports if the instant can be right. One that cannot counts as over.
+    #[must_use]
+    pub fn believes(self, at: Timestamp, now: Timestamp) -> bool {
+        at <= self.farthest(now)
+    }
+
+    /// Reports if the instant holds something back at `now`.
+    #[must_use]
+    pub fn holds(self, until: Timestamp, now: Timestamp) -> bool {
+        now < until && self.believes(until, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::breaker::Cause;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn kinds() -> Vec<StoredWait> {
+        let causes = Cause::ALL.into_iter().filter(|cause| *cause != Cause::Operator);
+        let others = [
+            StoredWait::PROBE,
+            StoredWait::INBOX_LEASE,
+            StoredWait::JOB_LEASE,
+            StoredWait::SWEEP_LEASE,
+            StoredWait::RUN_RETRY,
+            StoredWait::NOTICE_RETRY,
+            StoredWait::PAST,
+        ];
+        causes.map(StoredWait::of_breaker).chain(others).collect()
+    }
+
+    #[test]
+    fn no_kind_of_wait_is_longer_than_a_few_hours() {
+        for kind in kinds() {
+            assert!(kind.longest() < Duration::from_hours(5), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_operator_closes_a_relay_for_good() {
+        let operator = StoredWait::of_breaker(Cause::Operator);
+        assert!(operator.holds(Timestamp::MAX, at(0)));
+        for kind in kinds() {
+            assert!(!kind.holds(Timestamp::MAX, at(0)), "{kind:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_of_a_right_clock_holds_to_its_end_and_no_wait_holds_longer(
+            ahead in 0..400 * 86_400_i64,
+            part in 0.0..1.0_f64,
+        ) {
+            for kind in kinds() {
+                let wait = SignedDuration::try_from(kind.longest().mul_f64(part)).unwrap();
+                let written = at(0) + wait;
+                prop_assert_eq!(kind.holds(written, at(0)), written > at(0));
+                // A clock that was ahead wrote it. It holds for the longest wait at most, as clocks may differ.
+                let until = written + SignedDuration::from_secs(ahead);
+                let most = SignedDuration::try_from(kind.longest()).unwrap() + CLOCK_TOLERANCE;
+                prop_assert!(!kind.holds(until, at(0)) || until <= at(0) + most);
+            }
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! The copy of a SQLite file into a PostgreSQL database, for an installation that outgrew its file.
+//!
+//! Tables and columns are taken from the schema, so that a new one cannot be left out. All rows travel as text in one transaction of the
+//! target, which nobody else sees before they were read back and compared. An interrupted copy therefore leaves nothing behind. Between
+//! the commit there and the mark in the file, a copy that is repeated finds equal rows, and sets the mark.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use serde::Serialize;
+use sqlx::{
+    AssertSqlSafe, ColumnIndex, Decode, PgConnection, Row, SqliteConnection, Type, query, query_as, query_scalar,
+    raw_sql,
+};
+use uuid::Uuid;
+
+use super::{
+    Postgres, Sqlite, no_nul, number,
+    postgres::CATCH_UP,
+    schema::{self, MIGRATED},
+};
+use crate::{Error, Installations as _, Result};
+
+/// Bytes of rows that are sent at once.
+const CHUNK: usize = 1 << 20;
+/// Rows between two moments that are shown.
+const SHOWN_ROWS: u64 = 256;
+
+/// Tables with their columns. Those of SQLite itself and of the migrations are not rows of ours.
+const FILE_COLUMNS: &str = r"
+SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
+WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> '_sqlx_migrations' ORDER BY t.name, c.cid";
+
+/// Tables with those that must have their rows before.
+const REFERENCES: &str = r#"
+SELECT DISTINCT t.name, r."table" FROM sqlite_schema t, pragma_foreign_key_list(t.name) r
+WHERE t.type = 'table' AND r."table" <> t.name"#;
+
+/// A large table takes minutes. A session whose client is gone ends by its connection.
+const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0";
+
+const FILE_NUMBERS: &str = "SELECT name, CAST(seq AS INTEGER) FROM sqlite_sequence WHERE seq > 0";
+
+const TARGET_COLUMNS: &str = "
+SELECT t.relname::text, a.attname::text, format_type(a.atttypid, NULL)
+FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid JOIN pg_namespace n ON n.oid = t.relnamespace
+WHERE n.nspname = current_schema() AND t.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''";
+
+/// Numbers that were given and whose rows are gone are not given again: `$1` table, `$2` the latest number.
+const SET_NUMBER: &str = "
+SELECT setval(pg_get_serial_sequence(quote_ident($1), a.attname), $2)
+FROM pg_attribute a WHERE a.attrelid = to_regclass(quote_ident($1)) AND a.attidentity <> ''";
+
+/// `$1` another identity, `$2` the address without its password, `$3` now.
+const MARK: &str = "
+UPDATE installation SET moved_identity = identity, identity = $1, moved_to = $2, moved_at = $3";
+
+const TAKE_BACK: &str = "
+UPDATE installation SET identity = moved_identity, moved_identity = NULL, moved_to = NULL, moved_at = NULL
+WHERE moved_identity IS NOT NULL";
+
+const IDENTITY: &str = "SELECT identity FROM installation";
+
+/// A table of the copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CopiedTable {
+    pub table: String,
+    pub rows: u64,
+    /// The sum of the hashes of all rows, in hex, which both databases have. `None`: nothing was copied yet. The number has a meaning
+    /// within one copy only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<String>,
+}
+
+/// A moment of a copy. Each row counts twice: copied and read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyProgress {
+    pub table: String,
+    pub checking: bool,
+    pub done: u64,
+    pub all: u64,
+}
+
+/// Shows a moment of a copy.
+pub type Show<'a> = &'a mut (dyn FnMut(&CopyProgress) + Send);
+
+/// A SQLite store whose file no other process has open.
+pub struct SoleFile(Arc<Sqlite>);
+
+impl SoleFile {
+    /// Opens the existing file of `sqlite:PATH`. Until this value is dropped no other process can open it.
+    ///
+    /// # Errors
+    /// Another process has the file open, there is no file, or it cannot be opened.
+    pub async fn open(url: &str) -> Result<Self> {
+        Ok(Self(Arc::new(Sqlite::connect_alone(url).await?)))
+    }
+
+    /// The file, whose tables are those of this version, and which was not copied yet.
+    pub(crate) async fn checked(&self) -> Result<Arc<Sqlite>> {
+        self.0.check().await?;
+        Ok(Arc::clone(&self.0))
+    }
+
+    /// Copies all rows into an empty database, whose tables it makes, compares them, and marks the file as moved to `address`, so that it
+    /// is not opened again by mistake. Repeated after an interruption it begins again, or ends what is complete.
+    ///
+    /// # Errors
+    /// The file or the database is not of this version, the file was copied before, the database has rows of its own, or one of the two
+    /// refuses. The database is as empty as before, unless the error says otherwise.
+    pub async fn copy_to(
+        &self,
+        to: &Postgres,
+        address: &str,
+        now: Timestamp,
+        show: Show<'_>,
+    ) -> Result<Vec<CopiedTable>> {
+        let identity = self.0.put_installation(Uuid::new_v4(), false).await?.identity.to_string();
+        let planned = self.0.plan_copy(to).await?;
+        to.migrate().await?;
+        let mut file = self.0.writer.acquire().await?;
+        let mut work = to.write().await?;
+        raw_sql(PATIENT).execute(&mut *work).await?;
+        check_versions(&mut file, &mut work).await?;
+        let tables = tables(&mut file, &mut work).await?;
+        // Not even readers: whoever sees tables without the rows of those who said no would mail them.
+        let names: Vec<_> = tables.iter().map(|table| quoted(&table.name)).collect();
+        raw_sql(AssertSqlSafe(format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "))))
+            .execute(&mut *work)
+            .await?;
+        let found = occupied(&mut work, tables.iter().map(|table| table.name.as_str())).await?;
+        let is_repeated = found.is_some() && identity_of(&mut work).await?.as_ref() == Some(&identity);
+        if let (Some(table), false) = (&found, is_repeated) {
+            return Err(not_empty(table));
+        }
+
+        let mut meter = Meter::new(&planned, show);
+        let mut sums = Vec::with_capacity(tables.len());
+        for table in &tables {
+            meter.begin(&table.name, false);
+            sums.push(if is_repeated {
+                table.read_file(&mut file, None, &mut meter).await?
+            } else {
+                table.copy(&mut file, &mut work, &mut meter).await?
+            });
+        }
+        for (table, sum) in tables.iter().zip(&sums) {
+            meter.begin(&table.name, true);
+            let there = table.read_target(&mut work, &mut meter).await?;
+            if there != *sum {
+                return Err(if is_repeated { not_empty(&table.name) } else { differs(&table.name, sum, &there) });
+            }
+        }
+        set_numbers(&mut file, &mut work).await?;
+        work.commit().await?;
+
+        mark(&mut file, address, now).await.map_err(|error| {
+            Error::Broken(format!(
+                "everything was copied, and the file cannot be marked as moved: {error}. Run the same command again, which copies nothing \
+                 twice"
+            ))
+        })?;
+        file.release();
+        Ok(tables.into_iter().zip(sums).map(|(table, sum)| sum.of(table.name)).collect())
+    }
+
+    /// Takes up a file that was copied. `false`: it was not.
+    ///
+    /// # Errors
+    /// The file does not take the change.
+    pub async fn take_back(&self) -> Result<bool> {
+        let taken = query(TAKE_BACK).execute(&mut *self.0.writer.acquire().await?).await?;
+        Ok(taken.rows_affected() > 0)
+    }
+}
+
+impl Sqlite {
+    /// The tables that a copy would copy, with their rows. It changes nothing.
+    ///
+    /// # Errors
+    /// The file is not of this version or was copied before, or the database has rows of another installation.
+    pub async fn plan_copy(&self, to: &Postgres) -> Result<Vec<CopiedTable>> {
+        self.check().await?;
+        let mut file = self.reader.acquire().await?;
+        let mut target = to.reader.acquire().await?;
+        let columns: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
+        let names: BTreeSet<_> = columns.into_iter().map(|(table, _)| table).collect();
+        if let Some(table) = occupied(&mut target, names.iter().map(String::as_str)).await? {
+            // Rows of this installation are compared by the copy.
+            let here: Option<String> = query_scalar(IDENTITY).fetch_optional(&mut *file).await?;
+            if here.is_none() || identity_of(&mut target).await? != here {
+                return Err(not_empty(&table));
+            }
+        }
+        if exists(&mut target, "_sqlx_migrations").await? {
+            let version: i64 = query_scalar(MIGRATED).fetch_one(&mut *target).await?;
+            schema::not_later(version)?;
+        }
+        let mut planned = Vec::with_capacity(names.len());
+        for table in names {
+            let rows = count(&mut file, &table).await?;
+            planned.push(CopiedTable { table, rows, sum: None });
+        }
+        Ok(planned)
+    }
+}
+
+/// How a column travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// As it is: text, numbers, and JSON that keeps its bytes.
+    Plain,
+    Boolean,
+    Bytes,
+    /// JSON that PostgreSQL writes in its own way, so that values are compared and not bytes.
+    Json,
+}
+
+impl Kind {
+    /// `None`: both databases need not write the values of the type alike.
+    fn of(type_name: &str) -> Option<Self> {
+        match type_name {
+            "text" | "bigint" | "integer" | "json" => Some(Self::Plain),
+            "boolean" => Some(Self::Boolean),
+            "bytea" => Some(Self::Bytes),
+            "jsonb" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+struct Table {
+    name: String,
+    columns: Vec<(String, Kind)>,
+}
+
+impl Table {
+    fn column_list(&self, written: impl Fn(&str, Kind) -> String) -> String {
+        self.columns.iter().map(|(name, kind)| written(&quoted(name), *kind)).collect::<Vec<_>>().join(", ")
+    }
+
+    async fn copy(&self, file: &mut SqliteConnection, target: &mut PgConnection, meter: &mut Meter<'_>) -> Result<Sum> {
+        let name = quoted(&self.name);
+        // What `tidings migrate` put there, and triggers: what they wrote about these rows is in the file.
+        let prepare = format!("DELETE FROM {name}; ALTER TABLE {name} DISABLE TRIGGER USER");
+        raw_sql(AssertSqlSafe(prepare)).execute(&mut *target).await?;
+        let columns = self.column_list(|column, _| column.to_owned());
+        let sum =
+            self.read_file(file, Some((&mut *target, format!("COPY {name} ({columns}) FROM STDIN"))), meter).await?;
+        // Without statistics the first hours' plans would be those of an empty table.
+        let finish = format!("ALTER TABLE {name} ENABLE TRIGGER USER; ANALYZE {name}");
+        raw_sql(AssertSqlSafe(finish)).execute(&mut *target).await?;
+        Ok(sum)
+    }
+
+    /// Reads the rows of the file, and writes them to the target if there is one.
+    async fn read_file(
+        &self,
+        file: &mut SqliteConnection,
+        target: Option<(&mut PgConnection, String)>,
+        meter: &mut Meter<'_>,
+    ) -> Result<Sum> {
+        let columns = self.column_list(|column, kind| match kind {
+            Kind::Bytes => format!("CASE WHEN {column} IS NOT NULL THEN lower(hex({column})) END"),
+            _ => format!("CAST({column} AS TEXT)"),
+        });
+        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quoted(&self.name)));
+        let mut copying = match target {
+            Some((target, statement)) => Some(target.copy_in_raw(&statement).await?),
+            None => None,
+        };
+        let (mut sum, mut chunk) = (Sum::default(), String::new());
+        let mut rows = query(select).fetch(file);
+        while let Some(row) = rows.try_next().await? {
+            // PostgreSQL has no NUL in a text, and the store keeps none there.
+            let fields: Vec<_> = fields(&row)?.into_iter().map(|field| field.map(|text| no_nul(&text))).collect();
+            sum.add(self, &fields)?;
+            meter.row();
+            if let Some(copying) = &mut copying {
+                self.write_row(&fields, &mut chunk);
+                if chunk.len() >= CHUNK {
+                    copying.send(chunk.as_bytes()).await?;
+                    chunk.clear();
+                }
+            }
+        }
+        if let Some(mut copying) = copying {
+            copying.send(chunk.as_bytes()).await?;
+            copying.finish().await?;
+        }
+        Ok(sum)
+    }
+
+    async fn read_target(&self, target: &mut PgConnection, meter: &mut Meter<'_>) -> Result<Sum> {
+        let columns = self.column_list(|column, kind| match kind {
+            Kind::Bytes => format!("encode({column}, 'hex')"),
+            Kind::Boolean => format!("CAST(CAST({column} AS INTEGER) AS TEXT)"),
+            Kind::Plain | Kind::Json => format!("CAST({column} AS TEXT)"),
+        });
+        let select = AssertSqlSafe(format!("SELECT {columns} FROM {}", quoted(&self.name)));
+        let mut sum = Sum::default();
+        let mut rows = query(select).fetch(target);
+        while let Some(row) = rows.try_next().await? {
+            sum.add(self, &fields(&row)?)?;
+            meter.row();
+        }
+        Ok(sum)
+    }
+
+    /// Appends the row in the text format of `COPY`.
+    fn write_row(&self, fields: &[Option<String>], into: &mut String) {
+        for (n, (field, (_, kind))) in fields.iter().zip(&self.columns).enumerate() {
+            if n > 0 {
+                into.push('\t');
+            }
+            let Some(text) = field else {
+                into.push_str("\\N");
+                continue;
+            };
+            if *kind == Kind::Bytes {
+                into.push_str("\\\\x");
+            }
+            for c in text.chars() {
+                match c {
+                    '\\' => into.push_str("\\\\"),
+                    '\n' => into.push_str("\\n"),
+                    '\r' => into.push_str("\\r"),
+                    '\t' => into.push_str("\\t"),
+                    other => into.push(other),
+                }
+            }
+        }
+        into.push('\n');
+    }
+}
+
+/// What all rows of a table add up to, in any order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    rows: u64,
+    hashes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, table: &Table, fields: &[Option<String>]) -> Result<()> {
+        let mut hasher = DefaultHasher::new();
+        for (field, (column, kind)) in fields.iter().zip(&table.columns) {
+            match (kind, field) {
+                (Kind::Json, Some(text)) => {
+                    let value: serde_json::Value = serde_json::from_str(text)
+                        .map_err(|error| Error::Broken(format!("{}.{column} has no JSON: {error}", table.name)))?;
+                    value.hash(&mut hasher);
+                }
+                _ => field.hash(&mut hasher),
+            }
+        }
+        self.rows += 1;
+        self.hashes = self.hashes.wrapping_add(hasher.finish());
+        Ok(())
+    }
+
+    fn of(self, table: String) -> CopiedTable {
+        CopiedTable { table, rows: self.rows, sum: Some(format!("{:016x}", self.hashes)) }
+    }
+}
+
+struct Meter<'a> {
+    progress: CopyProgress,
+    show: Show<'a>,
+}
+
+impl<'a> Meter<'a> {
+    fn new(planned: &[CopiedTable], show: Show<'a>) -> Self {
+        let rows: u64 = planned.iter().map(|table| table.rows).sum();
+        Self { progress: CopyProgress { table: String::new(), checking: false, done: 0, all: 2 * rows }, show }
+    }
+
+    fn begin(&mut self, table: &str, checking: bool) {
+        table.clone_into(&mut self.progress.table);
+        self.progress.checking = checking;
+        (self.show)(&self.progress);
+    }
+
+    fn row(&mut self) {
+        self.progress.done += 1;
+        if self.progress.done.is_multiple_of(SHOWN_ROWS) {
+            (self.show)(&self.progress);
+        }
+    }
+}
+
+fn fields<R>(row: &R) -> sqlx::Result<Vec<Option<String>>>
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+{
+    (0..row.len()).map(|n| row.try_get(n)).collect()
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+async fn count(file: &mut SqliteConnection, table: &str) -> Result<u64> {
+    let count = AssertSqlSafe(format!("SELECT COUNT(*) FROM {}", quoted(table)));
+    number(query_scalar(count).fetch_one(file).await?)
+}
+
+async fn exists(target: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
+    query_scalar("SELECT to_regclass(quote_ident($1)) IS NOT NULL").bind(table).fetch_one(target).await
+}
+
+/// The first of these tables that is there and has rows. The identity that `tidings migrate` makes does not count, until a worker was
+/// at work.
+async fn occupied<'t>(target: &mut PgConnection, names: impl Iterator<Item = &'t str>) -> sqlx::Result<Option<String>> {
+    for name in names {
+        if !exists(target, name).await? {
+            continue;
+        }
+        let counted = if name == "installation" { " WHERE beat_at > 0" } else { "" };
+        let rows = AssertSqlSafe(format!("SELECT EXISTS (SELECT 1 FROM {}{counted})", quoted(name)));
+        if query_scalar(rows).fetch_one(&mut *target).await? {
+            return Ok(Some(name.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+async fn identity_of(target: &mut PgConnection) -> sqlx::Result<Option<String>> {
+    if !exists(target, "installation").await? {
+        return Ok(None);
+    }
+    query_scalar(IDENTITY).fetch_optional(target).await
+}
+
+fn not_empty(table: &str) -> Error {
+    Error::Broken(format!(
+        "the database has rows already, in the table {table}: copy into an empty one, which nothing has worked with; `tidings copy` makes \
+         its tables"
+    ))
+}
+
+fn differs(table: &str, here: &Sum, there: &Sum) -> Error {
+    Error::Broken(format!(
+        "the copy of the table {table} differs from the file ({} rows instead of {}): nothing of it is kept, and the file stays in use",
+        there.rows, here.rows
+    ))
+}
+
+async fn check_versions(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<()> {
+    let here: i64 = query_scalar(MIGRATED).fetch_one(file).await?;
+    let there: i64 = query_scalar(MIGRATED).fetch_one(target).await?;
+    if here == there {
+        return Ok(());
+    }
+    Err(Error::Broken(format!(
+        "the file has the tables of migration {here}, and the database those of {there}: run `tidings copy` of the later version of \
+         Tidings, after its `tidings migrate`"
+    )))
+}
+
+/// The tables that both databases have, each behind those that it refers to.
+async fn tables(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<Vec<Table>> {
+    let here: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
+    let there: Vec<(String, String, String)> = query_as(TARGET_COLUMNS).fetch_all(target).await?;
+    let mut there: BTreeMap<_, _> =
+        there.into_iter().map(|(table, column, type_name)| ((table, column), type_name)).collect();
+    let mut tables = BTreeMap::<String, Vec<(String, Kind)>>::new();
+    for (table, column) in here {
+        let Some(type_name) = there.remove(&(table.clone(), column.clone())) else {
+            return Err(Error::Broken(format!(
+                "the file has a column {table}.{column}, which Tidings does not know: a copy would lose it. Remove what is not Tidings' own"
+            )));
+        };
+        let Some(kind) = Kind::of(&type_name) else {
+            return Err(Error::Broken(format!("no copy of the type {type_name} is known, which {table}.{column} has")));
+        };
+        tables.entry(table).or_default().push((column, kind));
+    }
+    if let Some((table, column)) = there.keys().find(|(table, _)| tables.contains_key(table)) {
+        return Err(Error::Broken(format!("the database has a column {table}.{column}, which the file does not have")));
+    }
+    let references: Vec<(String, String)> = query_as(REFERENCES).fetch_all(file).await?;
+    let names = in_order(tables.keys().cloned().collect(), &references);
+    let table = |name: String| tables.remove(&name).map(|columns| Table { name, columns });
+    Ok(names.into_iter().filter_map(table).collect())
+}
+
+/// The names, each behind those that it refers to. Tables that refer to one another in a circle come last.
+fn in_order(mut names: Vec<String>, references: &[(String, String)]) -> Vec<String> {
+    let mut ordered = Vec::with_capacity(names.len());
+    while !names.is_empty() {
+        let waits = |name: &String| references.iter().any(|(from, to)| from == name && names.contains(to));
+        let (later, next): (Vec<_>, Vec<_>) = names.iter().cloned().partition(waits);
+        if next.is_empty() {
+            ordered.extend(later);
+            break;
+        }
+        ordered.extend(next);
+        names = later;
+    }
+    ordered
+}
+
+async fn mark(file: &mut SqliteConnection, address: &str, now: Timestamp) -> sqlx::Result<()> {
+    let mark = query(MARK).bind(Uuid::new_v4().to_string()).bind(address).bind(now.as_millisecond());
+    mark.execute(&mut *file).await?;
+    // Whoever copies the file without its log has the mark as well.
+    raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(file).await?;
+    Ok(())
+}
+
+/// The numbers of the next rows.
+async fn set_numbers(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<()> {
+    let given: Vec<(String, i64)> = query_as(FILE_NUMBERS).fetch_all(file).await?;
+    for (table, latest) in given {
+        query(SET_NUMBER).bind(table).bind(latest).execute(&mut *target).await?;
+    }
+    raw_sql(CATCH_UP).execute(target).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_comes_behind_those_that_it_refers_to() {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let refers = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|&(from, to)| (from.to_owned(), to.to_owned())).collect::<Vec<_>>()
+        };
+        let references = refers(&[("attempts", "messages"), ("messages", "digests"), ("events", "digests")]);
+        let ordered = in_order(owned(&["attempts", "audit", "digests", "events", "messages"]), &references);
+        assert_eq!(ordered, owned(&["audit", "digests", "events", "messages", "attempts"]));
+        let circle = refers(&[("a", "b"), ("b", "a")]);
+        assert_eq!(in_order(owned(&["a", "b", "c"]), &circle), owned(&["c", "a", "b"]));
+    }
+
+    #[test]
+    fn a_row_is_written_as_copy_reads_it() {
+        let columns = [("text", Kind::Plain), ("none", Kind::Plain), ("bytes", Kind::Bytes), ("yes", Kind::Boolean)];
+        let columns = columns.map(|(name, kind)| (name.to_owned(), kind)).into();
+        let table = Table { name: "t".to_owned(), columns };
+        let fields = [Some("a\tb\\N\r\nü".to_owned()), None, Some("00ff".to_owned()), Some("1".to_owned())];
+        let mut written = String::new();
+        table.write_row(&fields, &mut written);
+        assert_eq!(written, "a\\tb\\\\N\\r\\nü\t\\N\t\\\\x00ff\t1\n");
+    }
+
+    #[test]
+    fn sums_do_not_depend_on_the_order_of_rows_or_of_json() {
+        let table = Table { name: "t".to_owned(), columns: vec![("json".to_owned(), Kind::Json)] };
+        let sum = |rows: &[&str]| {
+            let mut sum = Sum::default();
+            for row in rows {
+                sum.add(&table, &[Some((*row).to_owned())]).unwrap();
+            }
+            sum
+        };
+        assert_eq!(sum(&[r#"{"a":1,"b":2}"#, "{}"]), sum(&["{}", r#"{"b": 2, "a": 1}"#]));
+        assert_ne!(sum(&[r#"{"a":1}"#]), sum(&[r#"{"a":2}"#]));
+        assert_ne!(sum(&["{}"]), sum(&["{}", "{}"]));
+    }
+}

@@ -1,0 +1,257 @@
+//! `tidings copy`: from a SQLite file to a PostgreSQL database, with everything that the file knows.
+
+use anyhow::Context as _;
+use clap::builder::{StringValueParser, TypedValueParser};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use serde::Serialize;
+use temporalio_client::Client;
+use tidings_activities::installation::{InstallationError, check, hand_over};
+use tidings_model::installation::Installation;
+use tidings_store::{CopiedTable, CopyProgress, Installations as _, Postgres, SoleFile, Sqlite, Store};
+use uuid::Uuid;
+
+use crate::{
+    Config,
+    config::{SecretUrl, database_url},
+    error::{Usage, in_words},
+    phrases::counted,
+    storage,
+};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  tidings copy --to postgres://tidings@db.example/tidings --dry-run
+                                                what would be copied; the worker may run
+  tidings copy --to postgres://tidings@db.example/tidings
+                                                copies, compares, and marks the file as moved
+  tidings copy --undo                           takes the file up again
+
+The address may stand in TIDINGS_COPY_TO instead, so that a password is in no list of processes. Stop every worker and gateway first.
+The database must be empty; its tables are made. An interrupted copy leaves nothing in the database: run the command again.";
+
+/// The options of `tidings copy`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The PostgreSQL database to copy into
+    #[arg(long, value_name = "URL", env = "TIDINGS_COPY_TO", hide_env_values = true, value_parser = unchecked())]
+    to: Option<SecretUrl>,
+    /// Takes up a file that was copied, instead of copying it. What happened in the other database since is not in it
+    #[arg(long, conflicts_with = "dry_run")]
+    undo: bool,
+    /// Only counts what would be copied, and looks if the database is empty
+    #[arg(long)]
+    dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes any text: the parser's own message about a wrong one would show its password.
+fn unchecked() -> impl TypedValueParser<Value = SecretUrl> {
+    StringValueParser::new().map(|text| SecretUrl::new(&text))
+}
+
+/// Copies, or only counts, or takes the file up again.
+///
+/// # Errors
+/// [`Usage`] where one of the two addresses will not do; a process has the file open, the database is not empty, one of the two does not
+/// answer, or the copy differs from the file.
+pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<()> {
+    let from = &config.database_url;
+    let Some(file) = from.file() else {
+        return Err(Usage(format!(
+            "database_url is {from}: `tidings copy` copies a SQLite file. PostgreSQL moves with its own tools, such as pg_dump"
+        ))
+        .into());
+    };
+    if !file.exists() {
+        return Err(Usage(format!("database_url is {from}: there is no such file")).into());
+    }
+    if options.undo {
+        return undo(from, options.json).await;
+    }
+    let Some(to) = options.to else {
+        return Err(Usage("--to URL, or TIDINGS_COPY_TO, names the database".to_owned()).into());
+    };
+    let refused = |problem: &str| Usage(format!("--to {to} {problem}"));
+    database_url(to.reveal()).map_err(|problem| refused(&problem))?;
+    if to.file().is_some() {
+        return Err(refused("is a SQLite file; write \"postgres://user:password@host/database\"").into());
+    }
+    let target = storage::connect_to("--to", &to).await?;
+    let (tables, effect) = if options.dry_run {
+        (
+            Sqlite::connect(from.reveal()).await?.plan_copy(&target).await.with_context(|| to.to_string())?,
+            Effect::Planned,
+        )
+    } else {
+        (copy(config, &target, &to).await?, Effect::Copied)
+    };
+    let summary = Summary { from: from.to_string(), to: to.to_string(), effect, tables };
+    anstream::println!("{}", if options.json { serde_json::to_string_pretty(&summary)? } else { summary.in_words() });
+    Ok(())
+}
+
+async fn undo(from: &SecretUrl, as_json: bool) -> anyhow::Result<()> {
+    let taken = SoleFile::open(from.reveal()).await?.take_back().await?;
+    let text = match (as_json, taken) {
+        (true, taken) => serde_json::json!({ "undone": taken }).to_string(),
+        (false, true) => format!(
+            "{from} is in use again. Stop the workers and gateways of the other database: those of this one wait for a minute until they are \
+             gone"
+        ),
+        (false, false) => format!("{from} was not copied: nothing to undo"),
+    };
+    anstream::println!("{text}");
+    Ok(())
+}
+
+async fn copy(config: &Config, target: &Postgres, to: &SecretUrl) -> anyhow::Result<Vec<CopiedTable>> {
+    let file = SoleFile::open(config.database_url.reveal()).await?;
+    let store = file.ready().await?;
+    let before = store.put_installation(Uuid::new_v4(), false).await?;
+    let temporal = namespace(config, &*store).await?;
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{bar:30} {percent}%, {msg}, {eta} left")?);
+    let mut show = |progress: &CopyProgress| {
+        bar.set_length(progress.all);
+        bar.set_position(progress.done);
+        bar.set_message(format!("{} {}", if progress.checking { "checking" } else { "copying" }, progress.table));
+    };
+    let copied = Box::pin(file.copy_to(target, &to.to_string(), Timestamp::now(), &mut show)).await;
+    bar.finish_and_clear();
+    let copied = copied.with_context(|| to.to_string())?;
+    if let Some(temporal) = temporal
+        && let Err(error) = hand_namespace(&before, target, &temporal).await
+    {
+        waits(&error);
+    }
+    Ok(copied)
+}
+
+/// Connects to Temporal. Without it the copy is the same, but nobody can say that another database of the installation is at work.
+///
+/// # Errors
+/// The namespace belongs to another installation, or workers of another database of this one were seen.
+async fn namespace(config: &Config, store: &dyn Store) -> anyhow::Result<Option<Client>> {
+    let temporal = match config.temporal.connect().await {
+        Ok(temporal) => temporal,
+        Err(error) => {
+            waits(&error.into());
+            return Ok(None);
+        }
+    };
+    match check(store, &temporal).await {
+        Ok(()) => Ok(Some(temporal)),
+        Err(InstallationError::Refused(refusal)) => Err(refusal.into()),
+        Err(error) => {
+            waits(&error.into());
+            Ok(None)
+        }
+    }
+}
+
+async fn hand_namespace(before: &Installation, target: &Postgres, temporal: &Client) -> anyhow::Result<()> {
+    let after = target.installation().await?.context("the copy has no identity")?;
+    Ok(hand_over(before, &after, temporal).await?)
+}
+
+fn waits(error: &anyhow::Error) {
+    anstream::eprintln!(
+        "warning: {}. The first worker on the new database waits for up to a minute before it begins",
+        in_words(error)
+    );
+}
+
+/// What became of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Effect {
+    Planned,
+    Copied,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    from: String,
+    to: String,
+    effect: Effect,
+    tables: Vec<CopiedTable>,
+}
+
+impl Summary {
+    fn in_words(&self) -> String {
+        let Self { from, to, effect, tables } = self;
+        let (all, filled) = (tables.iter().map(|table| table.rows).sum(), tables.iter().filter(|table| table.rows > 0));
+        let listed: String =
+            filled.map(|CopiedTable { table, rows, .. }| format!("\n  {table}: {}", HumanCount(*rows))).collect();
+        let rows = counted(all, "row");
+        let tables = counted(tables.len() as u64, "table");
+        match effect {
+            Effect::Planned => format!(
+                "{rows} of {tables} would be copied into {to}:{listed}\nStop every worker and gateway first, and run the command without \
+                 --dry-run"
+            ),
+            Effect::Copied => format!(
+                "{rows} of {tables} are in {to}, and equal to those of the file:{listed}\nNow set database_url, or TIDINGS_DATABASE_URL, to \
+                 the new address for every worker, gateway and command, and start them. {from} is not used any more; delete it once you \
+                 will not go back"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn summary(effect: Effect) -> Summary {
+        let table = |table: &str, rows| CopiedTable { table: table.to_owned(), rows, sum: None };
+        let tables = vec![table("consents", 1_200), table("jobs", 0)];
+        Summary { from: "sqlite://tidings.db".to_owned(), to: "postgres://db/tidings".to_owned(), effect, tables }
+    }
+
+    #[test]
+    fn it_says_what_was_copied_and_what_to_do_next() {
+        let copied = summary(Effect::Copied).in_words();
+        let first = "1200 rows of 2 tables are in postgres://db/tidings, and equal to those of the file:\n  consents: 1,200\nNow set ";
+        assert!(copied.starts_with(first), "{copied}");
+        let planned = summary(Effect::Planned).in_words();
+        assert!(
+            planned.contains("would be copied") && planned.contains("Stop every worker and gateway first"),
+            "{planned}"
+        );
+        assert!(!planned.contains("jobs"), "an empty table: {planned}");
+    }
+
+    #[tokio::test]
+    async fn an_address_that_will_not_do_is_refused_without_its_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tidings.db");
+        let here = format!("sqlite://{}", file.display());
+        let said = async |from: &str, to: Option<&str>| {
+            let text = format!("database_url = \"{from}\"");
+            let config = Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap();
+            let options = Options { to: to.map(SecretUrl::new), undo: false, dry_run: true, json: false };
+            let error = run(options, &config).await.unwrap_err();
+            assert!(error.is::<Usage>(), "{error}");
+            error.to_string()
+        };
+        assert!(said(&here, Some("postgres://db/t")).await.contains("there is no such file"));
+        assert!(!file.exists());
+        std::fs::write(&file, "").unwrap();
+        for (to, problem) in [
+            (None, "names the database"),
+            (Some("sqlite://other.db"), "is a SQLite file"),
+            (Some("postgres://u:hunter2@db"), "names no database"),
+            (Some("postgres://u:hunter2@a,b/t"), "several hosts"),
+            (Some("mysql://u:hunter2@db/t"), "neither sqlite nor postgres"),
+            (Some("u:hunter2@db/t"), "--to ***@db/t"),
+        ] {
+            let said = said(&here, to).await;
+            assert!(said.contains(problem) && !said.contains("hunter2"), "{said}");
+        }
+        assert!(said("postgres://db/t", Some("postgres://db/u")).await.contains("pg_dump"));
+    }
+}

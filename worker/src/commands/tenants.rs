@@ -1,0 +1,130 @@
+//! `tidings tenants`: the end of a tenant.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use tidings_activities::operations::{
+    person_keys,
+    tenant_end::{Ended, TenantEnd},
+};
+use tidings_client::Commands;
+use tidings_model::records::PersonId;
+
+use crate::{
+    Config,
+    args::{Reason, tenant},
+    confirm::confirmed,
+    storage,
+};
+
+/// The commands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Ends a tenant: pauses it, revokes its tokens of the api, and erases each of its people
+    #[command(after_help = "Examples:\n  \
+        tidings tenants end acme --why 'contract ended' --dry-run\n  \
+        tidings tenants end acme --why 'contract ended'\n\n\
+        Stop the producers first, and take [tenant.acme] out of tidings.toml afterwards. The pause stays: what still comes \
+        goes nowhere. Suppressions go on holding. After a crash, run the command again.")]
+    End(Options),
+}
+
+/// The tenant, the operator and the reason.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The tenant
+    #[arg(value_name = "TENANT", value_parser = tenant)]
+    tenant: String,
+    #[command(flatten)]
+    reason: Reason,
+    /// Only count the people who would be erased
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out the command. `false`: nothing was ended, or something is left.
+///
+/// # Errors
+/// The store, Temporal or a worker does not answer, or the archive cannot be written. Another run goes on.
+pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyhow::Result<bool> {
+    let Options { tenant, reason, dry_run, yes, json: as_json } = options;
+    let order = reason.order()?;
+    let settings = config.unsigned();
+    let store = storage::open(&config.database_url).await?;
+    let archive = config.retention.settings.archive.as_ref();
+    let types = settings.digest_types(&tenant);
+    let nobody = PersonId { tenant: tenant.clone(), user: String::new() };
+    let tenants = person_keys::people(&*store, &settings, &nobody).await?;
+    let tenants: Vec<_> = tenants.into_iter().map(|person| person.tenant).collect();
+    let end = TenantEnd { store: &*store, archive, tenants: &tenants, types, task_queue: &config.task_queue };
+    let temporal = crate::installation::connect(config).await?;
+    if dry_run {
+        let people = end.count(&temporal).await?;
+        let text = format!("{tenant}: {people} people would be erased");
+        anstream::println!("{}", if as_json { json!({ "people": people }).to_string() } else { text });
+        return Ok(true);
+    }
+    let question = format!("End {tenant}, and erase each of its people?");
+    if !yes && !confirmed(&question, &tenant, "--dry-run shows how many people would be erased")? {
+        anstream::eprintln!("nothing was ended");
+        return Ok(false);
+    }
+    let commands = Commands::new(temporal.clone(), &config.task_queue);
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    let progress = |ended: &Ended| {
+        bar.set_message(format!("{} people", ended.people));
+        bar.tick();
+    };
+    let ended = end.run(&temporal, &commands, &order, progress).await;
+    bar.finish_and_clear();
+    let ended = ended.map_err(|error| {
+        anyhow::Error::from(error).context(format!("{tenant} has not ended; run the command again"))
+    })?;
+    anstream::println!("{}", if as_json { json!(ended).to_string() } else { in_words(&tenant, &ended) });
+    for name in tenants.iter().filter(|name| settings.tenants.contains_key(*name)) {
+        anstream::eprintln!("tidings.toml still has [tenant.{name}]: take it out, and restart workers and gateways");
+    }
+    if ended.left > 0 || ended.pending > 0 {
+        anstream::eprintln!("something came meanwhile: stop the producers of {tenant}, then run the command again");
+    }
+    for folder in &ended.unreachable_archives {
+        anstream::eprintln!(
+            "this machine does not have the archive {folder}, which may have lines about people of {tenant}: run the command where it is, \
+             or forget the folder with tidings upkeep forget-archive if its files are gone"
+        );
+    }
+    Ok(ended.is_complete())
+}
+
+fn in_words(tenant: &str, ended: &Ended) -> String {
+    let Ended { people, tokens, erased, .. } = ended;
+    let counts = erased.counts().into_iter().filter(|(_, count)| *count > 0);
+    let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
+    format!(
+        "{tenant}: ended\n  people: {people}\n  tokens of the api: {tokens}{lines}\n\
+         kept: the pause of the tenant, which `tidings resume --where tenant={tenant}` ends; audit entries; ids, times and ends"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::records::Erased;
+
+    use super::*;
+
+    #[test]
+    fn an_end_says_what_was_erased_and_what_stays() {
+        let erased = Erased { delivery_events: 4, ..Erased::default() };
+        let ended = Ended { people: 2, tokens: 1, erased, ..Ended::default() };
+        let text = in_words("acme", &ended);
+        assert!(
+            text.starts_with("acme: ended\n  people: 2\n  tokens of the api: 1\n  delivery events: 4\nkept: the pause"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The fingerprints of the tables of `tidings.toml`, by which processes compare their configuration (rule 59).
+//!
+//! Comments, order and spelling do not count, and neither does what may differ from host to host: addresses to listen on, paths of
+//! templates and secrets, names of variables, the addresses of the database and of relays, and limits of memory. Secrets are not compared
+//! here: the keys of links and of DKIM have fingerprints of their own.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tidings_model::process::{digest_section, fingerprint};
+use toml::Table;
+
+/// Keys that may differ from host to host, in any table. The task queue has a comparison of its own.
+const OF_HOST: [&str; 8] = [
+    "body_mebibytes",
+    "cached_workflows",
+    "database_url",
+    "smtp_url",
+    "task_queue",
+    "templates",
+    "token_command",
+    "trusted_proxies",
+];
+/// The ends of the names of such keys.
+const OF_HOST_BY_END: [&str; 4] = ["_env", "_file", "listen", "tls"];
+
+/// The fingerprint of each table with a setting that all processes share; each digest type counts as a table. The file was parsed before:
+/// a text that is no TOML has none.
+pub(super) fn fingerprints(text: &str) -> BTreeMap<String, String> {
+    let file: Table = toml::from_str(text).unwrap_or_default();
+    let mut found = BTreeMap::new();
+    for (name, value) in file {
+        let value = serde_json::to_value(value).ok().filter(|_| !is_of_host("", &name));
+        match value.and_then(|value| shared(&name, value)) {
+            Some(Value::Object(types)) if name == "digest" => {
+                found.extend(types.iter().map(|(name, table)| (digest_section(name), hashed(table))));
+            }
+            Some(value) => drop(found.insert(name, hashed(&value))),
+            None => {}
+        }
+    }
+    found
+}
+
+fn is_of_host(table: &str, key: &str) -> bool {
+    OF_HOST.contains(&key) || OF_HOST_BY_END.iter().any(|end| key.ends_with(end)) || (table == "relay" && key == "url")
+}
+
+fn hashed(value: &Value) -> String {
+    fingerprint(value.to_string().as_bytes())
+}
+
+/// What all processes share of a value of the table, with its keys in order. `None`: it had something, and shares nothing.
+fn shared(table: &str, value: Value) -> Option<Value> {
+    match value {
+        Value::Object(values) if !values.is_empty() => {
+            let kept = values.into_iter().filter(|(key, _)| !is_of_host(table, key));
+            let kept: serde_json::Map<_, _> =
+                kept.filter_map(|(key, value)| Some((key, shared(table, value)?))).collect();
+            (!kept.is_empty()).then_some(Value::Object(kept))
+        }
+        Value::Array(values) => Some(values.into_iter().filter_map(|value| shared(table, value)).collect()),
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+task_queue = \"tidings\"
+database_url = \"sqlite://a.db\"
+smtp_url = \"smtp://u:secret@a\"
+link_keys_file = \"/etc/a\"
+[mail]
+from = \"a@a.example\"
+[mail.dkim]
+selector = \"s1\"
+key_file = \"/etc/b\"
+[relay.ses]
+url = \"smtp://u:secret@b\"
+rate = \"10/s\"
+[gateway]
+listen = \"127.0.0.1:1\"
+[digest.activity]
+cadence = \"daily 08:00\"
+[digest.news]
+cadence = \"after 1s\"
+[retention]
+events = \"90d\"
+[[subscribe]]
+name = \"crm\"
+url = \"https://crm.example\"
+secret_env = \"A\"
+";
+
+    #[test]
+    fn hosts_may_differ_in_addresses_paths_and_order() {
+        let names: Vec<_> = fingerprints(FILE).into_keys().collect();
+        assert_eq!(names, ["digest.activity", "digest.news", "mail", "relay", "retention", "subscribe"]);
+        for (here, there) in [
+            ("sqlite://a.db", "postgres://b/c"),
+            ("u:secret@a", "v:other@c"),
+            ("u:secret@b", "v:other@c"),
+            ("/etc/a", "/run/a"),
+            ("/etc/b", "/run/b"),
+            ("127.0.0.1:1", "0.0.0.0:2"),
+            ("secret_env = \"A\"", "secret_env = \"B\""),
+            ("task_queue = \"tidings\"", "task_queue = \"mail\""),
+            ("cadence = \"after 1s\"", "# soon\ncadence   = 'after 1s'"),
+            ("name = \"crm\"\nurl = \"https://crm.example\"", "url = \"https://crm.example\"\nname = \"crm\""),
+        ] {
+            assert_eq!(fingerprints(&FILE.replace(here, there)), fingerprints(FILE), "{there}");
+        }
+    }
+
+    #[test]
+    fn each_shared_setting_changes_its_table_alone() {
+        let before = fingerprints(FILE);
+        for (here, there, name) in [
+            ("s1", "s2", "mail"),
+            ("10/s", "11/s", "relay"),
+            ("after 1s", "after 3s", "digest.news"),
+            ("90d", "3650d", "retention"),
+            ("90d\"", "90d\"\narchive = \"a\"", "retention"),
+            ("https://crm.example", "https://crm2.example", "subscribe"),
+            ("[digest.news]\ncadence = \"after 1s\"\n", "", "digest.news"),
+        ] {
+            let after = fingerprints(&FILE.replace(here, there));
+            let names: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+            let differ: Vec<_> = names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect();
+            assert_eq!(differ, [name], "{there}");
+        }
+    }
+}

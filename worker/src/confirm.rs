@@ -1,0 +1,23 @@
+//! The question before something that nothing brings back.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use tidings_model::foreign_text::clean_edges;
+
+use crate::error::Usage;
+
+/// Asks on a terminal, and takes `expected` for yes. `instead` is the option that shows what would be done.
+///
+/// # Errors
+/// There is no terminal, or it is gone.
+pub(crate) fn confirmed(question: &str, expected: &str, instead: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        let problem = format!("--yes: is required, because there is no terminal to ask on; {instead}");
+        return Err(Usage(problem).into());
+    }
+    anstream::eprint!("{question} Nothing brings it back. Type {expected} to go on: ");
+    io::stderr().flush()?;
+    let mut typed = String::new();
+    io::stdin().read_line(&mut typed)?;
+    Ok(clean_edges(&typed) == expected)
+}

@@ -1,0 +1,208 @@
+//! Names of tables: which mean the same, and which the database has and the file lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_model::{
+    breaker,
+    records::{NameKind, StoredName},
+    settings::{DigestSettings, Settings},
+};
+use tidings_store::Store;
+
+use crate::Config;
+
+/// The most tenants that are listed: most installations have tenants without a table.
+const MOST_TENANTS: usize = 20;
+
+/// Keeps in the store which names mean the same.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn keep(store: &dyn Store, config: &Config) -> anyhow::Result<()> {
+    let tables = BTreeMap::from([
+        (NameKind::Digest, config.digests.keys().cloned().collect::<BTreeSet<_>>()),
+        (NameKind::Tenant, config.tenants.keys().cloned().collect()),
+    ]);
+    Ok(store.put_names(&config.names, &tables).await?)
+}
+
+/// Logs the names in use that the file lacks. Tenants are among them only where the file has tables of tenants: most installations need none.
+pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
+    match store.names_in_use().await {
+        Ok(used) => {
+            let file = File::of(config);
+            let is_unknown = |(kind, name): &(NameKind, String)| {
+                file.lacks(*kind, name) && (*kind != NameKind::Tenant || !config.tenants.is_empty())
+            };
+            let unknown = used.into_iter().filter(is_unknown).map(|(kind, name)| (kind, in_use(kind, &name)));
+            for warning in shortened(unknown) {
+                tracing::warn!("{warning}");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "the names of the database are not compared with those of the file"),
+    }
+}
+
+/// The warnings of `tidings config check --database`.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn warnings(store: &dyn Store, config: &Config) -> anyhow::Result<Vec<String>> {
+    let (stored, file) = (store.stored_names().await?, File::of(config));
+    let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
+    Ok(shortened(unknown.map(|stored| (stored.kind, in_words(stored)))))
+}
+
+/// The first tenants only, and how many more there are.
+fn shortened(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> {
+    let (tenants, others): (Vec<_>, Vec<_>) = warnings.partition(|(kind, _)| *kind == NameKind::Tenant);
+    let more = tenants.len().saturating_sub(MOST_TENANTS);
+    let shown = others.into_iter().chain(tenants.into_iter().take(MOST_TENANTS));
+    let more = (more > 0).then(|| format!("{more} more tenants have no table of their own"));
+    shown.map(|(_, warning)| warning).chain(more).collect()
+}
+
+/// The names that a file has.
+struct File<'a> {
+    config: &'a Config,
+    settings: Settings,
+}
+
+impl<'a> File<'a> {
+    fn of(config: &'a Config) -> Self {
+        Self { config, settings: config.unsigned() }
+    }
+
+    /// Reports that the file has neither a table of the name nor a `was`. A file that names nothing of the kind knows none; but a tenant needs
+    /// no table.
+    fn lacks(&self, kind: NameKind, name: &str) -> bool {
+        let Config { digests, tenants, names, subscriptions, .. } = self.config;
+        let relays = &self.settings.relays;
+        match kind {
+            NameKind::Digest => {
+                let mut of_tenants = self.settings.tenants.values();
+                !digests.is_empty()
+                    && !digests.contains_key(name)
+                    && !names.digests.contains_key(name)
+                    && !of_tenants.any(|tenant| tenant.digests.contains_key(name))
+            }
+            NameKind::Tenant => !tenants.contains_key(name) && !names.tenants.contains_key(name),
+            NameKind::Category => {
+                let of_tenants = self.settings.tenants.values().flat_map(|tenant| tenant.digests.values());
+                let mut digests = self.settings.digests.values().chain(of_tenants).peekable();
+                let has = |digest: &DigestSettings| {
+                    // Without `categories` a page offers those that were turned off, whatever they are.
+                    digest.categories.is_empty()
+                        || digest.categories.contains_key(name)
+                        || digest.former_categories.contains_key(name)
+                };
+                digests.peek().is_some() && !digests.any(has)
+            }
+            NameKind::Relay => {
+                // The breaker may be of one tenant.
+                let today = self.settings.relay_today(breaker::parts(name).0);
+                // Of a relay whose address this process lacks, the settings have the names only.
+                !relays.is_empty() && !relays.contains_key(today) && !self.settings.reports_for.contains_key(today)
+            }
+            NameKind::Subscription => {
+                !subscriptions.iter().any(|known| known.name == name || known.was.iter().any(|was| was == name))
+            }
+        }
+    }
+}
+
+fn in_words(stored: &StoredName) -> String {
+    let StoredName { kind, name, .. } = stored;
+    warning(*kind, name, &stored.to_string())
+}
+
+fn in_use(kind: NameKind, name: &str) -> String {
+    warning(kind, name, "something (`tidings config check --database` says what)")
+}
+
+fn warning(kind: NameKind, name: &str, what: &str) -> String {
+    let name = if kind == NameKind::Relay { breaker::parts(name).0 } else { name };
+    let remedy = format!("`was = [{name:?}]`");
+    match kind {
+        NameKind::Digest => format!(
+            "the database has {what} under the digest type {name:?}, which no table has: if it has another name now, write {remedy} into \
+             its table, or else a \"no\" of that name stops nothing"
+        ),
+        NameKind::Tenant => format!(
+            "the database has {what} under the tenant {name:?}, which has no table: if it has another name now, add [tenant.NAME] with \
+             {remedy}"
+        ),
+        NameKind::Category => format!(
+            "the database has {what} under the category {name:?}, which no digest type has: if it has another name now, write {remedy} \
+             into the table of that category, or else who turned it off gets its events again"
+        ),
+        NameKind::Relay => format!(
+            "the database has {what} under the relay {name:?}, which no table has: if it has another name now, write {remedy} into its \
+             table, or else nothing leaves it alone"
+        ),
+        NameKind::Subscription => format!(
+            "the database has {what} under the subscription {name:?}, which no table has: if it has another name now, write {remedy} \
+             into its table, or else they become dead letters"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::records::Hanging;
+
+    use super::*;
+
+    fn unknown_in(file: &str) -> Vec<String> {
+        let config = Config::read("tidings.toml".as_ref(), file, &|_| None).unwrap();
+        let file = File::of(&config);
+        let stored = |kind, name: &str, has: &[(Hanging, u64)]| StoredName {
+            kind,
+            name: name.into(),
+            has: has.iter().copied().collect(),
+        };
+        let stored = [
+            stored(NameKind::Digest, "activity", &[(Hanging::Withdrawn, 2), (Hanging::Chosen, 1)]),
+            stored(NameKind::Tenant, "acme", &[(Hanging::Undelivered, 1)]),
+            stored(NameKind::Category, "like", &[(Hanging::Off, 3)]),
+            stored(NameKind::Relay, "old/acme", &[(Hanging::Broken, 1)]),
+            stored(NameKind::Subscription, "crm", &[(Hanging::Waiting, 4)]),
+        ];
+        let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
+        shortened(unknown.map(|stored| (stored.kind, in_words(stored))))
+    }
+
+    const RELAY: &str = "[stream.bulk]\nrelays = [\"new\"]\n[stream.transactional]\nrelays = [\"new\"]\n\
+                         [relay.new]\nurl = \"smtp://127.0.0.1:1025\"\n";
+
+    #[test]
+    fn a_name_that_the_file_lacks_is_named_with_what_hangs_on_it() {
+        let digest = "[digest.news]\ncadence = \"hourly\"\n";
+        let renamed = format!("{digest}[digest.news.categories]\nshare = \"Shares\"\n{RELAY}");
+        let renamed = unknown_in(&renamed);
+        let says = [
+            "2 unsubscribed, 1 with choices under the digest type \"activity\"",
+            "3 who turned it off under the category \"like\"",
+            "1 open breaker under the relay \"old\"",
+            "4 notices that wait under the subscription \"crm\"",
+            "1 digests without an end under the tenant \"acme\"",
+        ];
+        assert_eq!(renamed.len(), says.len(), "{renamed:?}");
+        for (warning, says) in renamed.iter().zip(says) {
+            assert!(warning.contains(says) && warning.contains("`was = ["), "{warning}");
+        }
+        let told = format!(
+            "{digest}was = [\"activity\"]\n{RELAY}was = [\"old\"]\n[tenant.initech]\nwas = [\"acme\"]\n\
+             [[subscribe]]\nname = \"crm\"\nurl = \"https://crm.example/hook\"\nevents = [\"digest.sent\"]\nsecret_env = \"CRM\"\n"
+        );
+        assert_eq!(unknown_in(&told), [] as [String; 0]);
+    }
+
+    #[test]
+    fn of_many_tenants_without_a_table_the_first_are_named_and_the_others_counted() {
+        let warnings = (0..MOST_TENANTS + 5).map(|n| (NameKind::Tenant, format!("tenant {n}")));
+        let shown = shortened(warnings);
+        assert_eq!(shown.len(), MOST_TENANTS + 1);
+        assert!(shown[MOST_TENANTS].starts_with("5 more tenants"), "{shown:?}");
+    }
+}
