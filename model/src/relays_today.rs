@@ -13,7 +13,7 @@ pub struct RelaysToday(BTreeMap<String, RelayToday>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RelayToday {
-    /// Other names under which it had attempts.
+    /// The names that it had. A relay of the same account is another relay.
     was: BTreeSet<String>,
     /// The senders of its streams, by [`Stream::envelope_sender`](crate::settings::Stream::envelope_sender). Empty: not known.
     senders: BTreeSet<String>,
@@ -30,9 +30,9 @@ impl RelaysToday {
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         // Of a relay whose address this process lacks, the settings have the names only.
-        let mut relays = Self::named(settings.relays.keys().chain(settings.reports_for.keys()));
+        let mut relays = Self::named(settings.relays.keys().chain(settings.relays_were.keys()));
         for (name, relay) in &mut relays.0 {
-            relay.was = settings.reports_for.get(name).into_iter().flatten().cloned().collect();
+            relay.was = settings.relays_were.get(name).into_iter().flatten().cloned().collect();
             relay.senders = settings.senders_by(name).collect();
         }
         relays
@@ -111,7 +111,7 @@ mod tests {
         let named = |text: &&str| (*text).to_owned();
         Settings {
             relays: relays.iter().map(|(name, _)| ((*name).to_owned(), at())).collect(),
-            reports_for: relays
+            relays_were: relays
                 .iter()
                 .map(|(name, was)| ((*name).to_owned(), was.iter().map(named).collect()))
                 .collect(),
@@ -156,6 +156,15 @@ mod tests {
         );
         rows.insert("second".to_owned(), kept(1, Breaker::closed()));
         assert_eq!(today.breakers(rows)["second"], kept(1, Breaker::closed()));
+    }
+
+    #[test]
+    fn a_relay_that_another_one_reports_for_is_not_that_one() {
+        let mut settings = settings(&[("second", &[])], "a@b.example");
+        settings.reports_for.insert("second".to_owned(), vec!["first".to_owned()]);
+        let today = RelaysToday::of(&settings);
+        assert_eq!((today.name_of("first"), settings.relay_today("first")), ("first", "second"));
+        assert_eq!(today.breakers(BTreeMap::from([("first".to_owned(), kept(3, left_alone()))])), BTreeMap::new());
     }
 
     #[test]

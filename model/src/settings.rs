@@ -64,6 +64,8 @@ pub struct Settings {
     pub relays: BTreeMap<String, RelaySettings>,
     /// For each relay the other names whose messages its webhook reports about: names that it had, and relays of the same account.
     pub reports_for: BTreeMap<String, Vec<String>>,
+    /// For each relay the names that it had.
+    pub relays_were: BTreeMap<String, Vec<String>>,
     /// Delivery settings of both streams.
     pub streams: Streams,
     /// The pages that links of messages lead to.
@@ -87,6 +89,7 @@ impl Settings {
             soft_bounces: Self::SOFT_BOUNCES,
             relays: BTreeMap::new(),
             reports_for: BTreeMap::new(),
+            relays_were: BTreeMap::new(),
             streams,
             pages: Pages::default(),
             link_keys: None,
@@ -130,7 +133,8 @@ impl Settings {
         Some(format!("{url}/b/{}", link.token(keys)?))
     }
 
-    /// Returns the name that a relay has today, where `name` may be one that it had at an attempt.
+    /// Returns the relay whose webhook reports about the messages of `name` today: it may have had that name, or be of the same account.
+    /// What stands about the relay itself follows [`RelaysToday::name_of`](crate::breaker::RelaysToday::name_of).
     #[must_use]
     pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
         if self.relays.contains_key(name) || self.reports_for.contains_key(name) {

@@ -229,6 +229,7 @@ impl Config {
             soft_bounces: self.soft_bounces,
             relays: relays.collect(),
             reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.other_names())).collect(),
+            relays_were: self.relays.iter().map(|(name, relay)| (name.clone(), relay.was().to_vec())).collect(),
             streams: self.streams.settings(),
             pages: self.gateway.pages.clone(),
             link_keys: self.link_keys.keys().cloned(),

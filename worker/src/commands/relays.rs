@@ -109,11 +109,12 @@ async fn list(config: &Config, json: bool) -> anyhow::Result<bool> {
 
 async fn show(name: &str, config: &Config, json: bool) -> anyhow::Result<bool> {
     let settings = config.unsigned();
-    let name = settings.relay_today(name);
+    let today = RelaysToday::of(&settings);
+    let name = today.name_of(name);
     let relay = named(config, name)?;
     let store = storage::open(&config.database_url).await?;
     let (breakers, refusals) = (store.breakers().await?, store.refusals(name, REFUSALS).await?);
-    let breakers = RelaysToday::of(&settings).breakers(breakers);
+    let breakers = today.breakers(breakers);
     let relays = RelayView::all([(name, address(relay))], &settings, &breakers, Timestamp::now());
     let refusals: Vec<_> = refusals.into_iter().filter_map(ExplainedRefusal::new).collect();
     if json {
@@ -139,7 +140,8 @@ async fn change(
     config: &Config,
 ) -> anyhow::Result<bool> {
     let settings = config.unsigned();
-    let name = settings.relay_today(&name);
+    let today = RelaysToday::of(&settings);
+    let name = today.name_of(&name);
     let relay = named(config, name)?;
     if let Some(tenant) = &tenant {
         config.tenant(tenant).map_err(|problem| Usage(format!("--tenant {tenant:?}: {problem}")))?;

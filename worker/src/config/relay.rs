@@ -123,7 +123,7 @@ impl Relay {
         &self.reports_for
     }
 
-    /// The names under which it may have had attempts: those that it had, and those whose messages the webhook reports about.
+    /// The other names of attempts that the webhook reports about: those that the relay had, and those of relays of its account.
     #[must_use]
     pub fn other_names(&self) -> Vec<String> {
         self.was.iter().chain(&self.reports_for).cloned().collect()

@@ -1,5 +1,7 @@
 //! Webhooks of relays: each provider's secret, and problems that name the key and what to do.
 
+use tidings_model::breaker::RelaysToday;
+
 use super::*;
 
 const KEY: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==";
@@ -74,6 +76,7 @@ fn a_webhook_reports_for_the_relays_that_it_names() {
     let keys = "webhook_secret_env = \"R_WEBHOOK\"\nreports_for = [\"old\", \"older\"]";
     let settings = read(&relay("other", keys), &[]).unwrap().unsigned();
     assert_eq!(settings.reports_for["r-1"], ["old", "older"]);
+    assert_eq!(RelaysToday::of(&settings).name_of("old"), "old", "it is another relay");
     assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
     for (keys, says) in [
         ("reports_for = [\"old\"]", "needs a webhook; add webhook_secret_env"),
@@ -88,6 +91,7 @@ fn a_webhook_reports_for_the_relays_that_it_names() {
 #[test]
 fn a_relay_is_known_by_the_names_that_it_had() {
     let settings = read(&relay("other", "was = [\"old\"]"), &[]).unwrap().unsigned();
+    assert_eq!(RelaysToday::of(&settings).name_of("old"), "r-1");
     assert_eq!(["r-1", "old", "else"].map(|name| settings.relay_today(name)), ["r-1", "r-1", "else"]);
     for (keys, says) in [
         ("was = [\"r-1\"]", "is the name that the table has"),
