@@ -3,6 +3,10 @@
 //! The answer of an activity has times that its workflow waits for: the next attempt, the next look at a breaker, the end of a throttle. They
 //! are by the worker's clock. A worker whose clock is ahead would hold a digest back for as long as it is ahead. Therefore it does not begin
 //! with such an activity, and Temporal gives it to another worker, or to this one when its clock is right.
+//!
+//! Temporal dates the start of a task from its queue. The SDK dates a local attempt itself, by the clock in question. There the time of the
+//! workflow task stands for it, which is seconds old. A process that was frozen meanwhile looks as if its clock were ahead, and its refusal
+//! costs little: a local attempt is made once, and then the same activity comes through the queue.
 
 use std::time::SystemTime;
 
@@ -12,21 +16,27 @@ use tidings_model::StoredWait;
 
 use crate::error::Error;
 
-/// Does the work unless the clock is ahead of Temporal's, which dated the start of this attempt.
+/// Does the work unless the clock is ahead of Temporal's. `asked_at` is the time at which the workflow asked, where the input has it.
 ///
 /// # Errors
 /// [`Error::ClockAhead`], and those of the work.
 pub(crate) async fn unless_ahead<T>(
     ctx: &ActivityContext,
+    asked_at: Option<Timestamp>,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    check(ctx.info().started_time, Timestamp::now())?;
+    let info = ctx.info();
+    check(told(info.is_local, asked_at, info.started_time), Timestamp::now())?;
     work.await
 }
 
-/// A process that was frozen begins late, and looks as if its clock were ahead. It tries again, as its task may be another's by now.
-fn check(started: Option<SystemTime>, now: Timestamp) -> Result<(), Error> {
-    let started = started.and_then(|started| Timestamp::try_from(started).ok());
+/// The time that Temporal gave to the start of the attempt.
+fn told(is_local: bool, asked_at: Option<Timestamp>, started: Option<SystemTime>) -> Option<Timestamp> {
+    if is_local { asked_at } else { started.and_then(|started| Timestamp::try_from(started).ok()) }
+}
+
+/// A process that was frozen begins late, and tries again, as its task may be another's by now.
+fn check(started: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
     match started {
         Some(started) if !StoredWait::PAST.believes(now, started) => Err(Error::ClockAhead { now, started }),
         _ => Ok(()),
@@ -35,21 +45,32 @@ fn check(started: Option<SystemTime>, now: Timestamp) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use jiff::SignedDuration;
 
     use super::*;
 
     #[test]
     fn an_activity_does_not_begin_by_a_clock_that_is_more_than_a_minute_ahead() {
-        let started = SystemTime::UNIX_EPOCH + Duration::from_hours(480_000);
-        let begins = |seconds: i64| {
-            let now = Timestamp::try_from(started).unwrap() + jiff::SignedDuration::from_secs(seconds);
-            check(Some(started), now).is_ok()
-        };
+        let started = Timestamp::from_second(1_800_000_000).unwrap();
+        let begins = |seconds: i64| check(Some(started), started + SignedDuration::from_secs(seconds)).is_ok();
         // Temporal's time-skipping test server is ahead of every worker.
         for (seconds, expected) in [(-86_400, true), (0, true), (60, true), (61, false), (86_400, false)] {
             assert_eq!(begins(seconds), expected, "{seconds}");
         }
         assert!(check(None, Timestamp::MAX).is_ok());
+    }
+
+    #[test]
+    fn a_local_attempt_is_measured_by_the_workflow_task_as_the_sdk_dates_it_by_this_clock() {
+        let asked = Timestamp::from_second(1_800_000_000).unwrap();
+        let now = asked + SignedDuration::from_hours(24);
+        let by_this_clock = Some(SystemTime::from(now));
+        for (is_local, begins) in [(true, false), (false, true)] {
+            assert_eq!(check(told(is_local, Some(asked), by_this_clock), now).is_ok(), begins, "{is_local}");
+        }
+        assert!(
+            check(told(true, None, by_this_clock), now).is_ok(),
+            "a workflow of an earlier version does not say when it asked"
+        );
     }
 }

@@ -35,6 +35,8 @@ pub struct Deps {
     pub relays: Arc<Relays>,
     /// The configuration.
     pub settings: Settings,
+    /// The digests' task queue. Previews have none.
+    pub task_queue: String,
 }
 
 impl Deps {
@@ -46,7 +48,8 @@ impl Deps {
         renderer: Arc<Renderer>,
         settings: Settings,
     ) -> Self {
-        Self { store, directory, renderer, signers: Signers::default(), relays: Arc::default(), settings }
+        let (signers, relays, task_queue) = (Signers::default(), Arc::default(), String::new());
+        Self { store, directory, renderer, signers, relays, settings, task_queue }
     }
 
     /// The settings of the key's digest type.
@@ -54,14 +57,18 @@ impl Deps {
         self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
     }
 
-    /// Hands a step whose digest type only another worker's configuration has to that one. Without such a worker the step goes on.
+    /// Hands a step whose digest type only another worker of this task queue has in its configuration to that one. Without such a worker
+    /// the step goes on.
     ///
     /// # Errors
     /// [`Error::OtherWorker`], or the store cannot answer.
     pub(crate) async fn leave_to_other_worker(&self, key: &Key) -> Result<(), Error> {
         let alive = processes::alive(&*self.store).await?;
-        let is_worker = |process: &&Process| process.profile.role == Role::Worker;
-        if alive.iter().filter(is_worker).any(|process| process.profile.has_digest_type(&key.digest_type)) {
+        let takes_it = |Process { profile, .. }: &Process| {
+            let is_beside = profile.role == Role::Worker && profile.task_queue == self.task_queue;
+            is_beside && profile.has_digest_type(&key.digest_type)
+        };
+        if alive.iter().any(takes_it) {
             return Err(Error::OtherWorker(key.digest_type.clone()));
         }
         Ok(())

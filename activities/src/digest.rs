@@ -43,7 +43,7 @@ impl DigestActivities {
     /// The store or the team's own directory cannot answer. [`ErrorKind`](crate::ErrorKind) has the end of each error.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
-        answer(unless_ahead(&ctx, Box::pin(plan::run(&self.deps, &input))).await)
+        answer(unless_ahead(&ctx, input.asked_at, Box::pin(plan::run(&self.deps, &input))).await)
     }
 
     /// Moves events from the workflow's state to the ledger.
@@ -63,7 +63,7 @@ impl DigestActivities {
     /// As [`plan`](Self::plan).
     #[activity(definition = definitions::Claim)]
     pub async fn claim(self: Arc<Self>, ctx: ActivityContext, input: ClaimInput) -> Result<ClaimAnswer, ActivityError> {
-        let answer = answer(unless_ahead(&ctx, Box::pin(claim::run(&self.deps, &input))).await)?;
+        let answer = answer(unless_ahead(&ctx, Some(input.asked_at), Box::pin(claim::run(&self.deps, &input))).await)?;
         measure::claimed(&self.deps.settings, &input, &answer, Timestamp::now());
         Ok(answer)
     }
@@ -74,7 +74,8 @@ impl DigestActivities {
     /// The store cannot answer, no table has the digest type, no template works, or the sender is invalid.
     #[activity(definition = definitions::Render)]
     pub async fn render(self: Arc<Self>, ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
-        let rendered = answer(unless_ahead(&ctx, Box::pin(render::run(&self.deps, &input))).await)?;
+        let rendered =
+            answer(unless_ahead(&ctx, Some(input.asked_at), Box::pin(render::run(&self.deps, &input))).await)?;
         if let Rendered::Nothing(closed) = &rendered {
             measure::ended(&self.deps.settings, &input.window.key, closed);
         }
@@ -89,7 +90,8 @@ impl DigestActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        let sent = answer(unless_ahead(&ctx, heartbeat::during(&ctx, sent)).await)?.into_activity()?;
+        let sent =
+            answer(unless_ahead(&ctx, Some(input.asked_at), heartbeat::during(&ctx, sent)).await)?.into_activity()?;
         measure::sent(&self.deps.settings, &input.window, &sent, Timestamp::now());
         Ok(sent)
     }

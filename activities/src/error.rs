@@ -100,15 +100,15 @@ kinds! {
     Archive = "retention", "the archive cannot be written", WaitsForOperator, "make room, or correct `retention.archive`";
     Directory = "plan, claim", "your own directory is away, and its last answer is missing or too old", Repeats, "start it";
     UnknownType = "plan, claim, render, send", "no table has the digest type", GivesUp, "add the table, and restart the workers";
-    OtherWorker = "plan, claim, render", "another worker has the table of the digest type, and this one has not", AnotherWorker,
+    OtherWorker = "plan, claim, render, send", "another worker has the table of the digest type, and this one has not", AnotherWorker,
         "restart the worker with the same configuration";
     Disagreement = "retention", "the workers have other settings, keys or clocks", WaitsForOperator,
         "give all workers the same configuration and keys: `tidings stats` says who differs";
     Render = "render, send", "no template works, or a sender or a DKIM key is wrong", WaitsForOperator,
         "correct what the error names, and restart the workers";
     Fenced = "send", "another attempt was faster", Superseded, "nothing";
-    ClockAhead = "plan, claim, render, send, delivery to a subscription", "the worker's clock is more than a minute ahead of Temporal's",
-        Repeats, "synchronize the clock";
+    ClockAhead = "plan, claim, render, send, delivery to a subscription, retention",
+        "the worker's clock is more than a minute ahead of Temporal's", Repeats, "synchronize the clock";
     History = "stash", "Temporal does not answer with the history of an earlier run", Repeats, "nothing";
     HistoryGone = "stash", "Temporal has deleted the history of an earlier run", DeadLetter,
         "emit the events again if their producer has them";

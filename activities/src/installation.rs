@@ -54,6 +54,18 @@ pub enum Refusal {
     Clock { fault: String },
 }
 
+impl Refusal {
+    /// The looks in a row after which a running worker still hopes: that another one repairs the beat, or that a clock was read at a bad
+    /// moment.
+    const fn doubts(&self) -> u32 {
+        match self {
+            Self::Copy { .. } => 2,
+            Self::Clock { .. } => 1,
+            Self::Foreign { .. } | Self::InUse { .. } => 0,
+        }
+    }
+}
+
 /// The standing of a database is unknown, or the database is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallationError {
@@ -150,9 +162,6 @@ fn accepted(standing: &Standing, temporal: &Client, now: Timestamp) -> Result<()
     }
 }
 
-/// The looks after which a running worker still hopes that another one repairs the beat.
-const DOUBTS: u32 = 2;
-
 /// The beats of one worker.
 pub struct Beats {
     store: Arc<dyn Store>,
@@ -160,7 +169,7 @@ pub struct Beats {
     presence: Presence,
     /// The latest beat that this worker wrote. A database that failed over to a standby may have lost the beat.
     last: Option<Uuid>,
-    /// The looks in a row that took this database for a copy.
+    /// The looks in a row that refused.
     doubts: u32,
 }
 
@@ -210,7 +219,7 @@ impl Beats {
     }
 
     /// Beats until the database is refused, and returns the refusal. A standby that was promoted may lack the beat of another worker, which
-    /// that one repairs at its next beat: a copy is refused after three looks in a row.
+    /// that one repairs at its next beat: a copy is refused after three looks in a row, and a clock after two.
     #[must_use]
     pub fn run(mut self) -> BoxFuture<'static, Refusal> {
         Box::pin(async move {
@@ -218,7 +227,10 @@ impl Beats {
                 sleep(BEAT.unsigned_abs()).await;
                 match self.beat().await {
                     Ok(()) => self.doubts = 0,
-                    Err(InstallationError::Refused(Refusal::Copy { .. })) if self.doubts < DOUBTS => self.doubts += 1,
+                    Err(InstallationError::Refused(refusal)) if self.doubts < refusal.doubts() => {
+                        tracing::warn!(%refusal, "this worker looks again before it stops");
+                        self.doubts += 1;
+                    }
                     Err(InstallationError::Refused(refusal)) => return refusal,
                     Err(error) => tracing::warn!(%error, "this worker cannot show that it is at work, and tries again"),
                 }

@@ -98,7 +98,9 @@ impl Presence {
         if let Some(temporal) = temporal {
             if looks_at_clock {
                 match temporal_clock_offset(temporal).await {
-                    Ok(offset) => profile.clock.temporal_ms = offset.map(milliseconds),
+                    Ok(Some(offset)) => profile.clock.temporal_ms = Some(milliseconds(offset)),
+                    // The last look counts.
+                    Ok(None) => {}
                     Err(error) => tracing::debug!(%error, "the clock is not compared with Temporal's"),
                 }
             }
@@ -111,8 +113,14 @@ impl Presence {
         if looks_at_clock && fault.is_none() {
             self.store.forget_processes(seen_at - FORGOTTEN_AFTER).await?;
         }
-        let found = compared(&*self.store).await?;
-        self.log(found);
+        if fault.is_some() {
+            // The next beat looks again.
+            self.beats = 0;
+        }
+        match compared(&*self.store).await {
+            Ok(found) => self.log(found),
+            Err(error) => tracing::warn!(%error, "this process is not compared with the others, and tries again"),
+        }
         Ok(fault)
     }
 
@@ -148,7 +156,7 @@ impl Presence {
                         tracing::error!("the clock of this machine is {fault}: set it, for example by NTP");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "this process is not compared with the others, and tries again");
+                        tracing::warn!(%error, "this process cannot show that it is at work, and tries again");
                     }
                 }
                 sleep(BEAT.unsigned_abs()).await;

@@ -19,6 +19,7 @@ use tidings_store::{Store, archive::Archive};
 use tidings_workflows::{Status, retention::activities::definitions};
 
 use crate::{
+    clock::unless_ahead,
     error::{Error, answer},
     processes,
 };
@@ -118,11 +119,11 @@ impl RetentionActivities {
     /// Archives and deletes a batch.
     ///
     /// # Errors
-    /// The workers do not agree, the store cannot answer, or the archive cannot be written: make room, or correct `[retention] archive`. Nothing is deleted,
-    /// and Temporal calls again.
+    /// The workers do not agree, this one's clock is ahead, the store cannot answer, or the archive cannot be written: make room, or
+    /// correct `[retention] archive`. Nothing is deleted, and Temporal calls again.
     #[activity(definition = definitions::Purge)]
     pub async fn purge(self: Arc<Self>, ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
-        answer(self.purge_batch(ctx.client(), cutoff).await)
+        answer(unless_ahead(&ctx, None, Box::pin(self.purge_batch(ctx.client(), cutoff))).await)
     }
 }
 

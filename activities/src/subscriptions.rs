@@ -64,7 +64,7 @@ impl SubscriptionActivities {
         ctx: ActivityContext,
         input: DeliverInput,
     ) -> Result<DeliverAnswer, ActivityError> {
-        answer(unless_ahead(&ctx, heartbeat::during(&ctx, self.deliver_all(&input))).await)
+        answer(unless_ahead(&ctx, Some(input.asked_at), heartbeat::during(&ctx, self.deliver_all(&input))).await)
     }
 }
 

@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::installation::GONE_AFTER;
+use crate::{installation::GONE_AFTER, stored_wait::CLOCK_TOLERANCE};
 
-/// A clock may differ by this from the store's and from Temporal's.
-pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 /// Rows of processes that were not seen for this long are removed.
 pub const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// Upkeep comes every night. An operator is told when the last one ended longer ago than this.
@@ -52,6 +50,9 @@ pub struct ProcessProfile {
     /// The fingerprint of each table of the configuration, without what may differ by host.
     #[serde(default)]
     pub sections: BTreeMap<String, String>,
+    /// The names that its digest types had.
+    #[serde(default)]
+    pub former_types: BTreeSet<String>,
     /// The fingerprints of the keys of links; the first one signs.
     #[serde(default)]
     pub link_keys: Vec<String>,
@@ -101,6 +102,7 @@ impl ProcessProfile {
             pid,
             task_queue: task_queue.to_owned(),
             sections: BTreeMap::new(),
+            former_types: BTreeSet::new(),
             link_keys: Vec::new(),
             dkim_keys: BTreeSet::new(),
             installation: None,
@@ -115,25 +117,37 @@ impl ProcessProfile {
         format!("{} {}:{}", self.role, self.host, self.pid)
     }
 
-    /// Reports a table `[digest.NAME]` in the configuration.
+    /// Reports a table `[digest.NAME]` in the configuration, or one that had this name.
     #[must_use]
     pub fn has_digest_type(&self, name: &str) -> bool {
-        self.sections.contains_key(&digest_section(name))
+        self.sections.contains_key(&digest_section(name)) || self.former_types.contains(name)
     }
 }
 
 impl ClockOffsets {
-    /// The clock that differs by more than a minute, in words: "1h behind Temporal's".
+    /// The fault of this machine's clock in words: "1h behind Temporal's". Where it agrees with Temporal's, another one is wrong.
     #[must_use]
     pub fn fault(self) -> Option<String> {
-        let clocks = [(self.temporal_ms, "Temporal's"), (self.store_ms, "the database's")];
-        let (offset, whose) = clocks.into_iter().find_map(|(offset, whose)| {
-            let offset = SignedDuration::from_millis(offset?);
-            (offset.abs() > CLOCK_TOLERANCE).then_some((offset, whose))
-        })?;
-        let by = SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(offset.abs().as_secs()));
-        Some(format!("{by} {} {whose}", if offset.is_negative() { "behind" } else { "ahead of" }))
+        if self.temporal_ms.is_some() { off_by(self.temporal_ms, "Temporal's") } else { self.store_fault() }
     }
+
+    fn store_fault(self) -> Option<String> {
+        off_by(self.store_ms, "the database's")
+    }
+
+    /// A clock that is wrong by more than a minute, in words: that of the process of this name, or that of the database.
+    fn wrong(self, name: &str) -> Option<String> {
+        let of_store = || Some(format!("{name} agrees with Temporal's and is {}", self.store_fault()?));
+        self.fault().map(|fault| format!("{name} is {fault}")).or_else(of_store)
+    }
+}
+
+/// An offset of more than a minute in words.
+fn off_by(milliseconds: Option<i64>, whose: &str) -> Option<String> {
+    let offset = SignedDuration::from_millis(milliseconds?);
+    let by = SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(offset.abs().as_secs()));
+    let side = if offset.is_negative() { "behind" } else { "ahead of" };
+    (offset.abs() > CLOCK_TOLERANCE).then(|| format!("{by} {side} {whose}"))
 }
 
 /// The offset of a clock that read `begun` before and `ended` after another one read `other`. What the readings leave open counts as
@@ -232,8 +246,7 @@ fn who(aspect: Aspect, profiles: &[&ProcessProfile]) -> Option<String> {
             grouped(&|of| Some(text(of)).filter(|keys| !keys.is_empty()))
         }
         Aspect::Clock => {
-            let wrong: BTreeSet<_> =
-                profiles.iter().filter_map(|of| Some(format!("{} is {}", of.name(), of.clock.fault()?))).collect();
+            let wrong: BTreeSet<_> = profiles.iter().filter_map(|of| of.clock.wrong(&of.name())).collect();
             (!wrong.is_empty()).then(|| wrong.into_iter().collect::<Vec<_>>().join("; "))
         }
         Aspect::Installation => grouped(&|of| Some(of.installation?.to_string())),
@@ -326,7 +339,11 @@ mod tests {
         (Aspect::Configuration, |of| drop(of.sections.remove("retention")), "[retention] ("),
         (Aspect::LinkKeys, |of| of.link_keys.clear(), "11 in worker mail:1; none in worker mail:2"),
         (Aspect::DkimKeys, |of| of.dkim_keys.extend(["d0".to_owned()]), "d0+d1 in worker mail:2; d1 in worker mail:1"),
-        (Aspect::Clock, |of| of.clock.store_ms = Some(86_400_000), "worker mail:2 is 24h ahead of the database's"),
+        (
+            Aspect::Clock,
+            |of| of.clock.store_ms = Some(86_400_000),
+            "worker mail:2 agrees with Temporal's and is 24h ahead of",
+        ),
         (
             Aspect::Installation,
             |of| of.installation = Some(Uuid::nil()),
@@ -395,6 +412,18 @@ mod tests {
             let clock = ClockOffsets { store_ms: Some(0), temporal_ms: Some(seconds * 1000) };
             assert_eq!(clock.fault().as_deref(), words, "{seconds}");
         }
+        for (temporal_ms, fault) in [(None, Some("1h ahead of the database's")), (Some(60_000), None)] {
+            let clock = ClockOffsets { store_ms: Some(3_600_000), temporal_ms };
+            assert_eq!(clock.fault().as_deref(), fault, "the database's clock is wrong if Temporal's agrees with ours");
+        }
+    }
+
+    #[test]
+    fn a_digest_type_is_known_by_each_name_that_it_had() {
+        let former_types = ["recap".to_owned()].into();
+        let profile = ProcessProfile { former_types, ..profile(Role::Worker, 1) };
+        let known = ["activity", "recap", "other"].map(|name| profile.has_digest_type(name));
+        assert_eq!(known, [true, true, false]);
     }
 
     #[test]

@@ -410,6 +410,7 @@ conformance! {
         a_failed_digest_has_the_class_of_its_last_attempt,
         a_subscription_gets_what_it_asked_for_and_nothing_else,
         what_waits_for_a_subscription_that_was_removed_waits_for_a_day,
+        a_file_that_not_all_workers_have_takes_no_receiver_away,
         a_subscription_with_another_name_keeps_its_notices_and_whether_its_receiver_is_gone,
         notices_of_a_lane_wait_for_the_one_that_failed,
         a_receiver_that_is_away_for_24_hours_leaves_dead_letters,

@@ -10,9 +10,9 @@ use crate::Result;
 /// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
 #[async_trait]
 pub trait Notices: Send + Sync + 'static {
-    /// Makes these the subscriptions. What waits, and the dead letters, of a name that one of them had are its own from now on; what waits
-    /// for any other subscription waits on. A repeated call changes nothing.
-    async fn subscribe(&self, subscriptions: &[Subscription]) -> Result<()>;
+    /// Adds these to the subscriptions, and where it `forgets`, makes them the only ones. What waits, and the dead letters, of a name that
+    /// one of them had are its own from now on; what waits for any other subscription waits on. A repeated call changes nothing.
+    async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()>;
 
     /// Returns the subscriptions that there are no more, with the notices that wait for them. Those that waited for a day are dead
     /// letters.

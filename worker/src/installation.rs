@@ -50,6 +50,7 @@ pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> Process
     ProcessProfile {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         sections: config.sections.clone(),
+        former_types: config.names.digests.keys().cloned().collect(),
         link_keys: config.link_keys.keys().map(LinkKeys::fingerprints).unwrap_or_default(),
         dkim_keys: signers.all_records().map(|record| fingerprint(record.as_bytes())).collect(),
         ..own

@@ -8,12 +8,17 @@ use temporalio_sdk::WorkerOptions;
 use tidings_activities::{
     Deps, RetentionActivities, SubscriptionActivities,
     installation::{Beats, InstallationError, Refusal},
+    processes::agreed,
     relays::Relays,
     subscriptions::Watch,
     sweep::Sweep,
 };
 use tidings_mail::{render::Renderer, smtp::Timeouts};
-use tidings_model::{process::Role, settings::UnknownRecipients, zone_data};
+use tidings_model::{
+    process::{ProcessProfile, Role},
+    settings::UnknownRecipients,
+    zone_data,
+};
 use tidings_store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -92,6 +97,10 @@ pub async fn run(
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
+    // Another worker may have a newer file. The watch takes away what no file has once all agree.
+    let forgets = agreed(&*store, Some(&own)).await.is_ok();
+    store.subscribe(&config.subscriptions, forgets).await?;
+    let _looking = look_after(&config, &store, &client, &own);
     let retention = RetentionActivities {
         store: store.clone(),
         retention: config.retention.settings.clone(),
@@ -100,10 +109,10 @@ pub async fn run(
         own,
     };
     retention.remember_archive().await?;
-    store.subscribe(&config.subscriptions).await?;
-    let _looking = look_after(&config, &store, &client);
     let renderer = Arc::new(Renderer::new(config.templates.as_deref())?);
-    let deps = Deps { store: store.clone(), directory, renderer, signers, relays: relays.clone(), settings };
+    let (relays_of_steps, task_queue) = (relays.clone(), config.task_queue.clone());
+    let deps =
+        Deps { store: store.clone(), directory, renderer, signers, relays: relays_of_steps, settings, task_queue };
     let runtime = sdk::runtime()?;
     let workers = registered(&config, deps, retention, patches)?;
     tracing::info!(
@@ -145,9 +154,10 @@ pub async fn run(
 }
 
 /// Looks for notices that wait and for runs in trouble. Without a subscription as well: notices may wait for one that was removed.
-fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client) -> [Background; 2] {
+fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &ProcessProfile) -> [Background; 2] {
     let task_queue = || config.task_queue.clone();
     let watch = Watch::new(store.clone(), client.clone(), task_queue());
+    let watch = watch.of_file(config.subscriptions.clone(), own.clone());
     let events = tidings_client::Config {
         task_queue: task_queue(),
         deadline: client::DEADLINE,

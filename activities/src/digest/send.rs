@@ -77,6 +77,10 @@ async fn attempt(
         let shorter = if is_too_large { Shorter::Asked(unrecorded.number) } else { Shorter::Never };
         return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?, again_in)));
     }
+    if deps.settings.digest(&window.key).is_none() {
+        // That one knows the quiet hours, and makes the message again if it is another one by now.
+        deps.leave_to_other_worker(&window.key).await?;
+    }
     let (facts, waiting) = deps.facts_for_attempt(window).await?;
     let made_for = match &waiting {
         Some(waiting) => waiting.message.envelope_to.clone(),

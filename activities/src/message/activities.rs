@@ -27,7 +27,7 @@ impl MessageActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        answer(unless_ahead(&ctx, heartbeat::during(&ctx, sent)).await)?.into_activity()
+        answer(unless_ahead(&ctx, Some(input.asked_at), heartbeat::during(&ctx, sent)).await)?.into_activity()
     }
 
     /// Ends a message that was cancelled.

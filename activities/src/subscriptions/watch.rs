@@ -11,10 +11,16 @@ use temporalio_client::{
     errors::WorkflowStartError,
 };
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue, protos::temporal::api::common::v1::Payload};
-use tidings_model::{Alert, names, subscription::RetiredNotices};
+use tidings_model::{
+    Alert, names,
+    process::ProcessProfile,
+    subscription::{RetiredNotices, Subscription},
+};
 use tidings_store::Store;
 use tokio::time::{Instant, sleep};
 use tracing::{Instrument as _, debug_span};
+
+use crate::processes::agreed;
 
 /// The pause between two looks. A notice is late by as much.
 const LOOK: Duration = Duration::from_secs(5);
@@ -35,12 +41,20 @@ pub struct Watch {
     signalled: BTreeMap<String, (i64, Instant)>,
     /// The last look for notices of subscriptions that no file has any more.
     retired_at: Option<Instant>,
+    /// The subscriptions of the file, and what this worker works with.
+    file: Option<(Vec<Subscription>, ProcessProfile)>,
 }
 
 impl Watch {
     #[must_use]
     pub const fn new(store: Arc<dyn Store>, temporal: Client, task_queue: String) -> Self {
-        Self { store, temporal, task_queue, signalled: BTreeMap::new(), retired_at: None }
+        Self { store, temporal, task_queue, signalled: BTreeMap::new(), retired_at: None, file: None }
+    }
+
+    /// The same watch, which takes subscriptions away that this file lacks once all workers have it.
+    #[must_use]
+    pub fn of_file(self, subscriptions: Vec<Subscription>, own: ProcessProfile) -> Self {
+        Self { file: Some((subscriptions, own)), ..self }
     }
 
     /// Looks again and again.
@@ -59,6 +73,11 @@ impl Watch {
     /// The store or Temporal does not answer. The next look signals what this one did not.
     pub async fn look(&mut self) -> Result<(), WatchError> {
         if self.retired_at.is_none_or(|at| at.elapsed() >= RETIRE) {
+            if let Some((subscriptions, own)) = &self.file
+                && agreed(&*self.store, Some(own)).await.is_ok()
+            {
+                self.store.subscribe(subscriptions, true).await?;
+            }
             self.store.retire_notices(Timestamp::now()).await?.iter().for_each(report);
             self.retired_at = Some(Instant::now());
         }

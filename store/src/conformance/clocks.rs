@@ -165,7 +165,7 @@ pub async fn a_notice_is_tried_again_no_later_than_after_the_longest_pause(bench
         secrets: Vec::new(),
         secret_env: "A_NOTICES".into(),
     };
-    bench.store.subscribe(&[crm]).await.unwrap();
+    bench.store.subscribe(&[crm], true).await.unwrap();
     for (said, ahead) in jumps() {
         bench.store.put_consent(&key(&said), false, &entry(999, "recipient", "withdraw")).await.unwrap();
         let ready = async |now| {

@@ -35,7 +35,7 @@ fn subscription(name: &str, events: &[NoticeType], tenant: Option<&str>, digest_
 }
 
 async fn subscribe(bench: &Bench, subscriptions: &[Subscription]) {
-    bench.store.subscribe(subscriptions).await.unwrap();
+    bench.store.subscribe(subscriptions, true).await.unwrap();
 }
 
 /// Everything, to `crm`.
@@ -178,6 +178,28 @@ pub async fn what_waits_for_a_subscription_that_was_removed_waits_for_a_day(benc
     assert_eq!(retired(201 + 48 * HOUR).await, []);
     let dead = bench.store.dead_notices("crm", 9).await.unwrap();
     assert_eq!(dead.iter().map(|notice| notice.result.as_str()).collect::<Vec<_>>(), ["removed", "removed"]);
+}
+
+pub async fn a_file_that_not_all_workers_have_takes_no_receiver_away(bench: &Bench) {
+    let named = |name: &str| subscription(name, &NoticeType::ALL, None, None);
+    let (crm, other) = (named("crm"), named("other"));
+    subscribe(bench, std::slice::from_ref(&crm)).await;
+    for newer in [std::slice::from_ref(&other), std::slice::from_ref(&crm)] {
+        bench.store.subscribe(newer, false).await.unwrap();
+    }
+    unsubscribe(bench, &["ann"], 1).await;
+    assert_eq!((ready(bench, "crm", 9).await.len(), ready(bench, "other", 9).await.len()), (1, 1));
+    // A worker with the former name writes that once more, and the receiver of today gets each notice once.
+    let customers = Subscription { was: vec!["crm".to_owned()], ..named("customers") };
+    for file in [&customers, &crm, &customers] {
+        bench.store.subscribe(std::slice::from_ref(file), false).await.unwrap();
+    }
+    unsubscribe(bench, &["bo"], 2).await;
+    assert_eq!((ready(bench, "crm", 9).await.len(), ready(bench, "customers", 9).await.len()), (0, 2));
+    // All have the same file now.
+    subscribe(bench, std::slice::from_ref(&customers)).await;
+    unsubscribe(bench, &["cy"], 3).await;
+    assert_eq!((ready(bench, "other", 9).await.len(), ready(bench, "customers", 9).await.len()), (2, 3));
 }
 
 pub async fn a_subscription_with_another_name_keeps_its_notices_and_whether_its_receiver_is_gone(bench: &Bench) {

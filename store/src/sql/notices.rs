@@ -48,6 +48,8 @@ WHERE name = $1 AND event NOT IN (SELECT event FROM subscriptions WHERE name = $
 pub const RENAME_WAITING: &str = "UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NULL";
 pub const RENAME_DEAD: &str = "
 UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NOT NULL AND result <> 'delivered'";
+/// A worker with the former file may have written the name beside today's.
+pub const FORGET_FORMER: &str = "DELETE FROM subscriptions WHERE name = $1";
 
 /// `$1` reason. A subscription that is back gets what waits for it, as if that had never been tried.
 pub const WELCOME_BACK: &str = "
@@ -177,8 +179,8 @@ ORDER BY s.name";
 
 #[async_trait]
 impl<D: Dialect> Notices for Sql<D> {
-    #[instrument(level = "debug", skip_all, fields(subscriptions = subscriptions.len()), err(level = "debug"))]
-    async fn subscribe(&self, subscriptions: &[Subscription]) -> Result<()> {
+    #[instrument(level = "debug", skip_all, fields(subscriptions = subscriptions.len(), forgets), err(level = "debug"))]
+    async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()> {
         within_timeout(async {
             let rows = subscriptions.iter().flat_map(|subscription| {
                 let Subscription { name, events, tenant, digest_type, .. } = subscription;
@@ -195,10 +197,13 @@ impl<D: Dialect> Notices for Sql<D> {
                     for rename in [RENAME_SUBSCRIPTION, RENAME_WAITING, RENAME_DEAD] {
                         query(rename).bind(former.clone()).bind(name.clone()).execute(&mut *tx).await?;
                     }
+                    query(FORGET_FORMER).bind(former.clone()).execute(&mut *tx).await?;
                 }
             }
             query(Self::each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
-            query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
+            if forgets {
+                query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
+            }
             query(WELCOME_BACK).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
             Ok(tx.commit().await?)
         })

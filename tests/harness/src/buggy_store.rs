@@ -366,7 +366,7 @@ forward! { Inbox {
 } }
 
 forward! { Notices {
-    fn subscribe(subscriptions: &[Subscription]) -> ();
+    fn subscribe(subscriptions: &[Subscription], forgets: bool) -> ();
     fn retire_notices(now: Timestamp) -> Vec<RetiredNotices>;
     fn newest_notices() -> Vec<(String, i64)>;
     fn ready_notices(subscription: &str, limit: u32, now: Timestamp) -> Vec<Notice>;

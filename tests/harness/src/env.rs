@@ -77,7 +77,8 @@ pub fn activities(store: Arc<dyn Store>, relay_url: &str, mut settings: Settings
     }
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
     let (renderer, signers) = (Arc::new(Renderer::new(None)?), Signers::default());
-    Ok(Deps { store, directory: None, renderer, signers, relays, settings })
+    let task_queue = names::TASK_QUEUE.to_owned();
+    Ok(Deps { store, directory: None, renderer, signers, relays, settings, task_queue })
 }
 
 /// The file of the SQLite store in `folder`.

@@ -176,7 +176,7 @@ impl Drop for NoticeReceiver {
 /// # Errors
 /// The store or the server does not answer.
 pub async fn deliver_to(temporal: &Client, store: Arc<dyn Store>, subscription: Subscription) -> Result<Running> {
-    store.subscribe(std::slice::from_ref(&subscription)).await?;
+    store.subscribe(std::slice::from_ref(&subscription), true).await?;
     let subscriptions = [(subscription.name.clone(), subscription)].into();
     let activities = SubscriptionActivities { store, subscriptions };
     Running::start(temporal.clone(), registration::subscriptions(names::TASK_QUEUE, activities)?)

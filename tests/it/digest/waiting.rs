@@ -7,13 +7,14 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tidings_activities::{
-    Cancellable, Deps,
+    Cancellable, Deps, Error,
     digest::{claim, send},
     relays::BreakerCommand,
 };
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
     relay::{Act, At, Fault, Mail, Relay},
+    retention::worker_profile,
     steps::{claim_of, recorded_event, send_of},
     team_service::{Says, TeamService},
     wait::{eventually, wait_for_emails},
@@ -21,6 +22,8 @@ use tidings_harness::{
 use tidings_model::{
     Key, RelaysToday, Retract,
     command::Order,
+    names,
+    process::{Process, digest_section},
     records::{AuditEntry, Preferences, Recipient},
     rules::Wait,
     settings::{Settings, UnknownRecipients},
@@ -299,6 +302,23 @@ async fn without_its_table_a_message_goes_out_unless_events_left_it() -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_a_type_that_only_another_worker_knows_is_left_to_that_one() -> Result<()> {
+    for (queue, leaves) in [("elsewhere", false), (names::TASK_QUEUE, true)] {
+        let mut waits = Waits::start(settings("after 1s", "after 1s")).await?;
+        waits.deps.settings.digests.clear();
+        let mut other =
+            Process { id: uuid::Uuid::nil(), seen_at: waits.store.clock().await?, profile: worker_profile() };
+        other.profile.sections.insert(digest_section("activity"), "aa".to_owned());
+        queue.clone_into(&mut other.profile.task_queue);
+        waits.store.put_process(&other).await?;
+        let sent = send::run(&waits.deps, &send_of(&waits.window, waits.made), std::future::pending()).await;
+        assert_eq!(matches!(sent, Err(Error::OtherWorker(_))), leaves, "{queue}");
+        assert_eq!(waits.relay.mails().len(), usize::from(!leaves), "{queue}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_dot_a_message_follows_no_change() -> Result<()> {
     let waits = Waits::start(settings("after 1s", "after 1s")).await?;
     waits.relay.fault(Fault::new(At::Dot, Act::KeepAndReply("451 4.3.0 later".to_owned())).times(1));
@@ -362,7 +382,7 @@ async fn a_relay_with_another_name_is_still_left_alone_and_one_that_is_gone_is_n
             let relay = settings.relays.remove("default").context("no relay")?;
             settings.relays.insert("second".to_owned(), relay);
             settings.streams.bulk.relays = vec!["second".to_owned()];
-            settings.reports_for = was.then(|| ("second".to_owned(), vec!["default".to_owned()])).into_iter().collect();
+            settings.relays_were = was.then(|| ("second".to_owned(), vec!["default".to_owned()])).into_iter().collect();
             Ok(())
         })?;
         assert_eq!(waits.open_breakers().await?, if was { vec!["second"] } else { vec![] });

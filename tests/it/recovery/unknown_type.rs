@@ -16,7 +16,7 @@ use tidings_harness::{
     wait::wait_for_emails,
 };
 use tidings_model::{
-    Key,
+    Key, names,
     process::{Process, digest_section},
     records::Recipient,
     settings::{Settings, UnknownRecipients},
@@ -129,6 +129,14 @@ async fn a_step_of_a_type_that_only_another_worker_knows_is_left_to_that_one() -
     other.profile.sections.insert(digest_section("activity"), "aa".to_owned());
     store.put_process(&other).await?;
     ensure!(matches!(claim().await, Err(Error::OtherWorker(_))), "the other one does");
+    other.profile.sections.clear();
+    other.profile.former_types.insert("activity".to_owned());
+    store.put_process(&other).await?;
+    ensure!(matches!(claim().await, Err(Error::OtherWorker(_))), "the other one has it under another name");
+    "elsewhere".clone_into(&mut other.profile.task_queue);
+    store.put_process(&other).await?;
+    ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "the other one takes nothing from this queue");
+    names::TASK_QUEUE.clone_into(&mut other.profile.task_queue);
     other.seen_at -= SignedDuration::from_mins(2);
     store.put_process(&other).await?;
     ensure!(matches!(claim().await, Ok(ClaimAnswer::Later { .. })), "the other one is gone");
