@@ -70,6 +70,12 @@ pub async fn a_process_is_seen_until_it_ends_or_is_forgotten(bench: &Bench) {
         store.put_process(&process).await.unwrap();
     }
     assert_eq!(store.processes().await.unwrap(), [process(ONE, 60), process(TWO, 30)]);
+    bench
+        .execute(
+            "INSERT INTO processes (id, seen_at, profile) VALUES ('00000000-0000-0000-0000-000000000009', 0, '{}')",
+        )
+        .await;
+    assert_eq!(store.processes().await.unwrap().len(), 2, "one that cannot be read is left out");
     store.forget_processes(at(30)).await.unwrap();
     assert_eq!(store.processes().await.unwrap().len(), 2);
     store.forget_processes(at(31)).await.unwrap();
@@ -93,8 +99,11 @@ pub async fn the_last_upkeep_counts_from_the_first_beat_on(bench: &Bench) {
     store.beat(made.beat, ONE, at(100)).await.unwrap();
     store.beat(ONE, TWO, at(200)).await.unwrap();
     assert_eq!(store.upkeep_at().await.unwrap(), Some(at(100)));
-    for (ended, last) in [(300, 300), (250, 300)] {
+    for (ended, last) in [(300, 300), (250, 300), (99_999, 99_999), (400, 400)] {
         store.keep_upkeep(at(ended)).await.unwrap();
-        assert_eq!(store.upkeep_at().await.unwrap(), Some(at(last)));
+        assert_eq!(store.upkeep_at().await.unwrap(), Some(at(last)), "an upkeep of a wrong clock hides none");
     }
+    store.keep_upkeep(at(99_999)).await.unwrap();
+    store.beat(TWO, ONE, at(500)).await.unwrap();
+    assert_eq!(store.upkeep_at().await.unwrap(), Some(at(500)));
 }

@@ -1,6 +1,6 @@
 //! The identity of the installation, and the beats of its workers: one row. And a row for each of its processes.
 
-use super::columns::{Json, row};
+use super::columns::row;
 use super::dialect::{Dialect, Variants};
 use super::{Sql, json, within_timeout};
 use crate::{Error, Installations, Result};
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as, query_scalar};
 use tidings_model::installation::{BEAT, Installation};
-use tidings_model::process::{FileId, Process, ProcessProfile};
+use tidings_model::process::{FileId, Process};
 use tracing::instrument;
 use uuid::Uuid;
 
@@ -22,9 +22,11 @@ pub const PUT: &str = "INSERT INTO installation (one, identity, beat, before_bea
 
 pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, before_beat = $2, beat_at = 0";
 
-/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due. An upkeep that never was is not late yet.
+/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due. An upkeep that never was is not late yet,
+/// and neither is one from more than a minute ahead, which a wrong clock wrote.
 pub const NEXT_BEAT: &str = "
-UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3, upkeep_at = CASE upkeep_at WHEN 0 THEN $3 ELSE upkeep_at END
+UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3,
+    upkeep_at = CASE WHEN upkeep_at = 0 OR upkeep_at > $3 + 60000 THEN $3 ELSE upkeep_at END
 WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
 
 /// `$1` the release of a worker.
@@ -48,8 +50,8 @@ pub const FORGET_PROCESSES: &str = "DELETE FROM processes WHERE seen_at < $1";
 
 pub const PROCESSES: &str = "SELECT id, seen_at, profile FROM processes ORDER BY id";
 
-/// `$1` the end of an upkeep.
-pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upkeep_at < $1";
+/// `$1` the end of an upkeep. A later one stays, unless a wrong clock wrote it.
+pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upkeep_at < $1 OR upkeep_at > $1 + 60000";
 
 pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at > 0";
 
@@ -172,8 +174,7 @@ impl<D: Dialect> Installations for Sql<D> {
     async fn processes(&self) -> Result<Vec<Process>> {
         within_timeout(async {
             let rows: Vec<ProcessRow> = query_as(PROCESSES).fetch_all(&mut *self.reader.acquire().await?).await?;
-            let process = |ProcessRow { id, seen_at, profile: Json(profile) }| Process { id, seen_at, profile };
-            Ok(rows.into_iter().map(process).collect())
+            Ok(rows.into_iter().filter_map(ProcessRow::process).collect())
         })
         .await
     }
@@ -203,8 +204,22 @@ row! {
 pub struct ProcessRow {
     id: Uuid,
     seen_at: Timestamp,
-    profile: Json<ProcessProfile>,
+    profile: String,
 }
+}
+
+impl ProcessRow {
+    /// The process. `None`: this version cannot read what it wrote.
+    fn process(self) -> Option<Process> {
+        let Self { id, seen_at, profile } = self;
+        match serde_json::from_str(&profile) {
+            Ok(profile) => Some(Process { id, seen_at, profile }),
+            Err(error) => {
+                tracing::warn!(%id, %error, "a process is not compared, as this version cannot read what it wrote");
+                None
+            }
+        }
+    }
 }
 
 row! {

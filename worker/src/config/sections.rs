@@ -1,8 +1,8 @@
 //! The fingerprints of the tables of `tidings.toml`, by which processes compare their configuration (rule 59).
 //!
 //! Comments, order and spelling do not count, and neither does what may differ from host to host: addresses to listen on, paths of
-//! templates and secrets, names of variables, the addresses of the database and of relays, and limits of memory. Secrets are not compared
-//! here: the keys of links and of DKIM have fingerprints of their own.
+//! templates, of the archive and of secrets, names of variables, the addresses of the database and of relays, and limits of memory and
+//! connections. Secrets are not compared here: the keys of links and of DKIM have fingerprints of their own.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,12 @@ use tidings_model::process::{digest_section, fingerprint};
 use toml::Table;
 
 /// Keys that may differ from host to host, in any table. The task queue has a comparison of its own.
-const OF_HOST: [&str; 8] = [
+const OF_HOST: [&str; 10] = [
     "body_mebibytes",
     "cached_workflows",
+    "connections",
     "database_url",
+    "per_connection",
     "smtp_url",
     "task_queue",
     "templates",
@@ -55,8 +57,14 @@ fn shared(table: &str, value: Value) -> Option<Value> {
     match value {
         Value::Object(values) if !values.is_empty() => {
             let kept = values.into_iter().filter(|(key, _)| !is_of_host(table, key));
-            let kept: serde_json::Map<_, _> =
-                kept.filter_map(|(key, value)| Some((key, shared(table, value)?))).collect();
+            let kept: serde_json::Map<_, _> = kept
+                .filter_map(|(key, value)| {
+                    // Its folder may differ. Whether there is one may not: who has none deletes for good.
+                    let is_archive = table == "retention" && key == "archive";
+                    let value = if is_archive { Value::Bool(true) } else { shared(table, value)? };
+                    Some((key, value))
+                })
+                .collect();
             (!kept.is_empty()).then_some(Value::Object(kept))
         }
         Value::Array(values) => Some(values.into_iter().filter_map(|value| shared(table, value)).collect()),
@@ -81,6 +89,8 @@ key_file = \"/etc/b\"
 [relay.ses]
 url = \"smtp://u:secret@b\"
 rate = \"10/s\"
+connections = 5
+per_connection = 50
 [gateway]
 listen = \"127.0.0.1:1\"
 [digest.activity]
@@ -89,6 +99,7 @@ cadence = \"daily 08:00\"
 cadence = \"after 1s\"
 [retention]
 events = \"90d\"
+archive = \"/srv/a\"
 [[subscribe]]
 name = \"crm\"
 url = \"https://crm.example\"
@@ -105,6 +116,9 @@ secret_env = \"A\"
             ("u:secret@b", "v:other@c"),
             ("/etc/a", "/run/a"),
             ("/etc/b", "/run/b"),
+            ("/srv/a", "/srv/b"),
+            ("connections = 5", "connections = 9"),
+            ("per_connection = 50\n", ""),
             ("127.0.0.1:1", "0.0.0.0:2"),
             ("secret_env = \"A\"", "secret_env = \"B\""),
             ("task_queue = \"tidings\"", "task_queue = \"mail\""),
@@ -123,7 +137,7 @@ secret_env = \"A\"
             ("10/s", "11/s", "relay"),
             ("after 1s", "after 3s", "digest.news"),
             ("90d", "3650d", "retention"),
-            ("90d\"", "90d\"\narchive = \"a\"", "retention"),
+            ("archive = \"/srv/a\"\n", "", "retention"),
             ("https://crm.example", "https://crm2.example", "subscribe"),
             ("[digest.news]\ncadence = \"after 1s\"\n", "", "digest.news"),
         ] {
