@@ -31,7 +31,8 @@ pub(super) struct Email<'a> {
     pub message_id: Option<&'a str>,
 }
 
-/// All that a message is made from besides the events of its digest. What templates can use is a view of no event.
+/// All that a message is made from besides the events of its digest. What templates can use is a view of no event. What is left out where
+/// it says nothing keeps the hash of a message of a version that did not know it.
 #[derive(Serialize)]
 struct MadeFrom<'a> {
     view: View,
@@ -41,10 +42,20 @@ struct MadeFrom<'a> {
     from: [&'a str; 2],
     reply_to: Option<&'a str>,
     envelope_from: String,
-    unsubscribe: Option<&'a str>,
-    signed_by: Vec<[String; 2]>,
-    list_host: &'a str,
+    unsubscribe: Option<String>,
+    signed_by: Vec<String>,
     counts: [bool; 2],
+    /// The host of `List-Id`, if it is not the domain of the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list_host: Option<&'a str>,
+    /// The keys behind the names in `signed_by`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+fn hashed(made_from: &MadeFrom<'_>) -> Result<String, Error> {
+    let json = serde_json::to_vec(made_from).map_err(|error| Error::Render(error.to_string()))?;
+    Ok(hex_sha256(&json))
 }
 
 /// The answer of [`Email::compose`].
@@ -121,7 +132,7 @@ impl Email<'_> {
             bytes: signed.map_err(|error| Error::Render(error.to_string()))?,
             template: rendered.template,
             counted: counting.counts_openings(),
-            made_from: self.made_from(deps)?,
+            made_from: hashed(&self.made_from(deps)?)?,
             thread,
             made_at: date,
         };
@@ -133,11 +144,18 @@ impl Email<'_> {
         Some(self.message_id?.split_once('@')?.1)
     }
 
-    /// The hash of all that the message is made from besides its events ([`Message::made_from`]).
+    /// Reports that the message was made from something else than it would be made from now, apart from its events. Versions before the
+    /// keys of DKIM counted made it from their names.
     ///
     /// # Errors
     /// The digest type is not configured.
-    pub fn made_from(&self, deps: &Deps) -> Result<String, Error> {
+    pub fn differs_from(&self, deps: &Deps, made_from: &str) -> Result<bool, Error> {
+        let now = self.made_from(deps)?;
+        Ok(hashed(&now)? != made_from && hashed(&MadeFrom { keys: Vec::new(), ..now })? != made_from)
+    }
+
+    /// See [`Message::made_from`], which is its hash.
+    fn made_from<'a>(&'a self, deps: &'a Deps) -> Result<MadeFrom<'a>, Error> {
         let Self { window, facts, recipient, .. } = *self;
         let (tenant, links, settings) = (&window.key.tenant, self.links(deps), deps.digest(&window.key)?);
         let InForce { stream, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
@@ -145,7 +163,9 @@ impl Email<'_> {
         // The workflow and the ledger may have another time at which the window was due.
         let window = &Window { due_at: window.opened_at, ..window.clone() };
         let nothing = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
-        let made_from = MadeFrom {
+        let records = deps.signers.records(tenant, StreamName::Bulk);
+        let (signed_by, keys) = records.into_iter().map(|[name, key]| (name, key)).unzip();
+        Ok(MadeFrom {
             view: Email { window, ..*self }.view(deps, &links, &nothing)?,
             template: &settings.template,
             to: &recipient.address,
@@ -153,13 +173,12 @@ impl Email<'_> {
             from: [&sender.name, sender.address.as_str()],
             reply_to: sender.reply_to.as_ref().map(EmailAddress::as_str),
             envelope_from: stream.envelope_from(deps.settings.report_token(tenant, window.digest_id).as_deref()),
-            unsubscribe: links.unsubscribe_mailto.as_deref(),
-            signed_by: deps.signers.records(tenant, StreamName::Bulk),
-            list_host: &sender.domain,
+            unsubscribe: links.unsubscribe_mailto,
+            signed_by,
             counts: [settings.track.opens, settings.track.clicks],
-        };
-        let json = serde_json::to_vec(&made_from).map_err(|error| Error::Render(error.to_string()))?;
-        Ok(hex_sha256(&json))
+            list_host: Some(&*sender.domain).filter(|host| *host != sender.address.domain()),
+            keys,
+        })
     }
 
     /// The thread of the message: that of its entity if the recipient gets events at once, and the message is about one entity.
@@ -215,5 +234,54 @@ impl Email<'_> {
         let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let (title, zone, cadence, links) = (settings.title.as_deref(), &zone, &cadence, &links);
         Ok(View::new(&Input { contents, window, recipient, zone, title, cadence, links, brand, phrases }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidings_mail::render::Renderer;
+    use tidings_model::{
+        Key,
+        settings::{Sender, Settings, Stream, Streams, UnknownRecipients},
+    };
+    use tidings_store::Sqlite;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_message_of_the_version_before_is_not_made_again_for_what_that_version_did_not_know() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let address: EmailAddress = "digest@acme.example".parse().unwrap();
+        let sender = Sender { name: String::new(), address, reply_to: None, domain: "acme.example".into() };
+        let stream = Stream::new(&["default"], sender);
+        let streams = Streams { bulk: stream.clone(), transactional: stream };
+        let activity = DigestSettings::new("activity", "after 1s".parse().unwrap());
+        let mut settings = Settings {
+            digests: [("activity".to_owned(), activity)].into(),
+            unknown_recipients: UnknownRecipients::Invent,
+            ..Settings::new(streams)
+        };
+        let key = Key { tenant: "acme".into(), digest_type: "activity".into(), user: "ann".into() };
+        let date = Timestamp::from_second(1_800_000_000).unwrap();
+        let window = Window { digest_id: key.digest_id("run", 0), key, opened_at: date, due_at: date };
+        let (store, renderer) = (Arc::new(store), Arc::new(Renderer::new(None).unwrap()));
+        let deps = |settings: &Settings| Deps::for_previews(store.clone(), None, renderer.clone(), settings.clone());
+        let before = deps(&settings);
+        let facts = before.kept_facts(&window.key).await.unwrap();
+        let recipient = facts.recipient.as_ref().unwrap();
+        let email = Email { window: &window, facts: &facts, recipient, date, message_id: None };
+        let made_from = email.made_from(&before).unwrap();
+        let json = serde_json::to_value(&made_from).unwrap();
+        assert!(json.get("list_host").is_none() && json.get("keys").is_none(), "as the version before had it");
+        let hash = hashed(&made_from).unwrap();
+        let other_key = hashed(&MadeFrom { keys: vec!["another".into()], ..made_from }).unwrap();
+        assert!(!email.differs_from(&before, &hash).unwrap());
+        assert!(email.differs_from(&before, &other_key).unwrap());
+        "mail.acme.example".clone_into(&mut settings.streams.bulk.sender.domain);
+        assert!(email.differs_from(&deps(&settings), &hash).unwrap());
     }
 }

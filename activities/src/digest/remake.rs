@@ -108,7 +108,9 @@ fn differences(
     now: Timestamp,
 ) -> Result<Differences, Error> {
     let made_from = match &facts.recipient {
-        Some(recipient) => email(window, facts, recipient, waiting, now).made_from(deps)? != waiting.message.made_from,
+        Some(recipient) => {
+            email(window, facts, recipient, waiting, now).differs_from(deps, &waiting.message.made_from)?
+        }
         None => true,
     };
     Ok(Differences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
