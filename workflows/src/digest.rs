@@ -266,7 +266,8 @@ impl Digest {
     #[update(name = "flush")]
     pub fn flush(&mut self, ctx: &mut SyncWorkflowContext<Self>, order: CommandArgument<Order>) -> Flushed {
         let now = timestamp(ctx.workflow_time());
-        let hurries = self.state.waits_for_attempt(now) && ctx.patched(HURRY);
+        let may_hurry = self.state.waits_for_attempt(now) || self.state.is_attempted(now);
+        let hurries = may_hurry && ctx.patched(HURRY);
         commands::flush(self.state_mut_commanded(), order.command(), hurries, now)
     }
 

@@ -17,7 +17,8 @@ use super::{
 };
 
 /// Makes the pending events due, and sends a message at once that could be taken back, waits for a better hour or, where the command
-/// `hurries` that too, for its next attempt. A digest in delivery and a hold still come first.
+/// `hurries` that too, for its next attempt, also if that turns out to be needed only when the one under way ends. A digest in delivery and
+/// a hold still come first.
 pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timestamp) -> Flushed {
     let events = state.waiting();
     state.flushed = events > 0;
@@ -27,7 +28,8 @@ pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timesta
         if waits {
             digest.hurry();
         }
-        digest.end_undo() || waits || digest.waits_for_moment(now)
+        digest.flushed |= hurries && digest.is_attempted(now);
+        digest.end_undo() || waits || digest.flushed || digest.waits_for_moment(now)
     });
     if state.flushed || hurried {
         if let Some(digest) = &mut state.delivering {

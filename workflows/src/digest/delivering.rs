@@ -48,6 +48,9 @@ pub(crate) struct Delivering {
     /// A signal came since the last attempt was asked for, so that what the attempt found about pauses and hours may be old.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
+    /// A flush came since the last attempt was asked for. If that attempt is deferred, the next one comes at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flushed: bool,
     /// The next good moment for this person, by an activity's answer, after their own pause too. The workflow knows no zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<Timestamp>,
@@ -74,6 +77,7 @@ impl Delivering {
             pause: None,
             waits: false,
             signalled: false,
+            flushed: false,
             moment: None,
             wait: Wait::FirstDeadline,
         }
@@ -103,8 +107,14 @@ impl Delivering {
         self.pause.is_none() && self.not_before.is_some_and(|at| at > now)
     }
 
+    /// Reports an attempt that is under way or due, and not one after an operator's pause.
+    pub fn is_attempted(&self, now: Timestamp) -> bool {
+        self.rendered && self.pause.is_none() && self.unrecorded.is_none() && self.waits_until(now).is_none()
+    }
+
     /// Makes the next attempt due, at any hour. The retry delays begin anew.
     pub fn hurry(&mut self) {
+        self.flushed = false;
         self.not_before = None;
         self.attempts = 0;
         self.note_wait(Wait::Flushed);

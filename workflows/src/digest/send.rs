@@ -18,7 +18,7 @@ pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<SendInput>
     if state.hold.is_some() {
         digest.note_wait(Wait::Hold);
     }
-    digest.signalled = false;
+    (digest.signalled, digest.flushed) = (false, false);
     digest.end_undo();
     Some(SendInput {
         asked_at,
@@ -52,6 +52,9 @@ pub(super) fn apply(state: &mut State, _: &SendInput, answer: Sent, now: Timesta
             digest.note_wait(if is_urgent { Wait::Urgent } else { Wait::Retry });
             digest.why = why;
             digest.pause = None;
+            if digest.flushed {
+                digest.hurry();
+            }
         }
         Sent::Waiting { until, why, moment: true, .. } => {
             if is_urgent {

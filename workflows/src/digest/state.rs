@@ -410,6 +410,11 @@ impl State {
         self.delivering.as_ref().is_some_and(|digest| digest.waits_for_attempt(now))
     }
 
+    /// Reports an attempt that is under way or due.
+    pub fn is_attempted(&self, now: Timestamp) -> bool {
+        self.delivering.as_ref().is_some_and(|digest| digest.is_attempted(now))
+    }
+
     /// The end of the hold, while there is one.
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;

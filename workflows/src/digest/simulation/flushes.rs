@@ -1,6 +1,6 @@
 //! Stories of flushes on the model.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
@@ -46,6 +46,27 @@ fn a_flush_sends_what_waits_for_its_next_attempt_and_its_delays_begin_anew() {
     assert_eq!(world.waits(), began + 1.minute());
     let digest = world.state.delivering.as_ref().unwrap();
     assert_eq!((digest.attempts, digest.wait), (1, Wait::Flushed), "it goes at any hour from here on");
+}
+
+#[test]
+fn a_flush_during_an_attempt_that_is_deferred_lets_one_more_follow_at_once() {
+    let mut world = World::collecting(Model::default());
+    world.reach(Decision::Send, Answer::Good);
+    world.haste = true;
+    let attempt = |world: &mut World, flushes: bool| {
+        let input = send::begin(&mut world.state, world.now).unwrap();
+        if flushes {
+            assert!(commands::flush(&mut world.state, order(), true, world.now).hurried);
+        }
+        let again_in = Some(Duration::from_hours(2));
+        send::apply(&mut world.state, &input, Sent::Deferred { why: "451".into(), again_in }, world.now);
+    };
+    attempt(&mut world, true);
+    assert_eq!(decide(&world.state, world.now), Decision::Audit);
+    world.act(false, Answer::Good);
+    assert_eq!(decide(&world.state, world.now), Decision::Send);
+    attempt(&mut world, false);
+    assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 2.hours()));
 }
 
 #[test]
