@@ -121,6 +121,10 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     let next = next.to_zoned(TimeZone::UTC).time();
     ensure!(next == time(4, 15, 0, 0), "{next}");
 
+    let left = RetentionSchedule { task_queue: "left", at: time(3, 30, 0, 0) };
+    left.ensure(&client).await?;
+    let left = client.get_schedule_handle(names::retention("left"));
+    left.pause(Some("an operator's"), PauseScheduleOptions::default()).await?;
     // `task_queue` was another one before, and no worker serves it any more.
     RetentionSchedule { task_queue: "before", at: time(3, 30, 0, 0) }.ensure(&client).await?;
     let before = client.get_schedule_handle(names::retention("before"));
@@ -130,6 +134,7 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     };
     eventually("the schedule of the queue before is deleted", MINUTE, gone).await?;
     describe().await?;
+    ensure!(left.describe(RpcOptions::default()).await?.paused(), "one that an operator paused stays");
     Ok(())
 }
 

@@ -64,7 +64,7 @@ impl RetentionSchedule<'_> {
     }
 
     /// Deletes the schedules of other task queues of this installation, to which the namespace belongs. They fire into an empty queue
-    /// every night. That of a queue with a worker stays.
+    /// every night. That of a queue with a worker stays, and so does one that an operator paused: created anew, it would not be.
     ///
     /// # Errors
     /// Temporal does not answer, or has no schedules.
@@ -78,6 +78,9 @@ impl RetentionSchedule<'_> {
                 continue;
             }
             let abandoned = client.get_schedule_handle(id);
+            if describe(&abandoned, id).await?.paused() {
+                continue;
+            }
             abandoned.delete(DeleteScheduleOptions::default()).instrument(call("delete_schedule", id)).await?;
             tracing::info!(schedule = id, "deleted the schedule of upkeep of a task queue that no worker serves");
         }
