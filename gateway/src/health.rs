@@ -1,6 +1,6 @@
 //! `/livez` says that the process answers. `/readyz` says that the database answers and takes what it is given, and remembers that for a
-//! second. It names what processes of the installation differ in, and Temporal, without which events, links and pages work: what comes meanwhile is handed over later. A gateway that has just
-//! begun waits for Temporal all the same, for a while.
+//! second. It names what processes of the installation differ in, and Temporal, without which events, links and pages work: what comes
+//! meanwhile is handed over later. A gateway that has just begun waits for Temporal all the same, for a while.
 
 use std::{sync::Arc, time::Duration};
 

@@ -24,8 +24,8 @@ impl<'a> PreferenceStore<'a> {
         Ok(Self { config, settings: config.unsigned(), store, temporal: None })
     }
 
-    /// Notifies the workflows of the key, under each of its names, of a change. A failure is only a warning, because the stored change applies when the window
-    /// is due.
+    /// Notifies the workflows of the key, under each of its names, of a change. A failure is only a warning, because the stored change
+    /// applies when the window is due.
     pub async fn tell(&mut self, key: &Key) {
         for key in self.settings.names.keys(key) {
             let told = match self.connected().await {

@@ -256,6 +256,18 @@ fn a_message_opens_a_breaker_once_and_tries_it_after_the_others() {
     assert_eq!(open(&closed.after(message(2), policy, "no", at(303)).unwrap()), Some((Cause::Policy, 300)));
 }
 
+#[test]
+fn the_message_that_opened_a_breaker_asks_seldom_and_tries_it_a_minute_after_the_others() {
+    let opened = after(&[Sign::Fault(Cause::Policy)]);
+    for (n, asks, tries) in [(1, 4, 361), (2, 7, 301)] {
+        let (mut asked, mut now) = (0, at(1));
+        while let Answer::Wait { until } = opened.ask(message(n), now) {
+            (asked, now) = (asked + 1, until);
+        }
+        assert_eq!((asked, now), (asks, at(tries)), "{n}");
+    }
+}
+
 /// Messages that begin at these seconds, each to a domain of its own, at a relay that refuses all before `healed`. Those that ended, and
 /// those that were sent.
 fn simulated(begin: &[i64], healed: i64) -> (usize, usize) {
