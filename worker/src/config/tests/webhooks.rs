@@ -1,6 +1,6 @@
 //! Webhooks of relays: each provider's secret, and problems that name the key and what to do.
 
-use tidings_model::breaker::RelaysToday;
+use tidings_model::RelaysToday;
 
 use super::*;
 
