@@ -134,7 +134,7 @@ impl Settings {
     }
 
     /// Returns the relay whose webhook reports about the messages of `name` today: it may have had that name, or be of the same account.
-    /// What stands about the relay itself follows [`RelaysToday::name_of`](crate::breaker::RelaysToday::name_of).
+    /// What stands about the relay itself follows [`RelaysToday`](crate::RelaysToday).
     #[must_use]
     pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
         if self.relays.contains_key(name) || self.reports_for.contains_key(name) {

@@ -14,7 +14,7 @@ use crate::Result;
 #[async_trait]
 pub trait Claims: Send + Sync + 'static {
     /// Reads the facts about the key of a due window, and `true` if the window is *fresh*: the ledger has no digest of it, and of
-    /// the key neither a returned event nor a retract.
+    /// the key neither a returned event nor a retract, and the key has one name.
     async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
 
     /// Reads the ids of the events that the ledger has of a window: stashed ones, and those that the key's failed digests returned. At

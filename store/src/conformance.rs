@@ -382,6 +382,8 @@ conformance! {
         a_move_takes_the_rows_of_each_name,
         todays_row_of_the_directory_counts_and_else_a_former_one,
         a_retract_and_a_known_id_count_under_each_name,
+        an_event_of_two_names_is_in_the_digest_that_was_first,
+        of_claims_of_the_same_event_under_two_names_at_once_one_has_it,
         what_counted_stays_when_a_former_name_is_a_name_of_its_own,
         a_column_that_a_file_lacks_is_that_of_the_row_under_another_name,
         the_fifth_unread_digest_is_that_of_all_names,

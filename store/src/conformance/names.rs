@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_model::{
-    Key, Retract,
+    Event, Key, Retract,
     pause::{Paused, Scope},
     records::{
-        Hanging, NameKind, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientChange, StoredName,
-        Suppression,
+        DigestState, Hanging, NameKind, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientChange,
+        StoredName, Suppression,
     },
     settings::FormerNames,
     step::Outcome,
@@ -16,7 +16,7 @@ use tidings_model::{
 use super::{
     Bench, at,
     bench::Behind,
-    entry, events,
+    entry, event, events,
     everyone::{CATALOGUE, Holds, put},
     key, message, recipient, window, window_of,
 };
@@ -26,7 +26,7 @@ use crate::sql::{
     claim::{COUNTED_SINCE, FACTS_FOR_CLAIM},
     dialect::Variants,
     directory::{FACTS, GRANTED_AGAIN, PUT_CONSENT, PUT_PREFERENCES, PUT_RECIPIENTS, ZONE_REVISIONS},
-    events::RECORDED_UNDER_ANY_NAME,
+    events::{INSERT_EVENTS, RECORDED_EVENTS, REFUSE_CONTENT},
     ledger::PUT_RETRACTS,
     names::NAMES_IN_USE,
     pauses::PAUSE_OF_MESSAGES,
@@ -202,6 +202,33 @@ pub async fn a_retract_and_a_known_id_count_under_each_name(bench: &Bench) {
     let open = window_of(&key("ann"), 2);
     let claim = bench.claim(&open, &events(&["withdrawn", "stays"]), at(3)).await;
     assert_eq!((claim.items, claim.aside), (1, 1), "the window of the former name has the event");
+}
+
+pub async fn an_event_of_two_names_is_in_the_digest_that_was_first(bench: &Bench) {
+    let (former, now) = (window_of(&key("ann"), 1), window_of(&today(), 2));
+    assert!(bench.store.facts_for_claim(&now).await.unwrap().1);
+    rename(bench).await;
+    assert!(!bench.store.facts_for_claim(&now).await.unwrap().1, "only the ledger knows what the other name has");
+    bench.claim(&former, &events(&["twice"]), at(1)).await;
+    let corrected = Event { actor: "Bo".into(), ..event("twice") };
+    let claim = bench.claim(&now, &[corrected, event("once")], at(3)).await;
+    assert_eq!((claim.items, claim.taken), (1, 2));
+    let digest = bench.store.digest(former.digest_id).await.unwrap().unwrap();
+    assert_eq!((digest.state, digest.items), (DigestState::Claimed, 1), "it lives, however early it opened");
+    let actor = bench.value("SELECT actor FROM events WHERE event_id = 'twice'").await;
+    assert_eq!(actor, "Bo", "what came last counts, where the event is");
+    assert_eq!(bench.store.stash(&window_of(&today(), 3), &events(&["twice"]), None, at(4)).await.unwrap(), 1);
+    assert_eq!(bench.items(&window_of(&today(), 3)).await, 0);
+}
+
+pub async fn of_claims_of_the_same_event_under_two_names_at_once_one_has_it(bench: &Bench) {
+    rename(bench).await;
+    for n in 0..12 {
+        let (former, now) = (window_of(&key("ann"), 2 * n), window_of(&today(), 2 * n + 1));
+        let same = events(&[&n.to_string()]);
+        let (of_former, of_now) = tokio::join!(bench.claim(&former, &same, at(1)), bench.claim(&now, &same, at(1)));
+        assert_eq!((of_former.items + of_now.items, of_former.taken, of_now.taken), (1, 1, 1));
+    }
 }
 
 pub async fn each_name_is_listed_with_what_hangs_on_it(bench: &Bench) {
@@ -440,7 +467,9 @@ pub async fn statements_about_a_key_look_up_each_of_its_names(bench: &Bench) {
         PUT_PREFERENCES,
         PUT_RECIPIENTS,
         ZONE_REVISIONS,
-        RECORDED_UNDER_ANY_NAME,
+        INSERT_EVENTS,
+        RECORDED_EVENTS,
+        same(REFUSE_CONTENT),
         PUT_RETRACTS,
         same(WAITING_RETRACTED),
         same(COUNTED_SINCE),

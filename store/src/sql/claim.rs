@@ -23,22 +23,27 @@ pub const CLAIM_DIGEST: &str = "
 UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3, slot_at = NULLIF($4, 0)
 WHERE digest_id = $1 AND state = 'open'";
 
-/// A condition: the key `$1`, `$2`, `$3` has a returned event or a retract.
-macro_rules! has_leftovers {
+/// A condition: the key `$1`, `$2`, `$3` has a returned event, a retract, or another name, under which the ledger may have its events.
+macro_rules! needs_ledger {
     () => {
-        "(EXISTS (SELECT 1 FROM events
+        concat!(
+            "(EXISTS (SELECT 1 FROM events
           WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL)
-  OR EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3))"
+  OR EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
+  OR ",
+            $crate::sql::names::has_other_names!(),
+            ")"
+        )
     };
 }
-pub(super) use has_leftovers;
+pub(super) use needs_ledger;
 
 /// Tenant, digest type, user, `$4` digest.
 pub const FACTS_FOR_CLAIM: &str = facts!(
     concat!(
         ", NOT (EXISTS (SELECT 1 FROM digests WHERE digest_id = $4)
   OR ",
-        has_leftovers!(),
+        needs_ledger!(),
         ") AS fresh"
     ),
     ""

@@ -3,7 +3,7 @@
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
-use super::names::{names, of_name};
+use super::names::{has_other_names, names, of_name};
 use super::{Sql, json, no_nul};
 use crate::Result;
 use jiff::Timestamp;
@@ -15,14 +15,35 @@ use tidings_model::step::{Closed, Planned, Window};
 use tidings_model::{Content, Event, Fate, Key, Payload, RecordedContent, Repetition, records::DigestState};
 use uuid::Uuid;
 
-/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
-/// stay.
-pub const OPEN_DIGEST: &str = "
+macro_rules! open_digest {
+    ($first:expr, $from:literal) => {
+        concat!(
+            $first,
+            "
 INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone)
-VALUES ($1, $2, $3, $4, $5, $6, 'open', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''))
+SELECT $1, $2, $3, $4, $5, $6, 'open', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, '') ",
+            $from,
+            "
 ON CONFLICT (digest_id) DO UPDATE SET plan_why = COALESCE(digests.plan_why, excluded.plan_why),
     cadence = COALESCE(digests.cadence, excluded.cadence), zone = COALESCE(digests.zone, excluded.zone)
-RETURNING state, outcome, why";
+RETURNING state, outcome, why"
+        )
+    };
+}
+
+/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
+/// stay. Of a user's keys with names that mean the same, one at a time comes past here: the next one sees the events of the first.
+pub const OPEN_DIGEST: Variants = Variants {
+    sqlite: open_digest!("", "WHERE TRUE"),
+    postgres: open_digest!(
+        concat!(
+            "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtextextended($3, 0)) WHERE ",
+            has_other_names!(),
+            ")"
+        ),
+        "FROM (SELECT COUNT(*) FROM turn) one"
+    ),
+};
 
 /// The columns of an event that a digest has. [`event_values`] has the last of them.
 macro_rules! event_columns {
@@ -57,34 +78,37 @@ FROM events"
 }
 pub(super) use {event_columns, event_values, recorded_event};
 
-/// `$1` digest, `$2` JSON array of events, `$3` now.
+macro_rules! insert_events {
+    ($dialect:ident, $each:literal) => {
+        concat!(
+            "WITH",
+            names!(),
+            "
+INSERT INTO events (",
+            event_columns!(),
+            ", returned_at, returns)
+SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, $5, ",
+            event_values!($dialect),
+            ",
+       d.returned_at, CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
+FROM digests d CROSS JOIN ",
+            $each,
+            " e
+WHERE d.digest_id = $3 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
+  AND NOT EXISTS (SELECT 1 FROM names k CROSS JOIN events o
+                  WHERE NOT (k.tenant = $1 AND k.digest_type = $2) AND ",
+            of_name!("o", "d.user_id"),
+            "
+                    AND o.event_id = e.value->>'event_id')
+ON CONFLICT DO NOTHING"
+        )
+    };
+}
+
+/// Tenant, digest type, `$3` digest, `$4` JSON array of events, `$5` now. Writes those that no name of the key has.
 pub const INSERT_EVENTS: Variants = Variants {
-    sqlite: concat!(
-        "
-INSERT INTO events (",
-        event_columns!(),
-        ", returned_at, returns)
-SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, $3, ",
-        event_values!(sqlite),
-        ",
-       d.returned_at, CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
-FROM digests d CROSS JOIN jsonb_each($2) e
-WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
-ON CONFLICT DO NOTHING"
-    ),
-    postgres: concat!(
-        "
-INSERT INTO events (",
-        event_columns!(),
-        ", returned_at, returns)
-SELECT d.tenant, d.digest_type, d.user_id, d.digest_id, $3, ",
-        event_values!(postgres),
-        ",
-       d.returned_at, CASE WHEN d.returned_at IS NULL THEN 0 ELSE 1 END
-FROM digests d CROSS JOIN jsonb_array_elements($2::jsonb) e
-WHERE d.digest_id = $1 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = d.digest_id)
-ON CONFLICT DO NOTHING"
-    ),
+    sqlite: insert_events!(sqlite, "jsonb_each($4)"),
+    postgres: insert_events!(postgres, "jsonb_array_elements($4::jsonb)"),
 };
 
 /// The columns of a [`RecordedRow`]. A digest with this reason is of retracted events: `Exclusion::why`.
@@ -92,7 +116,7 @@ macro_rules! recorded {
     ($more:expr) => {
         concat!(
             "
-SELECT e.event_id, e.digest_id, d.state, e.occurred_at, e.content_sha256, e.urgent, e.category, e.other_categories,
+SELECT e.tenant, e.digest_type, e.event_id, e.digest_id, d.state, e.occurred_at, e.content_sha256, e.urgent, e.category, e.other_categories,
        e.returned_at IS NOT NULL AS returned,
        COALESCE(d.outcome = 'skipped' AND d.why = 'retracted', FALSE) AS retracted,
        (d.state = 'rendered' AND NOT EXISTS
@@ -102,22 +126,7 @@ SELECT e.event_id, e.digest_id, d.state, e.occurred_at, e.content_sha256, e.urge
     };
 }
 
-/// Tenant, digest type, user, `$4` JSON array of ids. Answers with those in the ledger.
-pub const RECORDED_EVENTS: Variants = Variants {
-    sqlite: recorded!(
-        "
-FROM events e JOIN digests d ON d.digest_id = e.digest_id
-WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id IN (SELECT value FROM json_each($4))"
-    ),
-    postgres: recorded!(
-        "
-FROM events e JOIN digests d ON d.digest_id = e.digest_id
-WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3
-  AND e.event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"
-    ),
-};
-
-macro_rules! recorded_under_any_name {
+macro_rules! recorded_events {
     ($ids:literal) => {
         concat!(
             "WITH",
@@ -136,10 +145,11 @@ ORDER BY CASE d.state WHEN 'closed' THEN 1 ELSE 0 END"
     };
 }
 
-/// As [`RECORDED_EVENTS`], under each name of the key; those in a digest with an end come last.
-pub const RECORDED_UNDER_ANY_NAME: Variants = Variants {
-    sqlite: recorded_under_any_name!("IN (SELECT value FROM json_each($4))"),
-    postgres: recorded_under_any_name!("= ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"),
+/// Tenant, digest type, user, `$4` JSON array of ids. Answers with those that the ledger has under each name of the key; those in a
+/// digest with an end come last.
+pub const RECORDED_EVENTS: Variants = Variants {
+    sqlite: recorded_events!("IN (SELECT value FROM json_each($4))"),
+    postgres: recorded_events!("= ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"),
 };
 
 /// `$1` JSON array of [tenant, digest type, user, id, place]. Answers with those in the ledger, each with its place.
@@ -180,10 +190,14 @@ WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = v.value->
 };
 
 /// Other content `$5` came under the id `$4` of the key. `$6` now.
-pub const REFUSE_CONTENT: &str = "
+pub const REFUSE_CONTENT: &str = concat!(
+    "WITH",
+    names!(),
+    "
 UPDATE events SET refused_sha256 = $5, refused_at = $6
-WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = $4 AND erased_at IS NULL
-  AND (refused_sha256 IS NULL OR refused_sha256 <> $5)";
+WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_id = $3 AND event_id = $4 AND erased_at IS NULL
+  AND (refused_sha256 IS NULL OR refused_sha256 <> $5)"
+);
 
 impl<D: Dialect> Sql<D> {
     /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
@@ -202,7 +216,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<LockedDigest> {
         let Window { key, digest_id, opened_at, due_at } = window;
         let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
-        let row = query_as(OPEN_DIGEST)
+        let row = query_as(D::pick(OPEN_DIGEST))
             .bind(&key.tenant)
             .bind(&key.digest_type)
             .bind(&key.user)
@@ -217,7 +231,7 @@ impl<D: Dialect> Sql<D> {
         let mut locked = LockedDigest::new(row);
         let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
-            if !is_over && Self::insert_events(&mut *connection, *digest_id, page, now).await? == page.len() {
+            if !is_over && Self::insert_events(&mut *connection, window, page, now).await? == page.len() {
                 locked.taken += page.len() as u64;
                 continue;
             }
@@ -229,7 +243,9 @@ impl<D: Dialect> Sql<D> {
             let refused = Self::take_contents(&mut *connection, key, page, &recorded, anew, now).await?;
             locked.refused.extend(refused);
             let has_an_end = |state: &DigestState| *state == DigestState::Closed;
-            let others = recorded.values().filter(|row| row.digest_id != *digest_id && !has_an_end(&row.state));
+            // What another name has may be of a window that lives.
+            let others = recorded.values().filter(|row| row.digest_id != *digest_id && row.is_of(key));
+            let others = others.filter(|row| !has_an_end(&row.state));
             locked.elsewhere.extend(others.map(|row| row.digest_id));
             let is_open = locked.closed.is_none();
             let is_there = |event: &&Event| {
@@ -246,14 +262,15 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Writes a page of events under a digest without a message, and answers with the number of those that the ledger did not have.
-    pub(super) async fn insert_events(
+    async fn insert_events(
         connection: &mut D::Connection,
-        digest_id: Uuid,
+        Window { key, digest_id, .. }: &Window,
         page: &[Event],
         now: Timestamp,
     ) -> Result<usize> {
         let rows: Vec<_> = page.iter().map(EventRow::new).collect::<Result<_>>()?;
-        let statement = query(D::pick(INSERT_EVENTS)).bind(digest_id.to_string()).bind(json(&rows)?);
+        let statement = query(D::pick(INSERT_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
+        let statement = statement.bind(digest_id.to_string()).bind(json(&rows)?);
         let done = statement.bind(now.as_millisecond()).execute(connection).await?;
         Ok(usize::try_from(D::rows(&done)).unwrap_or(usize::MAX))
     }
@@ -271,6 +288,7 @@ impl<D: Dialect> Sql<D> {
         let mut refused = Vec::new();
         for event in page {
             let Some(row) = recorded.get(&event.event_id) else { continue };
+            let key = &row.key(&key.user);
             match row.repetition(event) {
                 Repetition::Replaces if row.waits => {
                     if !Self::take_into_waiting(&mut *connection, key, row.digest_id, event, now).await? {
@@ -339,18 +357,19 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Those of the ids (a JSON list) that the key's ledger has.
-    pub(super) async fn recorded(
+    /// Those of the ids (a JSON list) that the ledger has under the key, or else under another name of it.
+    async fn recorded(
         connection: &mut D::Connection,
         key: &Key,
         event_ids: String,
     ) -> Result<BTreeMap<String, RecordedRow>> {
         let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<RecordedRow> = statement.bind(event_ids).fetch_all(connection).await?;
-        Ok(rows.into_iter().map(|row| (row.event_id.clone(), row)).collect())
+        let (own, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_of(key));
+        Ok(others.into_iter().chain(own).map(|row| (row.event_id.clone(), row)).collect())
     }
 
-    /// What the key's ledger has under the id of an event.
+    /// What the ledger has under the id of an event and the key, or else under another name of it.
     pub(super) async fn recorded_under(
         connection: &mut D::Connection,
         key: &Key,
@@ -424,6 +443,8 @@ impl<'a> EventRow<'a> {
 row! {
 /// Columns of [`RECORDED_EVENTS`].
 pub struct RecordedRow {
+    tenant: String,
+    digest_type: String,
     event_id: String,
     digest_id: Uuid,
     state: DigestState,
@@ -463,6 +484,15 @@ pub struct RecordedEventRow {
 }
 
 impl RecordedRow {
+    fn is_of(&self, key: &Key) -> bool {
+        (&self.tenant, &self.digest_type) == (&key.tenant, &key.digest_type)
+    }
+
+    /// The key that it is recorded under.
+    pub(super) fn key(&self, user: &str) -> Key {
+        Key { tenant: self.tenant.clone(), digest_type: self.digest_type.clone(), user: user.to_owned() }
+    }
+
     pub(super) fn repetition(&self, event: &Event) -> Repetition {
         self.content().repetition(&event.content())
     }

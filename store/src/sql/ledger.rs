@@ -3,7 +3,7 @@
 use super::dialect::{Dialect, Variants};
 use super::digest::{DIGEST, DIGESTS, DigestRow};
 use super::ending::Adoption;
-use super::events::{RECORDED_UNDER_ANY_NAME, RecordedRow};
+use super::events::{RECORDED_EVENTS, RecordedRow};
 use super::names::names;
 use super::{Sql, json, within_timeout};
 use crate::{Ledger, Result};
@@ -69,7 +69,7 @@ impl<D: Dialect> Ledger for Sql<D> {
         open: Option<Uuid>,
     ) -> Result<KnownEvents> {
         within_timeout(async {
-            let statement = query_as(D::pick(RECORDED_UNDER_ANY_NAME)).bind(&key.tenant).bind(&key.digest_type);
+            let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
             let statement = statement.bind(&key.user).bind(json(&event_ids)?);
             let rows: Vec<RecordedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
             // What another name's digest has and ended counts over what waits here.

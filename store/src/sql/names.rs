@@ -61,7 +61,14 @@ macro_rules! of_name {
         )
     };
 }
-pub(super) use {names, of_name, tenants};
+
+/// A condition: the tenant `$1` or the digest type `$2` has another name.
+macro_rules! has_other_names {
+    () => {
+        "EXISTS (SELECT 1 FROM aliases WHERE kind = 'tenant' AND name = $1 OR kind = 'digest' AND name = $2)"
+    };
+}
+pub(super) use {has_other_names, names, of_name, tenants};
 
 pub const ALIASES: &str = "SELECT kind, name, alias, is_today FROM aliases ORDER BY kind, name, alias";
 

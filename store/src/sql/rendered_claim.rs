@@ -1,6 +1,6 @@
 //! A fresh window becomes a digest with its events and its message, in one call of the database.
 
-use super::claim::has_leftovers;
+use super::claim::needs_ledger;
 use super::dialect::{Dialect, Variants};
 use super::events::{EventRow, event_columns, event_values};
 use super::{Sql, json, no_nul};
@@ -18,7 +18,7 @@ macro_rules! insert_digest {
             "INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at, slot_at)
 SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10, NULLIF($22, 0)
 WHERE NOT ",
-            has_leftovers!(),
+            needs_ledger!(),
             "
 ON CONFLICT DO NOTHING"
         )
@@ -36,8 +36,8 @@ SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NUL
     };
 }
 
-/// The parameters of the statements above, and `$11` JSON array of events. Answers with a row if the digest is new and the key has
-/// neither a returned event nor a retract; fails with a unique violation if the ledger has one of the events.
+/// The parameters of the statements above, and `$11` JSON array of events. Answers with a row if the digest is new and the key needs
+/// nothing else of the ledger; fails with a unique violation if that has one of the events.
 pub const CLAIM_RENDERED: Variants = Variants {
     // `changes()`: the rows that the statement before has written.
     sqlite: concat!(

@@ -149,7 +149,7 @@ impl<D: Dialect> Sql<D> {
         let mut tx = self.write().await?;
         let found = Self::recorded_under(&mut tx, key, event).await?;
         let Some(row) = found.filter(|row| row.waits) else { return Ok(false) };
-        let taken = Self::take_into_waiting(&mut tx, key, row.digest_id, event, now).await?;
+        let taken = Self::take_into_waiting(&mut tx, &row.key(&key.user), row.digest_id, event, now).await?;
         tx.commit().await?;
         Ok(taken)
     }
