@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_gateway::webhooks::Secret;
 use tidings_harness::{http, port::Port, process::signal, relay::Mail};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     files::Files,
     settings::{Ports, SECRET},
     setup::Setup,
-    tidings::{Build, Tidings},
+    tidings::{Build, Tidings, ended_as_asked},
 };
 
 /// Time until a request comes again.
@@ -28,6 +28,7 @@ pub struct Gateway {
     tidings: Tidings,
     setup: Setup,
     child: Option<Child>,
+    started_at: Instant,
     wanted: bool,
 }
 
@@ -46,7 +47,15 @@ impl Gateway {
     /// When no port is free.
     pub fn new(tidings: Tidings) -> Result<Self> {
         let (public, api) = (Port::take()?, Port::take()?);
-        Ok(Self { public, api, tidings, setup: Setup::default(), child: None, wanted: false })
+        Ok(Self {
+            public,
+            api,
+            tidings,
+            setup: Setup::default(),
+            child: None,
+            started_at: Instant::now(),
+            wanted: false,
+        })
     }
 
     /// The ports of both listeners.
@@ -76,6 +85,7 @@ impl Gateway {
         let log = OpenOptions::new().create(true).append(true).open(path)?;
         let mut command = self.tidings.process(Build::New, &["gateway".to_owned()], self.setup)?;
         self.child = Some(command.stdout(log.try_clone()?).stderr(log).spawn()?);
+        self.started_at = Instant::now();
         self.wanted = true;
         Ok(())
     }
@@ -124,10 +134,10 @@ impl Gateway {
         Ok(Some(status.to_string()))
     }
 
-    /// Stops the process with SIGTERM. It must end by itself, with code 0.
+    /// Stops the process with SIGTERM.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it does not [end as asked](ended_as_asked) in time.
     pub async fn stop(&mut self, within: Duration) -> Result<()> {
         self.wanted = false;
         self.signal("TERM");
@@ -141,7 +151,7 @@ impl Gateway {
             }
         };
         let status = timeout(within, ended).await.context("the gateway does not stop in time after SIGTERM")??;
-        ensure!(status.success(), "the gateway stopped with {status}");
+        ensure!(ended_as_asked(status, self.started_at), "the gateway stopped with {status}");
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ use super::{
     settings::{self, Edition, RELAYS, TENANTS},
     setup::{KEY_COUNT, Setup, WORKERS},
     store::Target,
-    tidings::{Build, Builds, Tidings},
+    tidings::{Build, Builds, Tidings, ended_as_asked},
 };
 
 /// Time after an outage in which a worker may still end because it cannot connect. The run starts it again.
@@ -70,6 +70,7 @@ pub enum Effect {
 
 struct Worker {
     child: Option<Child>,
+    started_at: Instant,
     build: Build,
     setup: Setup,
     wanted: bool,
@@ -115,6 +116,7 @@ impl Processes {
                 child: None,
                 build: Build::Old,
                 setup: Setup::default(),
+                started_at: Instant::now(),
                 wanted: false,
             }),
             hold_patches: false,
@@ -179,7 +181,8 @@ impl Processes {
         let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
         self.pids.push((child.id(), build));
         // With a wrong clock it has to end by itself, and stays away until the next change.
-        self.workers[number] = Worker { child: Some(child), build, setup, wanted: !setup.is_refused() };
+        self.workers[number] =
+            Worker { child: Some(child), started_at: Instant::now(), build, setup, wanted: !setup.is_refused() };
         Ok(())
     }
 
@@ -378,11 +381,11 @@ impl Processes {
 }
 
 impl Worker {
-    /// Waits until the worker has ended with code 0.
+    /// Waits until the worker has ended as it was asked to.
     async fn ended(&mut self, number: usize, deadline: Instant) -> Result<()> {
         let status = self.status(deadline).await?;
         let status = status.with_context(|| format!("worker {number} does not stop in time after SIGTERM"))?;
-        ensure!(status.success(), "worker {number} stopped with {status}");
+        ensure!(ended_as_asked(status, self.started_at), "worker {number} stopped with {status}");
         Ok(())
     }
 

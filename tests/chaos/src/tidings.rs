@@ -3,8 +3,9 @@
 use std::{
     fs::OpenOptions,
     io::Write as _,
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::Output,
+    process::{ExitStatus, Output},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -16,12 +17,15 @@ use anyhow::Result;
 use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_harness::{cli_env, server};
-use tokio::process::Command;
+use tokio::{process::Command, time::Instant};
 
 use super::{
     settings::{SECRET, SECRET_VARIABLE},
     setup::Setup,
 };
+
+/// Time from the start of a process until it listens for signals, on a busy machine.
+const STARTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A build of Tidings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +50,12 @@ pub struct Tidings {
     mixed: Arc<AtomicBool>,
     turn: Arc<AtomicUsize>,
     losses: Arc<AtomicU64>,
+}
+
+/// Reports if a process ended as SIGTERM asks: by itself with code 0, or by the signal if it was still starting.
+#[must_use]
+pub fn ended_as_asked(status: ExitStatus, started_at: Instant) -> bool {
+    status.success() || status.signal().is_some() && started_at.elapsed() < STARTS_WITHIN
 }
 
 impl Builds {
