@@ -1,56 +1,432 @@
+//! Attempts to deliver a message (rules 24 to 27).
+//!
+//! At most one attempt of a message is under way: the one without a class. A new attempt gives every earlier one a class, and
+//! thereby fences it.
+
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
+use sqlx::{FromRow as _, query, query::Query, query_as};
 use tidings_model::{
-    Key,
-    records::{AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, WaitingMessage},
+    Key, StoredWait,
+    attempt::{AttemptClass, Phase},
+    records::{
+        AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, WaitingMessage,
+    },
 };
 use uuid::Uuid;
 
-use crate::Result;
+use crate::{
+    Error, Result,
+    directory::{FactsRow, facts},
+    sql::{
+        Sql, calls,
+        columns::row,
+        dialect::Dialect,
+        exclusion::covered_by_a_retract,
+        group_commit::Dot,
+        message::{LockedMessage, MESSAGE, MessageRow},
+        no_nul, number,
+    },
+};
 
-/// Attempts to deliver a message, and the fence between them (rules 24 to 27).
-///
-/// Only the latest attempt of a message may send. To begin an attempt fences every earlier one: a fenced attempt can neither
-/// send the final dot nor end the message.
-#[async_trait]
-pub trait Attempts: Send + Sync + 'static {
-    /// Reads the facts about a key and, if its digest's message has no end and no attempt has passed the dot, the message.
-    /// A first attempt needs no [`begin_attempt`](Self::begin_attempt).
-    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)>;
-
-    /// Records a first attempt that is about to send the final dot. Returns `false` if another attempt was recorded before, or if
-    /// the message has an end or another epoch: the dot must not be sent. The same attempt may ask again.
-    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
-
-    /// Records a first attempt that ended before the final dot, with its end. Changes nothing where
-    /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
-    async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
-
-    /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes.
+calls! {
+    /// Attempts to deliver a message, and the fence between them (rules 24 to 27).
     ///
-    /// While an earlier attempt without an end has been past the dot for less than `reply_time`, the reply to it may still come:
-    /// [`AttemptStart::AwaitsReply`], and nothing changes. After that time it becomes ambiguous.
+    /// Only the latest attempt of a message may send. To begin an attempt fences every earlier one: a fenced attempt can neither
+    /// send the final dot nor end the message.
+    pub trait Attempts {
+        /// Reads the facts about a key and, if its digest's message has no end and no attempt has passed the dot, the message.
+        /// A first attempt needs no [`begin_attempt`](Self::begin_attempt).
+        #[span(key = %key, message = %message)]
+        async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)>;
+
+        /// Records a first attempt that is about to send the final dot. Returns `false` if another attempt was recorded before, or if
+        /// the message has an end or another epoch: the dot must not be sent. The same attempt may ask again.
+        #[span(message = %first.message)]
+        async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
+
+        /// Records a first attempt that ended before the final dot, with its end. Changes nothing where
+        /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
+        #[span(message = %first.message)]
+        async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+        /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes.
+        ///
+        /// While an earlier attempt without an end has been past the dot for less than `reply_time`, the reply to it may still come:
+        /// [`AttemptStart::AwaitsReply`], and nothing changes. After that time it becomes ambiguous.
+        #[span(message = %message, relay)]
+        async fn begin_attempt(
+            &self,
+            message: Uuid,
+            relay: &str,
+            reply_time: Duration,
+            now: Timestamp,
+        ) -> Result<AttemptStart>;
+
+        /// Records that an attempt is about to send the final dot. Returns `false` if the attempt is fenced or the message has an end:
+        /// the dot must not be sent. The same attempt may ask again.
+        #[span(message = %message, attempt = number)]
+        async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+
+        /// Records the end of an attempt. The first end counts.
+        ///
+        /// A late answer to a fenced attempt is kept in its row and changes nothing else, unless it is a success: a success ends a
+        /// message without an end, so that the recipient gets no second email (rule 26). A success always sets
+        /// [`Facts::last_sent_at`](tidings_model::records::Facts::last_sent_at).
+        #[span(message = %message, attempt = number)]
+        async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+
+        /// Lists the attempts of a message in their order.
+        #[span(message = %message)]
+        async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
+    }
+}
+
+/// `$1` message, `$2` number. Answers with (attempts, ambiguous ones among those after that number).
+pub const EARLIER_ATTEMPTS: &str = "
+SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
+FROM attempts WHERE message = $1";
+
+/// `$1` message. The attempt that is past the dot and has no end.
+pub const UNANSWERED_ATTEMPT: &str = "
+SELECT number, past_the_dot_at FROM attempts WHERE message = $1 AND class IS NULL AND past_the_dot_at IS NOT NULL
+ORDER BY number DESC LIMIT 1";
+
+pub const BEGIN_ATTEMPT: &str =
+    "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
+
+/// Tenant, digest type, user, `$4` message. Most keys have no retract, and then no event is looked at.
+pub const FACTS_FOR_ATTEMPT: &str = facts!(
+    concat!(
+        ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
+       m.message_id, m.subject, m.bytes, m.template, m.counted, m.made_from, m.thread, COALESCE(m.made_at, m.created_at) AS made_at,
+       m.former_envelopes, m.may_repeat, m.epoch, m.missing_since, m.shrunk <> 0 AS shortened, EXISTS (SELECT 1 FROM attempts WHERE message = $4) AS attempted,
+       (m.id IS NOT NULL AND (m.outdated
+         OR (EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
+             AND EXISTS (SELECT 1 FROM events WHERE ",
+        covered_by_a_retract!("$4"),
+        ")))) AS outdated"
+    ),
+    "
+LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4 AND past_the_dot_at IS NOT NULL)"
+);
+
+/// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id.
+macro_rules! ended_attempt {
+    () => {
+        "UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')"
+    };
+}
+pub(super) use ended_attempt;
+
+pub const END_ATTEMPT: &str = concat!(ended_attempt!(), " WHERE message = $1 AND number = $2 AND class IS NULL");
+
+/// Without the relay's words if the recipient was erased.
+pub const LATE_END: &str = "
+UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, relay_id = NULLIF($7, ''),
+    late_reply = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1 AND erased_at IS NOT NULL) THEN '' ELSE $6 END
+WHERE message = $1 AND number = $2 AND fenced_at IS NOT NULL AND late_at IS NULL";
+
+pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id = $1 AND sent_at IS NULL";
+
+pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
+
+/// `$1` message, `$2` class, `$3` limit: of that many messages to the same address that ended before, how many ended so.
+pub const ENDED_SOFTLY: &str = "
+SELECT COUNT(*) FROM (
+    SELECT (SELECT class FROM attempts a WHERE a.message = m.id ORDER BY number DESC LIMIT 1) AS class
+    FROM messages m JOIN messages this ON this.id = $1 AND m.tenant = this.tenant AND m.envelope_to = this.envelope_to
+    WHERE m.id <> $1 AND m.closed_at IS NOT NULL AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id)
+    ORDER BY m.created_at DESC, m.id LIMIT $2) latest
+WHERE class IN ('mailbox_full', 'unknown_mailbox', 'refused')";
+
+pub const ATTEMPTS: &str = "
+SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, relay_id,
+       late_at, late_phase, late_class, late_reply
+FROM attempts WHERE message = $1 ORDER BY number";
+
+/// The standing of an attempt whose end is reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It was under way: its end counts.
+    Current,
+    /// A later attempt had begun: only a success counts.
+    Late,
+    /// Its end was known.
+    Repeated,
+}
+
+impl<D: Dialect> Sql<D> {
+    async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)> {
+        let mut connection = self.reader.acquire().await?;
+        let statement = query(FACTS_FOR_ATTEMPT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
+        connection.release();
+        let WaitingRow { epoch, missing_since, shortened, attempted, outdated } = WaitingRow::from_row(&row)?;
+        let waiting = match epoch.zip(shortened) {
+            Some((epoch, shortened)) => {
+                let message = MessageRow::from_row(&row)?.into();
+                Some(WaitingMessage { message, epoch, attempted, shortened, outdated, missing_since })
+            }
+            None => None,
+        };
+        Ok((FactsRow::from_row(&row)?.facts(key), waiting))
+    }
+
+    async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
+        self.commit_past_the_dot(Dot::First(first.clone()), now).await
+    }
+
+    async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        let mut tx = self.write().await?;
+        let locked = Self::lock_message(&mut tx, first.message).await?;
+        if Self::insert_first(&mut tx, first, None).await? || Self::is_first(&mut tx, first).await? {
+            Self::end_locked(&mut tx, locked, first.message, 1, end, now).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
     async fn begin_attempt(
         &self,
         message: Uuid,
         relay: &str,
         reply_time: Duration,
         now: Timestamp,
-    ) -> Result<AttemptStart>;
+    ) -> Result<AttemptStart> {
+        let id = message.to_string();
+        let mut tx = self.write().await?;
+        if let Some(closed) = Self::lock_message(&mut tx, message).await?.closed {
+            return Ok(AttemptStart::Closed(closed));
+        }
+        let row: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
+        let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
+        let (may_repeat, epoch) = (row.may_repeat, row.epoch);
+        let message = Message::from(row);
+        let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
+        let mut had_ambiguous_attempt = false;
+        if earlier > 0 {
+            if let Some(awaited) = Self::awaited_reply(&mut tx, &id, reply_time, now).await? {
+                return Ok(awaited);
+            }
+            Self::fence(&mut tx, &id, now).await?;
+            (earlier, ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
+            had_ambiguous_attempt = Self::earlier_attempts(&mut tx, &id, 0).await?.1 > 0;
+        }
+        let begin = query(BEGIN_ATTEMPT).bind(message.tenant().to_owned()).bind(id.clone()).bind(earlier + 1);
+        begin.bind(relay.to_owned()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        Self::set_state(&mut tx, id, MessageState::Sending).await?;
+        tx.commit().await?;
+        let (number, ambiguous) = (number(earlier + 1)?, number(ambiguous)?);
+        Ok(AttemptStart::Proceed { number, ambiguous, had_ambiguous_attempt, epoch, message: Box::new(message) })
+    }
 
-    /// Records that an attempt is about to send the final dot. Returns `false` if the attempt is fenced or the message has an end:
-    /// the dot must not be sent. The same attempt may ask again.
-    async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
+    async fn past_the_dot(&self, message: Uuid, attempt: u32, now: Timestamp) -> Result<bool> {
+        self.commit_past_the_dot(Dot::Begun { message, number: attempt }, now).await
+    }
 
-    /// Records the end of an attempt. The first end counts.
-    ///
-    /// A late answer to a fenced attempt is kept in its row and changes nothing else, unless it is a success: a success ends a
-    /// message without an end, so that the recipient gets no second email (rule 26). A success always sets
-    /// [`Facts::last_sent_at`](tidings_model::records::Facts::last_sent_at).
-    async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
+    async fn end_attempt(&self, message: Uuid, attempt: u32, end: &AttemptEnd, now: Timestamp) -> Result<()> {
+        if let Some(closed) = &end.closed
+            && end.suppress.is_none()
+            && !end.return_events
+            && self.close_with_attempt(message, attempt, (end, closed), now).await?
+        {
+            return Ok(());
+        }
+        let mut tx = self.write().await?;
+        let locked = Self::lock_message(&mut tx, message).await?;
+        Self::end_locked(&mut tx, locked, message, attempt, end, now).await?;
+        Ok(tx.commit().await?)
+    }
 
-    /// Lists the attempts of a message in their order.
-    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
+    async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
+        let statement = query_as(ATTEMPTS).bind(message.to_string());
+        let rows: Vec<AttemptRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(rows.into_iter().map(AttemptRecord::from).collect())
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Attempts, and ambiguous ones among those after that number.
+    pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
+        let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
+        Ok(earlier.fetch_one(connection).await?)
+    }
+
+    /// The answer while the reply to an attempt that is past the dot may still come. A record that lies a little ahead waits no longer than
+    /// one of now, and one that lies far ahead, from a wrong clock, waits no more.
+    async fn awaited_reply(
+        connection: &mut D::Connection,
+        id: &str,
+        reply_time: Duration,
+        now: Timestamp,
+    ) -> Result<Option<AttemptStart>> {
+        let unanswered = query_as(UNANSWERED_ATTEMPT).bind(id.to_owned());
+        let unanswered: Option<UnansweredRow> = unanswered.fetch_optional(connection).await?;
+        let awaited = unanswered.and_then(|UnansweredRow { number, past_the_dot_at }| {
+            let until = past_the_dot_at.min(now).saturating_add(reply_time).unwrap_or(now);
+            let awaits = until > now && StoredWait::PAST.believes(past_the_dot_at, now);
+            awaits.then_some(AttemptStart::AwaitsReply { number, until })
+        });
+        Ok(awaited)
+    }
+
+    /// Reports if enough earlier messages to the same address ended like this one, which counts as a soft bounce.
+    async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
+        let before = i64::from(end.consecutive) - 1;
+        if before == 0 || end.suppress.is_none() {
+            return Ok(true);
+        }
+        let count = query_as(ENDED_SOFTLY).bind(message.to_string()).bind(before);
+        let (alike,): (i64,) = count.fetch_one(connection).await?;
+        Ok(alike >= before)
+    }
+
+    /// Records the end of an attempt of a message that is locked.
+    async fn end_locked(
+        connection: &mut D::Connection,
+        locked: LockedMessage,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<()> {
+        let standing = Self::record_end(&mut *connection, message, attempt, end, now).await?;
+        let current = standing == Standing::Current;
+        // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
+        let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
+        // Where this is the end, the end says so itself.
+        if sent && locked.closed.is_some() {
+            for statement in [SENT_DIGEST, SENT_MESSAGE] {
+                query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *connection).await?;
+            }
+        }
+        if let (true, Some(suppression)) =
+            (current && Self::suppresses(&mut *connection, message, end).await?, &end.suppress)
+        {
+            Self::write_suppression(&mut *connection, suppression).await?;
+        }
+        match (&end.closed, locked.closed) {
+            (Some(closed), None) if current || sent => {
+                if !current {
+                    Self::fence(&mut *connection, &message.to_string(), now).await?;
+                }
+                Self::end(&mut *connection, message, closed, end.return_events, now).await?;
+            }
+            (None, None) if current => {
+                Self::set_state(&mut *connection, message.to_string(), MessageState::Deferred).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn record_end(
+        connection: &mut D::Connection,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<Standing> {
+        if Self::writes_end(&mut *connection, END_ATTEMPT, message, attempt, end, now).await? {
+            return Ok(Standing::Current);
+        }
+        let late = Self::writes_end(connection, LATE_END, message, attempt, end, now).await?;
+        Ok(if late { Standing::Late } else { Standing::Repeated })
+    }
+
+    /// Reports if the statement finds the attempt.
+    async fn writes_end(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Result<bool> {
+        let update = Self::bind_end(statement, message, attempt, end, now);
+        Ok(D::rows(&update.execute(connection).await?) > 0)
+    }
+
+    /// A statement about the end of an attempt, with the parameters of [`END_ATTEMPT`].
+    pub(super) fn bind_end(
+        statement: &'static str,
+        message: Uuid,
+        attempt: u32,
+        end: &AttemptEnd,
+        now: Timestamp,
+    ) -> Query<'static, D, D::Arguments> {
+        query(statement)
+            .bind(message.to_string())
+            .bind(i64::from(attempt))
+            .bind(now.as_millisecond())
+            .bind(end.phase.name().to_owned())
+            .bind(end.class.name().to_owned())
+            .bind(no_nul(&end.reply))
+            .bind(end.relay_id.clone().unwrap_or_default())
+    }
+}
+
+row! {
+/// The columns of [`FACTS_FOR_ATTEMPT`] besides facts and message.
+pub struct WaitingRow {
+    /// `None`: no message without an end and without an attempt past the dot.
+    epoch: Option<u64>,
+    missing_since: Option<Timestamp>,
+    shortened: Option<bool>,
+    attempted: bool,
+    outdated: bool,
+}
+}
+
+row! {
+/// Columns of [`UNANSWERED_ATTEMPT`].
+pub struct UnansweredRow {
+    number: u32,
+    past_the_dot_at: Timestamp,
+}
+}
+
+row! {
+/// Columns of [`ATTEMPTS`].
+pub struct AttemptRow {
+    number: u32,
+    relay: String,
+    begun_at: Timestamp,
+    past_the_dot_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    phase: Option<Phase>,
+    class: Option<AttemptClass>,
+    reply: Option<String>,
+    relay_id: Option<String>,
+    late_at: Option<Timestamp>,
+    late_phase: Option<Phase>,
+    late_class: Option<AttemptClass>,
+    late_reply: Option<String>,
+}
+}
+
+impl From<AttemptRow> for AttemptRecord {
+    fn from(row: AttemptRow) -> Self {
+        let late_end = row.late_at.zip(row.late_phase).zip(row.late_class);
+        let late = late_end.map(|((at, phase), class)| LateEnd {
+            at,
+            phase,
+            class,
+            reply: row.late_reply.unwrap_or_default(),
+        });
+        Self {
+            number: row.number,
+            relay: row.relay,
+            begun_at: row.begun_at,
+            past_the_dot_at: row.past_the_dot_at,
+            ended_at: row.ended_at,
+            phase: row.phase,
+            class: row.class,
+            reply: row.reply,
+            relay_id: row.relay_id,
+            late,
+        }
+    }
 }

@@ -1,30 +1,177 @@
+//! The breakers of relays. A change names the revision that it replaces: of two simultaneous changes one fails.
+
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
+use sqlx::{query, query_as};
 use tidings_model::{
-    breaker::VersionedBreaker,
+    Key,
+    breaker::{Breaker, Cause, Open, Probe, Refusals, VersionedBreaker},
     records::{AuditEntry, RefusalRecord},
 };
+use uuid::Uuid;
 
-use crate::Result;
+use crate::{
+    Error, Result,
+    sql::{
+        Sql, calls,
+        columns::{record, row},
+        dialect::Dialect,
+        no_nul, or_zero,
+    },
+};
 
-/// The breakers of relays, which all workers share.
-#[async_trait]
-pub trait Breakers: Send + Sync + 'static {
-    /// Reads the breakers by name, which is that of a relay or `RELAY/TENANT`. One without a history is missing.
-    async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
+calls! {
+    /// The breakers of relays, which all workers share.
+    pub trait Breakers {
+        /// Reads the breakers by name, which is that of a relay or `RELAY/TENANT`. One without a history is missing.
+        async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
 
-    /// Stores a breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
-    /// Returns `false` if another worker changed the breaker first.
+        /// Stores a breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
+        /// Returns `false` if another worker changed the breaker first.
+        #[span(relay)]
+        async fn put_breaker(
+            &self,
+            relay: &str,
+            breaker: &VersionedBreaker,
+            entry: Option<&AuditEntry>,
+            now: Timestamp,
+        ) -> Result<bool>;
+
+        /// Reads the latest replies by which a relay ended an attempt without taking the message, the latest first.
+        #[span(relay)]
+        async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>>;
+    }
+}
+
+pub const BREAKERS: &str = "
+SELECT name, revision, failures, failing_since, sent, bounced, taken, complained, cause, why, opened_at, until_at, times,
+       probe_message, probe_until, refusals
+FROM relays";
+
+/// Of a revision that is not the one after the row's, nothing is taken.
+pub const PUT_BREAKER: &str = "
+INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
+                    probe_message, probe_until, changed_at, taken, complained, refusals)
+VALUES ($1, $2, $3, NULLIF($4, 0), $5, $6, $7, NULLIF($8, ''), NULLIF($9, ''), NULLIF($10, 0), NULLIF($11, 0), $12,
+        NULLIF($13, ''), NULLIF($14, 0), $15, $16, $17, $18)
+ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = excluded.failures,
+    failing_since = excluded.failing_since, sent = excluded.sent, bounced = excluded.bounced, state = excluded.state,
+    cause = excluded.cause, why = excluded.why, opened_at = excluded.opened_at, until_at = excluded.until_at,
+    times = excluded.times, probe_message = excluded.probe_message, probe_until = excluded.probe_until,
+    changed_at = excluded.changed_at, taken = excluded.taken, complained = excluded.complained,
+    refusals = excluded.refusals
+WHERE relays.revision = excluded.revision - 1";
+
+/// `$1` relay, `$2` limit. For operators: it reads all attempts that the ledger keeps.
+pub const REFUSALS: &str = "
+SELECT message, ended_at, phase, class, reply FROM attempts
+WHERE relay = $1 AND ended_at IS NOT NULL AND class <> 'sent' AND phase IS NOT NULL AND reply <> ''
+ORDER BY ended_at DESC, message, number DESC LIMIT $2";
+
+impl<D: Dialect> Sql<D> {
+    async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
+        let rows: Vec<BreakerRow> = query_as(BREAKERS).fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(rows.into_iter().map(kept).collect())
+    }
+
     async fn put_breaker(
         &self,
-        relay: &str,
-        breaker: &VersionedBreaker,
+        name: &str,
+        VersionedBreaker { revision, breaker }: &VersionedBreaker,
         entry: Option<&AuditEntry>,
         now: Timestamp,
-    ) -> Result<bool>;
+    ) -> Result<bool> {
+        let open = breaker.open.as_ref();
+        let probe = open.and_then(|open| open.probe.as_ref());
+        let refusals = match &breaker.refusals {
+            nothing if *nothing == Refusals::default() => String::new(),
+            refusals => serde_json::to_string(refusals).map_err(|error| Error::Broken(error.to_string()))?,
+        };
+        let mut tx = self.write().await?;
+        let done = query(PUT_BREAKER)
+            .bind(name.to_owned())
+            .bind(i64::try_from(*revision).unwrap_or(i64::MAX))
+            .bind(i64::from(breaker.failures))
+            .bind(or_zero(breaker.failing_since))
+            .bind(i64::from(breaker.sent))
+            .bind(i64::from(breaker.bounced))
+            .bind(open.map_or("closed", |_| "open").to_owned())
+            .bind(open.map(|open| open.cause.name().to_owned()).unwrap_or_default())
+            .bind(open.map(|open| no_nul(&open.why)).unwrap_or_default())
+            .bind(or_zero(open.map(|open| open.since)))
+            .bind(or_zero(open.map(|open| open.until).filter(|until| *until < Timestamp::MAX)))
+            .bind(i64::from(open.map_or(0, |open| open.times)))
+            .bind(probe.map(|probe| probe.message.to_string()).unwrap_or_default())
+            .bind(or_zero(probe.map(|probe| probe.until)))
+            .bind(now.as_millisecond())
+            .bind(i64::from(breaker.taken))
+            .bind(i64::from(breaker.complained))
+            .bind(refusals)
+            .execute(&mut *tx)
+            .await?;
+        let put = D::rows(&done) > 0;
+        if let (true, Some(entry)) = (put, entry) {
+            Self::audit_relay(&mut tx, name, entry).await?;
+        }
+        tx.commit().await?;
+        Ok(put)
+    }
 
-    /// Reads the latest replies by which a relay ended an attempt without taking the message, the latest first.
-    async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>>;
+    async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>> {
+        let statement = query(REFUSALS).bind(relay.to_owned()).bind(i64::from(limit));
+        Ok(statement.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
 }
+
+impl<D: Dialect> Sql<D> {
+    /// No key's business: the audit entry has no tenant, and the relay stands in the action.
+    async fn audit_relay(connection: &mut D::Connection, name: &str, entry: &AuditEntry) -> Result<()> {
+        let key = Key { tenant: String::new(), digest_type: String::new(), user: String::new() };
+        let action = format!("{} {name}", entry.action);
+        Self::audit_change(connection, &key, None, &AuditEntry { action, ..entry.clone() }).await
+    }
+}
+
+row! {
+/// Columns of [`BREAKERS`].
+pub struct BreakerRow {
+    name: String,
+    revision: u64,
+    failures: u32,
+    failing_since: Option<Timestamp>,
+    sent: u32,
+    bounced: u32,
+    taken: u32,
+    complained: u32,
+    cause: Option<Cause>,
+    why: Option<String>,
+    opened_at: Option<Timestamp>,
+    /// Empty where the breaker stays open until an operator closes it.
+    until_at: Option<Timestamp>,
+    times: u32,
+    probe_message: Option<Uuid>,
+    probe_until: Option<Timestamp>,
+    /// JSON; empty where nothing is remembered.
+    refusals: String,
+}
+}
+
+fn kept(row: BreakerRow) -> (String, VersionedBreaker) {
+    let probe = row.probe_message.zip(row.probe_until).map(|(message, until)| Probe { message, until });
+    let open = row.cause.zip(row.opened_at).map(|(cause, since)| Open {
+        cause,
+        why: row.why.unwrap_or_default(),
+        since,
+        until: row.until_at.unwrap_or(Timestamp::MAX),
+        times: row.times,
+        probe,
+    });
+    let BreakerRow { failures, failing_since, sent, bounced, taken, complained, refusals, .. } = row;
+    // What a later version remembers otherwise is not worth a relay.
+    let refusals = serde_json::from_str(&refusals).unwrap_or_default();
+    let breaker = Breaker { open, failures, failing_since, sent, bounced, taken, complained, refusals };
+    (row.name, VersionedBreaker { revision: row.revision, breaker })
+}
+
+record!(row => RefusalRecord { message, at = "ended_at", phase, class, reply });

@@ -1,62 +1,264 @@
+//! A due window becomes a digest: returned events, exclusions, and the cap of the recipient.
+
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
+use sqlx::{FromRow as _, query, query_as};
 use tidings_model::{
     Event, Key,
-    records::{CapSpan, ClaimLimits, Claimed, Contents, Facts, RenderedClaim, Shown},
+    records::{CapSpan, Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown},
     step::Window,
 };
+use uuid::Uuid;
 
-use crate::Result;
+use crate::{
+    Error, Result,
+    directory::{FactsRow, ZONE_REVISIONS, facts},
+    names::tenants,
+    sql::{
+        Sql, calls,
+        columns::{Column, row},
+        dialect::Dialect,
+        exclusion::{COUNT_EXCLUDED, Unwanted},
+        number,
+    },
+};
 
-/// The step from a due window to a digest with contents.
-#[async_trait]
-pub trait Claims: Send + Sync + 'static {
-    /// Reads the facts about the key of a due window, and `true` if the window is *fresh*: the ledger has no digest of it, and of
-    /// the key neither a returned event nor a retract, and the key has one name.
-    async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
+calls! {
+    /// The step from a due window to a digest with contents.
+    pub trait Claims {
+        /// Reads the facts about the key of a due window, and `true` if the window is *fresh*: the ledger has no digest of it, and of
+        /// the key neither a returned event nor a retract, and the key has one name.
+        #[span(key = %window.key, digest = %window.digest_id)]
+        async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
 
-    /// Reads the ids of the events that the ledger has of a window: stashed ones, and those that the key's failed digests returned. At
-    /// most this number, the latest first.
-    async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>>;
+        /// Reads the ids of the events that the ledger has of a window: stashed ones, and those that the key's failed digests returned. At
+        /// most this number, the latest first.
+        #[span(key = %window.key, digest = %window.digest_id)]
+        async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>>;
 
-    /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and writes nothing if the window
-    /// is not fresh any more, or if the ledger has one of its events.
-    async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool>;
+        /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and writes nothing if the window
+        /// is not fresh any more, or if the ledger has one of its events.
+        #[span(key = %claim.window.key, digest = %claim.window.digest_id)]
+        async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool>;
 
-    /// Makes a window a digest, in one transaction.
-    ///
-    /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,
-    /// also if the digest has no others. Excludes events that are retracted, of a category that is off, seen, too old or too few. Excluded events
-    /// go to a digest of their own for each kind, which ends as skipped.
-    ///
-    /// Over the recipient's cap the call writes nothing. A digest of the key counts from its [slot](ClaimLimits::slot_at) or else its claim on,
-    /// and one of another digest type from its claim, unless it ends without an email. Two simultaneous claims never pass the cap together.
-    ///
-    /// A digest with a message or an end stays unchanged.
+        /// Makes a window a digest, in one transaction.
+        ///
+        /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,
+        /// also if the digest has no others. Excludes events that are retracted, of a category that is off, seen, too old or too few. Excluded events
+        /// go to a digest of their own for each kind, which ends as skipped.
+        ///
+        /// Over the recipient's cap the call writes nothing. A digest of the key counts from its [slot](ClaimLimits::slot_at) or else its claim on,
+        /// and one of another digest type from its claim, unless it ends without an email. Two simultaneous claims never pass the cap together.
+        ///
+        /// A digest with a message or an end stays unchanged.
+        #[span(key = %window.key, digest = %window.digest_id)]
+        async fn claim(
+            &self,
+            window: &Window,
+            events: &[Event],
+            limits: &ClaimLimits<'_>,
+            now: Timestamp,
+        ) -> Result<Claimed>;
+
+        /// The time from which the oldest of as many digests as the cap allows counts, by what is claimed now. `None`: the recipient had fewer
+        /// in the span. Locks nothing: a claim checks again.
+        #[span(key = %key)]
+        async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
+
+        /// The contents that a claim would give. Changes nothing.
+        #[span(key = %window.key, digest = %window.digest_id)]
+        async fn preview(
+            &self,
+            window: &Window,
+            events: &[Event],
+            off: &BTreeSet<String>,
+            shown: Shown<'_>,
+        ) -> Result<Contents>;
+
+        /// The contents of a digest: the `shown` groups, and sums of all. Groups rank by the priority of their category, then by number
+        /// of events, then by latest event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
+        #[span(key = %window.key, digest = %window.digest_id)]
+        async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents>;
+    }
+}
+
+pub const CLAIM_DIGEST: &str = "
+UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3, slot_at = NULLIF($4, 0)
+WHERE digest_id = $1 AND state = 'open'";
+
+/// A condition: the key `$1`, `$2`, `$3` has a returned event, a retract, or another name, under which the ledger may have its events.
+macro_rules! needs_ledger {
+    () => {
+        concat!(
+            "(EXISTS (SELECT 1 FROM events
+          WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3)
+  OR ",
+            $crate::names::has_other_names!(),
+            ")"
+        )
+    };
+}
+pub(super) use needs_ledger;
+
+/// Tenant, digest type, user, `$4` digest.
+pub const FACTS_FOR_CLAIM: &str = facts!(
+    concat!(
+        ", NOT (EXISTS (SELECT 1 FROM digests WHERE digest_id = $4)
+  OR ",
+        needs_ledger!(),
+        ") AS fresh"
+    ),
+    ""
+);
+
+/// The time from which a digest counts for the digest type `$6`. Those of other types count by their claim: what a pause or an outage
+/// held back is mail of today.
+macro_rules! counts_from {
+    () => {
+        "CASE WHEN digest_type IN (SELECT CAST($6 AS TEXT) UNION ALL SELECT alias FROM aliases WHERE kind = 'digest' AND name = $6)
+     THEN COALESCE(slot_at, claimed_at) ELSE claimed_at END"
+    };
+}
+
+/// Digests of the recipient that count from later than `$3`, were claimed until `$7`, and were mails or may become some; latest first. No
+/// slot is later than its claim.
+pub const COUNTED_SINCE: &str = concat!(
+    "
+SELECT ",
+    counts_from!(),
+    " AS counts_from FROM digests
+WHERE tenant IN (SELECT tenant FROM ",
+    tenants!(),
+    " t) AND user_id = $2 AND claimed_at > $3 AND claimed_at <= $7 AND ",
+    counts_from!(),
+    " > $3 AND digest_id <> $4
+  AND (outcome IS NULL OR outcome IN ('sent', 'ambiguous'))
+ORDER BY counts_from DESC LIMIT $5"
+);
+
+/// The ids of the events under the digest `$1`, and of returned events of the key `$2`, `$3`, `$4`; `$5` limit; the latest first.
+pub const WINDOW_EVENTS: &str = "
+SELECT event_id FROM events
+WHERE digest_id = $1 OR (tenant = $2 AND digest_type = $3 AND user_id = $4 AND returned_at IS NOT NULL)
+ORDER BY occurred_at DESC, event_id LIMIT $5";
+
+impl<D: Dialect> Sql<D> {
+    async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)> {
+        let Key { tenant, digest_type, user } = &window.key;
+        let mut connection = self.reader.acquire().await?;
+        let statement = query(FACTS_FOR_CLAIM).bind(tenant).bind(digest_type).bind(user);
+        let row = statement.bind(window.digest_id.to_string()).fetch_one(&mut *connection).await?;
+        connection.release();
+        let FreshRow { fresh } = FreshRow::from_row(&row)?;
+        Ok((FactsRow::from_row(&row)?.facts(&window.key), fresh))
+    }
+
+    async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>> {
+        let Key { tenant, digest_type, user } = &window.key;
+        let statement = query_as(WINDOW_EVENTS).bind(window.digest_id.to_string()).bind(tenant).bind(digest_type);
+        let statement = statement.bind(user).bind(i64::from(most));
+        let ids: Vec<(String,)> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(ids.into_iter().map(|(id,)| id).collect())
+    }
+
     async fn claim(
         &self,
         window: &Window,
         events: &[Event],
         limits: &ClaimLimits<'_>,
         now: Timestamp,
-    ) -> Result<Claimed>;
+    ) -> Result<Claimed> {
+        let mut tx = self.write().await?;
+        let digest = Self::collect(&mut tx, window, limits.planned, events, None, now).await?;
+        Self::adopt_orphans(&mut tx, window, &digest, None, now).await?;
+        Self::refuse(&mut tx, &window.key, &digest.refused, now).await?;
+        let unwanted = Unwanted { off: limits.off, seen: limits.seen, categories: limits.categories };
+        Self::exclude_unwanted(&mut tx, window, &digest, unwanted, now).await?;
+        let (items, groups) = Self::items_and_groups(&mut tx, window.digest_id).await?;
+        if digest.state == DigestState::Open {
+            if let Some(cap) = limits.cap.filter(|_| items > 0)
+                && let Some(oldest) = Self::capped(&mut tx, window, cap).await?
+            {
+                return Ok(Claimed::Capped { oldest });
+            }
+            let claim = query(CLAIM_DIGEST).bind(window.digest_id.to_string()).bind(now.as_millisecond());
+            let claim = claim.bind(window.due_at.as_millisecond());
+            claim.bind(limits.slot_at.map_or(0, Timestamp::as_millisecond)).execute(&mut *tx).await?;
+        }
+        let aside = Exclusion::ALL
+            .iter()
+            .fold(query_as(COUNT_EXCLUDED), |statement, reason| statement.bind(reason.digest_id(window).to_string()));
+        let (aside,): (i64,) = aside.fetch_one(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(Claimed::Claim(Claim { items, groups, taken: digest.taken, aside: number(aside)? }))
+    }
 
-    /// The time from which the oldest of as many digests as the cap allows counts, by what is claimed now. `None`: the recipient had fewer
-    /// in the span. Locks nothing: a claim checks again.
-    async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
+    async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>> {
+        let mut tx = self.read().await?;
+        let oldest = Self::oldest_counted(&mut tx, key, Uuid::nil(), cap).await?;
+        tx.commit().await?;
+        Ok(oldest)
+    }
 
-    /// The contents that a claim would give. Changes nothing.
     async fn preview(
         &self,
         window: &Window,
         events: &[Event],
         off: &BTreeSet<String>,
         shown: Shown<'_>,
-    ) -> Result<Contents>;
+    ) -> Result<Contents> {
+        let mut tx = self.write().await?;
+        // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
+        let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
+        let unwanted = Unwanted { off, seen: &BTreeSet::new(), categories: shown.categories };
+        Self::exclude_unwanted(&mut tx, window, &digest, unwanted, window.due_at).await?;
+        let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
+        tx.rollback().await?;
+        Ok(contents)
+    }
 
-    /// The contents of a digest: the `shown` groups, and sums of all. Groups rank by the priority of their category, then by number
-    /// of events, then by latest event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
-    async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents>;
+    async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents> {
+        let mut tx = self.read().await?;
+        let contents = Self::contents_of(&mut tx, window.digest_id, shown).await?;
+        tx.commit().await?;
+        Ok(contents)
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// The time from which the oldest of as many digests as the recipient gets counts; `None`: one more is fine. Their row is ours from here
+    /// on, so that no other key of theirs counts before this one is written.
+    async fn capped(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
+        let Key { tenant, user, .. } = &window.key;
+        query(D::pick(ZONE_REVISIONS)).bind(tenant).bind(user).execute(&mut *connection).await?;
+        Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
+    }
+
+    /// The same, apart from `digest_id`.
+    async fn oldest_counted(
+        connection: &mut D::Connection,
+        Key { tenant, digest_type, user }: &Key,
+        digest_id: Uuid,
+        cap: CapSpan,
+    ) -> Result<Option<Timestamp>> {
+        let statement = query_as(COUNTED_SINCE).bind(tenant).bind(user).bind(cap.since.as_millisecond());
+        let statement = statement.bind(digest_id.to_string()).bind(i64::from(cap.most)).bind(digest_type);
+        let statement = statement.bind(cap.until.as_millisecond());
+        let counted: Vec<(i64,)> = statement.fetch_all(connection).await?;
+        match counted.last() {
+            Some((oldest,)) if counted.len() as u64 >= u64::from(cap.most) => {
+                Ok(Some(<Timestamp as Column>::read(*oldest).map_err(|error| Error::Broken(error.to_string()))?))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+row! {
+/// The columns of [`FACTS_FOR_CLAIM`] besides the facts.
+pub struct FreshRow {
+    fresh: bool,
+}
 }

@@ -1,51 +1,574 @@
-use async_trait::async_trait;
+//! Recipients, their preferences and their consent.
+
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use serde::Serialize;
+use sqlx::{query, query_as, query_scalar};
 use tidings_model::{
-    Key,
-    records::{AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Recipient, RecipientChange, Wish},
+    EmailAddress, Key, StoredWait,
+    delivery_events::{GRANT, WITHDRAW},
+    limits::BATCH_EVENTS,
+    pause::Paused,
+    records::{
+        Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, RecipientChange,
+        SentSchedule, Wish,
+    },
 };
 
-use crate::Result;
+use crate::{
+    Result,
+    names::{names, of_name, tenants},
+    pseudonym::Pseudonyms,
+    sql::{
+        Sql, calls,
+        columns::{Json, row},
+        dialect::{Dialect, Variants},
+        json, no_nul, number,
+    },
+};
 
-/// Recipients, their preferences and their consent.
-#[async_trait]
-pub trait Directory: Send + Sync + 'static {
-    /// Adds or replaces recipients, as [`change_recipients`](Self::change_recipients) does.
+calls! {
+    /// Recipients, their preferences and their consent.
+    pub trait Directory {
+        /// Adds or replaces recipients, as [`change_recipients`](Self::change_recipients) does.
+        async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
+
+        /// Adds or changes recipients. What a change does not say stays. The last entry of a recipient counts. A change of the zone raises
+        /// [`Facts::revision`]. Returns the people whose zone changed, except for new ones.
+        #[span(count = changes.len())]
+        async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
+
+        /// The number of people whom the directory has of a tenant.
+        #[span(tenant)]
+        async fn count_recipients(&self, tenant: &str) -> Result<u64>;
+
+        /// Keeps what a team's own directory answered about a person: the recipient, or `None` for a person whom it does not have. A
+        /// row that an import put stays then. A repeated call changes nothing but [`Facts::answered_at`].
+        #[span(person = %person)]
+        async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
+
+        /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
+        /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated
+        /// call answers like the first.
+        #[span(key = %key)]
+        async fn put_preferences(
+            &self,
+            key: &Key,
+            preferences: &Preferences,
+            expected: Option<u64>,
+            entry: &AuditEntry,
+        ) -> Result<PreferencesPut>;
+
+        /// Carries out all wishes of a recipient in one transaction, and audits each change. Returns the
+        /// keys whose preferences or consent changed, or `None` and writes nothing if one of them is no longer as the recipient saw it. A
+        /// wish that is true already changes nothing and never conflicts, so that a repeated call answers like the first.
+        #[span(count = wishes.len())]
+        async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
+
+        /// Records the recipient's consent to a digest type. A change is audited.
+        #[span(key = %key)]
+        async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
+
+        /// All facts about a key that plan and admission need, in one round trip.
+        #[span(key = %key)]
+        async fn facts(&self, key: &Key) -> Result<Facts>;
+    }
+}
+
+/// Each person once, under whichever name of the tenant.
+pub const COUNT_RECIPIENTS: &str =
+    concat!("SELECT COUNT(DISTINCT r.user_id) FROM ", tenants!(), " t JOIN recipients r ON r.tenant = t.tenant");
+
+macro_rules! put_recipients {
+    ($each:literal, $now:literal) => {
+        concat!(
+            "
+INSERT INTO recipients (tenant, user_id, address, address_lower, pseudonym, name, zone, locale, zone_revision, zone_changed_at)
+SELECT value->>'tenant', value->>'user', value->>'address', value->>'address_lower', value->>'pseudonym',
+       COALESCE(value->>'name', r.name, ''), COALESCE(value->>'zone', r.zone, ''), COALESCE(value->>'locale', r.locale, ''),
+       CASE WHEN COALESCE(value->>'zone', '') = '' THEN 0 ELSE 1 END, NULL
+FROM ",
+            $each,
+            " LEFT JOIN recipients r ON r.user_id = value->>'user' AND r.tenant = (
+    SELECT q.tenant
+    FROM (SELECT value->>'tenant' AS tenant, 0 AS place
+          UNION ALL SELECT alias, CASE WHEN is_today THEN 1 ELSE 2 END FROM aliases
+          WHERE kind = 'tenant' AND name = value->>'tenant') t
+    CROSS JOIN recipients q WHERE q.tenant = t.tenant AND q.user_id = value->>'user' ORDER BY t.place LIMIT 1)
+WHERE TRUE
+ON CONFLICT (tenant, user_id) DO UPDATE SET address = excluded.address, address_lower = excluded.address_lower,
+    pseudonym = excluded.pseudonym, name = excluded.name, zone = excluded.zone, locale = excluded.locale,
+    zone_revision = recipients.zone_revision + CASE WHEN recipients.zone = excluded.zone THEN 0 ELSE 1 END,
+    zone_changed_at = CASE WHEN recipients.zone = excluded.zone THEN recipients.zone_changed_at ELSE ",
+            $now,
+            " END
+RETURNING tenant, user_id, zone_changed_at"
+        )
+    };
+}
+
+/// `$1` JSON array of recipients, `$2` now. A field that an element lacks stays, or else is that of the person's row under another name of
+/// the tenant.
+pub const PUT_RECIPIENTS: Variants = Variants {
+    sqlite: put_recipients!("jsonb_each($1)", "$2"),
+    postgres: put_recipients!("jsonb_array_elements($1::jsonb)", "$2::bigint"),
+};
+
+macro_rules! put_preferences {
+    ($chosen:literal) => {
+        concat!(
+            "WITH",
+            names!(),
+            "
+INSERT INTO preferences (tenant, digest_type, user_id, chosen, revision, changed_at)
+SELECT $1, $2, $3, ",
+            $chosen,
+            ", 1, ",
+            latest_of!("preferences"),
+            "
+WHERE COALESCE((SELECT q.chosen FROM names k CROSS JOIN preferences q WHERE ",
+            of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, k.place LIMIT 1) <> ",
+            $chosen,
+            ", TRUE)
+  AND (CAST($6 AS BIGINT) < 0 OR $6 = (SELECT COALESCE(SUM(q.revision), 0) FROM names k CROSS JOIN preferences q WHERE ",
+            of_name!("q", "$3"),
+            "))
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chosen,
+    revision = preferences.revision + 1, changed_at = excluded.changed_at
+    WHERE (preferences.chosen <> excluded.chosen OR ",
+            has_other_names!(),
+            ") AND ($6 < 0 OR preferences.revision =
+        (SELECT q.revision FROM preferences q WHERE q.tenant = $1 AND q.digest_type = $2 AND q.user_id = $3))"
+        )
+    };
+}
+
+/// The time `$5` of a row of the key, or just after the latest one that the key has under another name: the last change counts, whatever the
+/// clocks of its processes.
+macro_rules! latest_of {
+    ($table:literal) => {
+        concat!(
+            "(SELECT MAX(at) FROM (SELECT CAST($5 AS BIGINT) AS at UNION ALL SELECT q.changed_at + 1 FROM names k CROSS JOIN ",
+            $table,
+            " q WHERE ",
+            of_name!("q", "$3"),
+            " AND (k.tenant <> $1 OR k.digest_type <> $2)) latest)"
+        )
+    };
+}
+
+/// A condition: the key `$1`, `$2` has another name.
+macro_rules! has_other_names {
+    () => {
+        "EXISTS (SELECT 1 FROM names k WHERE k.tenant <> $1 OR k.digest_type <> $2)"
+    };
+}
+
+/// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the sum of the revisions of the key's rows, -1 for any. Changes nothing if the same
+/// preferences count.
+pub const PUT_PREFERENCES: Variants =
+    Variants { sqlite: put_preferences!("$4"), postgres: put_preferences!("CAST($4 AS JSONB)") };
+
+macro_rules! zone_revisions {
+    ($lock:literal) => {
+        concat!(
+            "SELECT zone_revision FROM recipients WHERE user_id = $2 AND tenant IN (SELECT tenant FROM ",
+            tenants!(),
+            " t)",
+            $lock
+        )
+    };
+}
+
+/// Tenant, user. Keeps the recipient's rows for the transaction.
+pub const ZONE_REVISIONS: Variants =
+    Variants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
+
+/// `$6`: the latest change that this one may follow, `$7`: a later one was dated by a clock that was ahead, and counts as earlier. Changes
+/// nothing if the same consent counts.
+pub const PUT_CONSENT: &str = concat!(
+    "WITH",
+    names!(),
+    "
+INSERT INTO consents (tenant, digest_type, user_id, consent, changed_at)
+SELECT $1, $2, $3, CAST($4 AS BOOLEAN), ",
+    latest_of!("consents"),
+    "
+WHERE COALESCE((SELECT q.consent FROM names k CROSS JOIN consents q WHERE ",
+    of_name!("q", "$3"),
+    " ORDER BY q.changed_at DESC, q.consent LIMIT 1) <> CAST($4 AS BOOLEAN), TRUE)
+  AND NOT EXISTS (SELECT 1 FROM names k CROSS JOIN consents q WHERE ",
+    of_name!("q", "$3"),
+    " AND q.changed_at > CAST($6 AS BIGINT) AND q.changed_at <= CAST($7 AS BIGINT))
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET consent = excluded.consent, changed_at = excluded.changed_at
+WHERE (consents.consent <> excluded.consent OR ",
+    has_other_names!(),
+    ") AND (consents.changed_at <= $6 OR consents.changed_at > $7)"
+);
+
+/// A repeated consent counts as the latest wish: older reports of an unsubscription do not override it.
+pub const GRANTED_AGAIN: &str = concat!(
+    "WITH",
+    names!(),
+    "
+UPDATE consents SET changed_at = $4
+WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_id = $3 AND consent AND changed_at < $4"
+);
+
+/// When the first unread digest under each name `k` of the key was sent, or the one at an offset; an index answers for one name at a time.
+macro_rules! unread {
+    ($offset:literal) => {
+        concat!(
+            "(SELECT MIN(at) FROM (SELECT (
+            SELECT d.sent_at FROM digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+            WHERE ",
+            $crate::names::of_name!("d", "$3"),
+            " AND d.sent_at > g.sign_at ORDER BY d.sent_at LIMIT 1",
+            $offset,
+            ") AS at FROM names k) unread)"
+        )
+    };
+}
+pub(super) use unread;
+
+/// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked. Unread digests are counted ones that a relay
+/// accepted since the last opening or click. Of what the key has under several names, today's row of the directory counts, and else the
+/// latest one; of a consent and its withdrawal at once, the withdrawal.
+macro_rules! facts {
+    ($columns:expr, $tables:expr) => {
+        concat!(
+            "WITH",
+            $crate::names::names!(),
+            "
+SELECT r.address, r.name, r.zone, r.locale, r.zone_changed_at, r.answered_at, CAST(p.chosen AS TEXT) AS chosen, p.changed_at, c.consent,
+       (SELECT CAST(SUM(q.zone_revision) AS BIGINT) FROM recipients q
+        WHERE q.user_id = $3 AND q.tenant IN (SELECT tenant FROM names)) AS zone_revision,
+       (SELECT MAX(q.generation) FROM generations q
+        WHERE q.user_id = $3 AND q.tenant IN (SELECT tenant FROM names)) AS generation,
+       (SELECT CAST(SUM(q.revision) AS BIGINT) FROM names k CROSS JOIN preferences q WHERE ",
+            $crate::names::of_name!("q", "$3"),
+            ") AS revision,
+       (SELECT s.reason FROM suppressions s
+        WHERE s.tenant IN (SELECT tenant FROM names) AND s.address_lower IN (r.address_lower, r.pseudonym)
+        ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed,
+       l.sent_at AS last_sent_at, COALESCE(l.slot_at, l.sent_at) AS last_slot_at, l.due_at AS scheduled_at, l.cadence AS last_cadence,
+       l.zone AS last_zone,
+       o.paused_by, o.why AS paused_why, o.paused_at, o.until_at AS paused_until, g.read_at,
+       ",
+            $crate::directory::unread!(""),
+            " AS unread_since,
+       (SELECT d.sent_at FROM names k CROSS JOIN digests d JOIN messages n ON n.id = d.digest_id AND n.counted
+        WHERE ",
+            $crate::names::of_name!("d", "$3"),
+            " AND d.sent_at > g.sign_at AND d.sent_at <= COALESCE(",
+            $crate::directory::unread!(" OFFSET 4"),
+            ", 9223372036854775807)
+        ORDER BY d.sent_at LIMIT 1 OFFSET 4) AS fifth_unread_at",
+            $columns,
+            "
+FROM (SELECT 1 AS one) always
+LEFT JOIN (
+    SELECT q.address, q.address_lower, q.pseudonym, q.name, q.zone, q.locale, q.zone_changed_at, q.answered_at
+    FROM names k CROSS JOIN recipients q WHERE q.tenant = k.tenant AND q.user_id = $3 ORDER BY k.place LIMIT 1) r ON TRUE
+LEFT JOIN (
+    SELECT q.chosen, q.changed_at FROM names k CROSS JOIN preferences q WHERE ",
+            $crate::names::of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, k.place LIMIT 1) p ON TRUE
+LEFT JOIN (
+    SELECT q.consent FROM names k CROSS JOIN consents q WHERE ",
+            $crate::names::of_name!("q", "$3"),
+            " ORDER BY q.changed_at DESC, q.consent LIMIT 1) c ON TRUE
+LEFT JOIN (
+    SELECT q.read_at, q.sign_at FROM names k CROSS JOIN readings q WHERE ",
+            $crate::names::of_name!("q", "$3"),
+            " ORDER BY q.sign_at DESC LIMIT 1) g ON TRUE
+LEFT JOIN (
+    SELECT q.sent_at, q.slot_at, q.due_at, q.cadence, q.zone FROM names k CROSS JOIN digests q WHERE q.digest_id = (
+        SELECT digest_id FROM digests
+        WHERE tenant = k.tenant AND digest_type = k.digest_type AND user_id = $3 AND sent_at IS NOT NULL
+        ORDER BY sent_at DESC LIMIT 1)
+    ORDER BY q.sent_at DESC LIMIT 1) l ON TRUE
+LEFT JOIN (
+    SELECT paused_by, why, paused_at, until_at FROM pauses
+    WHERE ended_at IS NULL AND (tenant = '' OR tenant IN (SELECT tenant FROM names))
+      AND (digest_type = '' OR digest_type IN (SELECT digest_type FROM names))
+    ORDER BY COALESCE(until_at, 9223372036854775807) DESC, paused_at, pause_id LIMIT 1) o ON TRUE",
+            $tables
+        )
+    };
+}
+pub(super) use facts;
+
+pub const FACTS: &str = facts!("", "");
+
+impl<D: Dialect> Sql<D> {
     async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>> {
         let changes: Vec<_> = recipients.iter().cloned().map(RecipientChange::from).collect();
         self.change_recipients(&changes, now).await
     }
 
-    /// Adds or changes recipients. What a change does not say stays. The last entry of a recipient counts. A change of the zone raises
-    /// [`Facts::revision`]. Returns the people whose zone changed, except for new ones.
-    async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
+    async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>> {
+        let (pseudonyms, elsewhere) = (self.secret().await?, self.pseudonyms_elsewhere(changes).await?);
+        let mut tx = self.write().await?;
+        let moved = Self::put_rows(&mut tx, changes, &pseudonyms, now).await?;
+        Self::carry_suppressions(&mut tx, &elsewhere).await?;
+        tx.commit().await?;
+        Ok(moved)
+    }
 
-    /// The number of people whom the directory has of a tenant.
-    async fn count_recipients(&self, tenant: &str) -> Result<u64>;
+    async fn count_recipients(&self, tenant: &str) -> Result<u64> {
+        let count = query_scalar(COUNT_RECIPIENTS).bind(no_nul(tenant));
+        number(count.fetch_one(&mut *self.reader.acquire().await?).await?)
+    }
 
-    /// Keeps what a team's own directory answered about a person: the recipient, or `None` for a person whom it does not have. A
-    /// row that an import put stays then. A repeated call changes nothing but [`Facts::answered_at`].
-    async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
-
-    /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
-    /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated
-    /// call answers like the first.
     async fn put_preferences(
         &self,
         key: &Key,
         preferences: &Preferences,
         expected: Option<u64>,
         entry: &AuditEntry,
-    ) -> Result<PreferencesPut>;
+    ) -> Result<PreferencesPut> {
+        let mut tx = self.write().await?;
+        let changed = match Self::expected_row(&mut tx, key, expected).await? {
+            Some(row) => Self::write_preferences(&mut tx, key, preferences, row, entry).await?,
+            None => false,
+        };
+        let current = Self::facts_of(&mut tx, key).await?;
+        tx.commit().await?;
+        Ok(if current.preferences == *preferences {
+            PreferencesPut::Stored { revision: current.revision, changed }
+        } else {
+            PreferencesPut::Conflict { current: Box::new(current) }
+        })
+    }
 
-    /// Carries out all wishes of a recipient in one transaction, and audits each change. Returns the
-    /// keys whose preferences or consent changed, or `None` and writes nothing if one of them is no longer as the recipient saw it. A
-    /// wish that is true already changes nothing and never conflicts, so that a repeated call answers like the first.
-    async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
+    async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>> {
+        let mut tx = self.write().await?;
+        let mut changed = Vec::new();
+        for wish in wishes {
+            match Self::make_true(&mut tx, wish, now, why).await? {
+                Some(true) => changed.push(wish.key.clone()),
+                Some(false) => {}
+                // The transaction ends without a commit.
+                None => return Ok(None),
+            }
+        }
+        tx.commit().await?;
+        Ok(Some(changed))
+    }
 
-    /// Records the recipient's consent to a digest type. A change is audited.
-    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
+    async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()> {
+        let mut tx = self.write().await?;
+        Self::change_consent(&mut tx, key, consent, Timestamp::MAX, entry).await?;
+        Ok(tx.commit().await?)
+    }
 
-    /// All facts about a key that plan and admission need, in one round trip.
-    async fn facts(&self, key: &Key) -> Result<Facts>;
+    async fn facts(&self, key: &Key) -> Result<Facts> {
+        let mut connection = self.reader.acquire().await?;
+        let facts = Self::facts_of(&mut connection, key).await?;
+        connection.release();
+        Ok(facts)
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Adds or replaces rows, and returns the people whose zone changed, except for new ones.
+    pub(super) async fn put_rows(
+        connection: &mut D::Connection,
+        changes: &[RecipientChange],
+        pseudonyms: &Pseudonyms,
+        now: Timestamp,
+    ) -> Result<Vec<PersonId>> {
+        // One statement cannot replace a row twice: of one person's entries the last counts.
+        let last: BTreeMap<_, _> = changes.iter().map(|change| ((&change.tenant, &change.user), change)).collect();
+        let rows: Vec<_> = last.into_values().map(|change| row(change, pseudonyms)).collect();
+        let mut moved = Vec::new();
+        for page in rows.chunks(BATCH_EVENTS) {
+            let put = query_as(D::pick(PUT_RECIPIENTS)).bind(json(&page)?).bind(now.as_millisecond());
+            let put: Vec<PutRow> = put.fetch_all(&mut *connection).await?;
+            let now = Some(now.as_millisecond());
+            let changed = put.into_iter().filter(|row| row.zone_changed_at.map(Timestamp::as_millisecond) == now);
+            moved.extend(changed.map(|row| PersonId { tenant: row.tenant, user: row.user_id }));
+        }
+        Ok(moved)
+    }
+
+    async fn facts_of(connection: &mut D::Connection, key: &Key) -> Result<Facts> {
+        let statement = query_as(FACTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let row: FactsRow = statement.fetch_one(connection).await?;
+        Ok(row.facts(key))
+    }
+
+    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None`: the directory alone is past that revision.
+    async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
+        let Some(expected) = expected else { return Ok(Some(-1)) };
+        let zones = query_as(D::pick(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
+        let zones: Vec<(i64,)> = zones.fetch_all(connection).await?;
+        let zone = number(zones.into_iter().map(|(zone,)| zone).sum())?;
+        Ok(expected.checked_sub(zone).and_then(|row| i64::try_from(row).ok()))
+    }
+
+    /// Reports if it changed the row.
+    pub(super) async fn write_preferences(
+        connection: &mut D::Connection,
+        key: &Key,
+        preferences: &Preferences,
+        row: i64,
+        entry: &AuditEntry,
+    ) -> Result<bool> {
+        let put = query(D::pick(PUT_PREFERENCES)).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let put = put.bind(json(preferences)?).bind(entry.at.as_millisecond()).bind(row);
+        let changed = D::rows(&put.execute(&mut *connection).await?) > 0;
+        if changed {
+            Self::audit_change(connection, key, None, entry).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Reports if the wish changed something; `None`: the recipient saw other facts.
+    async fn make_true(connection: &mut D::Connection, wish: &Wish, now: Timestamp, why: &str) -> Result<Option<bool>> {
+        let Wish { key, seen_revision, seen_consent, preferences, consent } = wish;
+        let entry = |action: &str| AuditEntry {
+            at: now,
+            actor: Actor::Recipient,
+            action: action.to_owned(),
+            why: why.to_owned(),
+        };
+        let row = Self::expected_row(connection, key, Some(*seen_revision)).await?;
+        let seen = Self::facts_of(connection, key).await?;
+        if (&seen.preferences, seen.consent) == (preferences, *consent) {
+            return Ok(Some(false));
+        }
+        if (seen.revision, seen.consent) != (*seen_revision, *seen_consent) {
+            return Ok(None);
+        }
+        let Some(row) = row else { return Ok(None) };
+        let chooses = seen.preferences != *preferences;
+        if chooses && !Self::write_preferences(connection, key, preferences, row, &entry("preferences")).await? {
+            return Ok(None);
+        }
+        if consent != seen_consent {
+            let action = if *consent { GRANT } else { WITHDRAW };
+            Self::change_consent(connection, key, *consent, Timestamp::MAX, &entry(action)).await?;
+        }
+        Ok(Some(chooses || consent != seen_consent))
+    }
+
+    /// Unless it changed after `since`.
+    pub(super) async fn change_consent(
+        connection: &mut D::Connection,
+        key: &Key,
+        consent: bool,
+        since: Timestamp,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        let statement = query(PUT_CONSENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let statement = statement.bind(consent).bind(entry.at.as_millisecond()).bind(since.as_millisecond());
+        let statement = statement.bind(StoredWait::PAST.farthest(entry.at).as_millisecond());
+        if D::rows(&statement.execute(&mut *connection).await?) > 0 {
+            Self::audit_change(connection, key, None, entry).await?;
+        } else if consent {
+            let again = query(GRANTED_AGAIN).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            again.bind(entry.at.as_millisecond()).execute(connection).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A recipient as the statements take it.
+#[derive(Serialize)]
+pub struct RecipientRow<'a> {
+    #[serde(flatten)]
+    pub recipient: &'a RecipientChange,
+    pub address_lower: String,
+    pub pseudonym: String,
+}
+
+fn row<'a>(recipient: &'a RecipientChange, pseudonyms: &Pseudonyms) -> RecipientRow<'a> {
+    let address_lower = EmailAddress::folded(&recipient.address);
+    RecipientRow { recipient, pseudonym: pseudonyms.of(&recipient.tenant, &address_lower), address_lower }
+}
+
+row! {
+/// Columns of [`PUT_RECIPIENTS`].
+pub struct PutRow {
+    tenant: String,
+    user_id: String,
+    zone_changed_at: Option<Timestamp>,
+}
+}
+
+row! {
+/// Columns of [`FACTS`](super::FACTS).
+pub struct FactsRow {
+    address: Option<String>,
+    name: Option<String>,
+    zone: Option<String>,
+    locale: Option<String>,
+    zone_revision: Option<u64>,
+    zone_changed_at: Option<Timestamp>,
+    answered_at: Option<Timestamp>,
+    generation: Option<u64>,
+    chosen: Option<Json<Preferences>>,
+    revision: Option<u64>,
+    changed_at: Option<Timestamp>,
+    consent: Option<bool>,
+    suppressed: Option<Reason>,
+    last_sent_at: Option<Timestamp>,
+    last_slot_at: Option<Timestamp>,
+    scheduled_at: Option<Timestamp>,
+    last_cadence: Option<String>,
+    last_zone: Option<String>,
+    paused_by: Option<String>,
+    paused_why: Option<String>,
+    paused_at: Option<Timestamp>,
+    paused_until: Option<Timestamp>,
+    read_at: Option<Timestamp>,
+    unread_since: Option<Timestamp>,
+    fifth_unread_at: Option<Timestamp>,
+}
+}
+
+impl FactsRow {
+    pub(super) fn facts(self, key: &Key) -> Facts {
+        let recipient = self.address.map(|address| Recipient {
+            tenant: key.tenant.clone(),
+            user: key.user.clone(),
+            address,
+            name: self.name.unwrap_or_default(),
+            zone: self.zone.unwrap_or_default(),
+            locale: self.locale.unwrap_or_default(),
+        });
+        let due_or_sent = self.scheduled_at.zip(self.last_sent_at).map(|(due_at, sent_at)| due_at.min(sent_at));
+        let schedule = self.last_cadence.zip(self.last_zone).filter(|(cadence, _)| !cadence.is_empty());
+        let last_schedule = due_or_sent.zip(schedule).map(|(at, (cadence, zone))| SentSchedule { at, cadence, zone });
+        Facts {
+            recipient,
+            generation: self.generation.unwrap_or_default(),
+            preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
+            // Each part only grows, and so does the sum.
+            revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),
+            changed_at: self.changed_at.max(self.zone_changed_at),
+            consent: self.consent.unwrap_or(true),
+            suppressed: self.suppressed,
+            last_sent_at: self.last_sent_at,
+            last_slot_at: self.last_slot_at,
+            last_schedule,
+            reading: Reading {
+                read_at: self.read_at,
+                unread_since: self.unread_since,
+                fifth_unread_at: self.fifth_unread_at,
+            },
+            pause: self.paused_by.zip(self.paused_at).map(|(by, since)| Paused {
+                by,
+                why: self.paused_why.unwrap_or_default(),
+                since,
+                until: self.paused_until,
+            }),
+            answered_at: self.answered_at,
+            missing: None,
+        }
+    }
 }

@@ -1,40 +1,299 @@
+//! The inbox of the gateway. Arrivals only add rows and lock none, so that they wait for no forwarder.
+//!
+//! A row's place in the order of arrival is its id. An earlier id may be committed after a later one, by another process, so
+//! that rows are marked one by one, and never up to an id.
+
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json as value};
+use sqlx::{Connection, query, query_as};
 use tidings_model::{
-    Key,
+    Key, StoredWait,
     inbox::{Depth, Found, Item, Lease, Waiting},
 };
 use uuid::Uuid;
 
-use crate::Result;
+use crate::{
+    Result,
+    sql::{
+        Sql, calls,
+        columns::{record, row},
+        dialect::Dialect,
+        group_commit::{Arrival, Waiting as Call},
+        json, number, or_zero, within_timeout,
+    },
+};
 
-/// Events that the gateway accepted and that wait for the workflow of their key.
-#[async_trait]
-pub trait Inbox: Send + Sync + 'static {
-    /// Adds the items, in their order, and returns when they are durable. One commit covers all calls that wait for it. A repeated call
-    /// adds the items again, which is harmless: an event is known by its id.
-    async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()>;
+calls! {
+    /// Events that the gateway accepted and that wait for the workflow of their key.
+    pub trait Inbox {
+        /// Adds the items, in their order, and returns when they are durable. One commit covers all calls that wait for it. A repeated call
+        /// adds the items again, which is harmless: an event is known by its id.
+        #[span(items = items.len())]
+        async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()>;
 
-    /// At most `limit` keys with waiting items, in the order of their workflow ids, after the workflow id `after`.
-    async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>>;
+        /// At most `limit` keys with waiting items, in the order of their workflow ids, after the workflow id `after`.
+        async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>>;
 
-    /// Leases those of the keys that are still free, under the new id `holder`. Answers with them and the lease.
-    async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>>;
+        /// Leases those of the keys that are still free, under the new id `holder`. Answers with them and the lease.
+        #[span(keys = keys.len())]
+        async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>>;
 
-    /// The key's oldest waiting items, at most `limit`.
-    async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>>;
+        /// The key's oldest waiting items, at most `limit`.
+        #[span(key = %key)]
+        async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>>;
 
-    /// Marks items as forwarded and replaces the lease, if `holder` still has it. A call without items replaces the lease only.
-    async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()>;
+        /// Marks items as forwarded and replaces the lease, if `holder` still has it. A call without items replaces the lease only.
+        #[span(key = %key)]
+        async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()>;
 
-    /// Counts what waits.
-    async fn depth(&self) -> Result<Depth>;
+        /// Counts what waits.
+        async fn depth(&self) -> Result<Depth>;
 
-    /// Ends all leases, and lets items that arrived at `since` or later, and were forwarded before `now`, wait again. Returns their number.
-    async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
+        /// Ends all leases, and lets items that arrived at `since` or later, and were forwarded before `now`, wait again. Returns their number.
+        #[span(tenant)]
+        #[limit(each_step)]
+        async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
 
-    /// Deletes leases that have been free for a minute.
-    async fn forget_leases(&self, now: Timestamp) -> Result<()>;
+        /// Deletes leases that have been free for a minute.
+        async fn forget_leases(&self, now: Timestamp) -> Result<()>;
+    }
 }
+
+/// Bytes of items in one statement.
+const STATEMENT_BYTES: usize = 1 << 20;
+/// Rows of one statement of a replay.
+const REPLAY_ROWS: i64 = 5_000;
+/// Age at which a free lease is forgotten: longer than any wait after a failure.
+const LEASE_KEPT: SignedDuration = SignedDuration::from_mins(1);
+
+/// `$2` now.
+pub const RECEIVE: &str = "
+INSERT INTO inbox (workflow_id, tenant, user_id, kind, json, bytes, received_at)
+SELECT value->>0, value->>1, value->>2, value->>3, value->>4, CAST(value->>5 AS BIGINT), $2 FROM {each}";
+
+/// `$1` workflow id, `$2` limit. Each step finds the next key by the index, however many items a key has.
+pub const WAITING_KEYS: &str = "
+WITH RECURSIVE k(workflow_id, n) AS (
+    SELECT (SELECT i.workflow_id FROM inbox i WHERE i.forwarded_at IS NULL AND i.workflow_id > $1
+            ORDER BY i.workflow_id LIMIT 1), 1
+    UNION ALL
+    SELECT (SELECT i.workflow_id FROM inbox i WHERE i.forwarded_at IS NULL AND i.workflow_id > k.workflow_id
+            ORDER BY i.workflow_id LIMIT 1), k.n + 1
+    FROM k WHERE k.workflow_id IS NOT NULL AND k.n < $2
+)
+SELECT k.workflow_id, l.free_at, l.failures FROM k LEFT JOIN inbox_leases l ON l.workflow_id = k.workflow_id
+WHERE k.workflow_id IS NOT NULL ORDER BY k.workflow_id";
+
+/// `$2` holder, `$3` end of the lease, `$4` now, `$5` the farthest end of another lease that counts.
+pub const LEASE: &str = "
+INSERT INTO inbox_leases (workflow_id, holder, free_at, failures) SELECT value->>0, $2, $3, 0 FROM {each} WHERE TRUE
+ON CONFLICT (workflow_id) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
+WHERE inbox_leases.free_at <= $4 OR inbox_leases.free_at > $5
+RETURNING workflow_id, free_at, failures";
+
+pub const WAITING: &str =
+    "SELECT id, kind, json FROM inbox WHERE workflow_id = $1 AND forwarded_at IS NULL ORDER BY id LIMIT $2";
+
+/// `$2` now, `$3` workflow id, `$4` holder. After a replay the lease is gone, and the items may have gone to a Temporal that lost them.
+pub const FORWARDED: &str = "
+UPDATE inbox SET forwarded_at = $2 WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})
+  AND EXISTS (SELECT 1 FROM inbox_leases l WHERE l.workflow_id = $3 AND l.holder = $4)";
+
+/// `$1` workflow id, `$2` holder, `$3` free at, `$4` failures.
+pub const REPLACE_LEASE: &str =
+    "UPDATE inbox_leases SET free_at = $3, failures = $4 WHERE workflow_id = $1 AND holder = $2";
+
+pub const DEPTH: &str = "
+SELECT COUNT(*) AS events, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes, MIN(received_at) AS oldest
+FROM inbox WHERE forwarded_at IS NULL";
+
+/// `$1` tenant, empty for all, `$2` since, `$3` now, `$4` limit.
+pub const REPLAY: &str = "
+UPDATE inbox SET forwarded_at = NULL WHERE id IN
+    (SELECT id FROM inbox WHERE forwarded_at < $3 AND received_at >= $2 AND ($1 = '' OR tenant = $1) LIMIT $4)";
+
+pub const END_LEASES: &str = "DELETE FROM inbox_leases";
+
+pub const FORGET_LEASES: &str = "DELETE FROM inbox_leases WHERE free_at < $1";
+
+impl<D: Dialect> Sql<D> {
+    async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>> {
+        let mut connection = self.reader.acquire().await?;
+        let rows = query_as(WAITING_KEYS).bind(after.to_owned()).bind(i64::from(limit));
+        let rows: Vec<FoundRow> = rows.fetch_all(&mut *connection).await?;
+        connection.release();
+        Ok(rows.into_iter().filter_map(FoundRow::found).collect())
+    }
+
+    async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>> {
+        // In one order: two forwarders would otherwise wait for each other.
+        let mut ids: Vec<_> = keys.iter().map(|key| [key.workflow_id()]).collect();
+        ids.sort_unstable();
+        let mut connection = self.writer.acquire().await?;
+        let statement = query_as(Self::each(LEASE)).bind(json(&ids)?).bind(holder.to_string());
+        let statement = statement.bind(Lease::taken(0, now).free_at.as_millisecond()).bind(now.as_millisecond());
+        let statement = statement.bind(StoredWait::INBOX_LEASE.farthest(now).as_millisecond());
+        let rows: Vec<FoundRow> = statement.fetch_all(&mut *connection).await?;
+        connection.release();
+        let found = rows.into_iter().filter_map(FoundRow::found);
+        Ok(found.filter_map(|found| Some((found.key, found.lease?))).collect())
+    }
+
+    async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>> {
+        let mut connection = self.reader.acquire().await?;
+        let rows = query(WAITING).bind(key.workflow_id()).bind(i64::from(limit));
+        let waiting = rows.try_map(Self::to_record).fetch_all(&mut *connection).await?;
+        connection.release();
+        Ok(waiting)
+    }
+
+    async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()> {
+        let mut tx = self.write().await?;
+        if !items.is_empty() {
+            let ids: Vec<_> = items.iter().map(|id| [id]).collect();
+            let mark = query(Self::each(FORWARDED)).bind(json(&ids)?).bind(now.as_millisecond());
+            mark.bind(key.workflow_id()).bind(holder.to_string()).execute(&mut *tx).await?;
+        }
+        let replace = query(REPLACE_LEASE).bind(key.workflow_id()).bind(holder.to_string());
+        let replace = replace.bind(lease.free_at.as_millisecond()).bind(i64::from(lease.failures));
+        replace.execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn depth(&self) -> Result<Depth> {
+        let row: DepthRow = query_as(DEPTH).fetch_one(&mut *self.reader.acquire().await?).await?;
+        Ok(Depth { events: number(row.events)?, bytes: number(row.bytes)?, oldest: row.oldest })
+    }
+
+    async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
+        // A signal in flight may go to a Temporal whose data is lost, and must mark nothing.
+        within_timeout(async { Ok(query(END_LEASES).execute(&mut *self.writer.acquire().await?).await?) }).await?;
+        let mut replayed = 0;
+        loop {
+            // Each statement is a commit of its own, so that arrivals go on between them.
+            let rows = within_timeout(async {
+                let statement = query(REPLAY).bind(tenant.unwrap_or_default().to_owned()).bind(since.as_millisecond());
+                let statement = statement.bind(now.as_millisecond()).bind(REPLAY_ROWS);
+                Ok(D::rows(&statement.execute(&mut *self.writer.acquire().await?).await?))
+            })
+            .await?;
+            replayed += rows;
+            if rows == 0 {
+                return Ok(replayed);
+            }
+        }
+    }
+
+    async fn forget_leases(&self, now: Timestamp) -> Result<()> {
+        let before = or_zero(now.checked_sub(LEASE_KEPT).ok());
+        let mut connection = self.writer.acquire().await?;
+        query(FORGET_LEASES).bind(before).execute(&mut *connection).await?;
+        connection.release();
+        Ok(())
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// The first call that gets a connection records the items of all calls that wait for one.
+    async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()> {
+        loop {
+            let mut told = self.arrivals.push(Arrival { items: items.clone(), now });
+            let told = tokio::select! {
+                biased;
+                told = &mut told => told,
+                connection = self.writer.acquire() => {
+                    let mut connection = connection?;
+                    self.record_arrivals(&mut connection).await?;
+                    connection.release();
+                    // Another call may have the items, and be at it still.
+                    told.await
+                }
+            };
+            // Where the other call failed, or was dropped, once more: an event that is there twice counts once.
+            if told.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn record_arrivals(&self, connection: &mut D::Connection) -> Result<()> {
+        let calls = self.arrivals.take();
+        let statements = statements(&calls)?;
+        if let [(rows, now)] = &statements[..] {
+            // A transaction of one statement is one round trip.
+            Self::insert_arrivals(connection, rows, *now).await?;
+        } else if !statements.is_empty() {
+            let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
+            for (rows, now) in &statements {
+                Self::insert_arrivals(&mut tx, rows, *now).await?;
+            }
+            tx.commit().await?;
+        }
+        for call in calls {
+            // The caller gave up: it may repeat the call.
+            let _ = call.tell.send(());
+        }
+        Ok(())
+    }
+
+    async fn insert_arrivals(connection: &mut D::Connection, rows: &str, now: Timestamp) -> Result<()> {
+        let insert = query(Self::each(RECEIVE)).bind(rows.to_owned()).bind(now.as_millisecond());
+        insert.execute(connection).await?;
+        Ok(())
+    }
+}
+
+/// The rows of all calls, in few statements. Those of one statement have the time of the first.
+fn statements(calls: &[Call<Arrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
+    let mut statements = Vec::new();
+    let (mut rows, mut bytes, mut at): (Vec<Value>, usize, Option<Timestamp>) = (Vec::new(), 0, None);
+    for call in calls {
+        let Arrival { items, now } = &call.record;
+        for item in items.iter() {
+            let Key { tenant, user, .. } = &item.key;
+            let size = item.json.len();
+            rows.push(value!([item.key.workflow_id(), tenant, user, item.kind.name(), item.json, size]));
+            bytes += size;
+            let begun = *at.get_or_insert(*now);
+            if bytes >= STATEMENT_BYTES {
+                statements.push((json(&rows)?, begun));
+                (bytes, at) = (0, None);
+                rows.clear();
+            }
+        }
+    }
+    if let Some(begun) = at {
+        statements.push((json(&rows)?, begun));
+    }
+    Ok(statements)
+}
+
+row! {
+/// Columns of [`WAITING_KEYS`].
+pub struct FoundRow {
+    workflow_id: String,
+    free_at: Option<Timestamp>,
+    failures: Option<u32>,
+}
+}
+
+impl FoundRow {
+    /// `None`: the row has no workflow id of ours.
+    fn found(self) -> Option<Found> {
+        let lease = self.free_at.zip(self.failures).map(|(free_at, failures)| Lease { free_at, failures });
+        Some(Found { key: Key::from_workflow_id(&self.workflow_id).ok()?, lease })
+    }
+}
+
+row! {
+/// Columns of [`DEPTH`].
+pub struct DepthRow {
+    events: i64,
+    bytes: i64,
+    oldest: Option<Timestamp>,
+}
+}
+
+record!(row => Waiting { id, kind, json });

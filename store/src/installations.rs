@@ -1,53 +1,246 @@
-use async_trait::async_trait;
+//! The identity of the installation, and the beats of its workers: one row. And a row for each of its processes.
+
+use std::future::{Ready, ready};
+
 use jiff::Timestamp;
+use sqlx::{query, query_as, query_scalar};
 use tidings_model::{
-    installation::Installation,
+    installation::{BEAT, Installation},
     process::{FileId, Process},
 };
 use uuid::Uuid;
 
-use crate::Result;
+use crate::{
+    Error, Result,
+    sql::{
+        Sql, calls,
+        columns::row,
+        dialect::{Dialect, Variants},
+        json,
+    },
+};
 
-/// The identity of the installation that a database belongs to, the beats of its workers, and its processes.
-#[async_trait]
-pub trait Installations: Send + Sync + 'static {
-    /// The installation. `None`: the database was never migrated by `tidings migrate`, as in a test.
-    async fn installation(&self) -> Result<Option<Installation>>;
+calls! {
+    /// The identity of the installation that a database belongs to, the beats of its workers, and its processes.
+    pub trait Installations {
+        /// The installation. `None`: the database was never migrated by `tidings migrate`, as in a test.
+        async fn installation(&self) -> Result<Option<Installation>>;
 
-    /// Gives the database an identity. It keeps one that it has, unless it is to be another installation.
-    async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation>;
+        /// Gives the database an identity. It keeps one that it has, unless it is to be another installation.
+        #[span(%identity, replace)]
+        async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation>;
 
-    /// Changes the beat from this one to the next, unless a worker did just now. `false`: one did, or the beat is another. With the first
-    /// beat upkeep counts as done.
-    async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
+        /// Changes the beat from this one to the next, unless a worker did just now. `false`: one did, or the beat is another. With the first
+        /// beat upkeep counts as done.
+        async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
 
-    /// Keeps the release of a worker's zone data, if it is newer than that of every worker before.
-    async fn keep_zone_release(&self, release: &str) -> Result<()>;
+        /// Keeps the release of a worker's zone data, if it is newer than that of every worker before.
+        #[span(release)]
+        async fn keep_zone_release(&self, release: &str) -> Result<()>;
 
-    /// The newest release that any worker had. Empty: none said so.
-    async fn zone_release(&self) -> Result<String>;
+        /// The newest release that any worker had. Empty: none said so.
+        async fn zone_release(&self) -> Result<String>;
 
-    /// The clock of the database: that of its server, or that of this machine for a file.
-    async fn clock(&self) -> Result<Timestamp>;
+        /// The clock of the database: that of its server, or that of this machine for a file.
+        async fn clock(&self) -> Result<Timestamp>;
 
-    /// The SQLite file that is open. `None`: a PostgreSQL database.
-    async fn file(&self) -> Result<Option<FileId>>;
+        /// The SQLite file that is open. `None`: a PostgreSQL database.
+        async fn file(&self) -> Result<Option<FileId>>;
 
-    /// Writes the row of a process, or replaces it.
-    async fn put_process(&self, process: &Process) -> Result<()>;
+        /// Writes the row of a process, or replaces it.
+        #[span(id = %process.id)]
+        async fn put_process(&self, process: &Process) -> Result<()>;
 
-    /// Removes the row of a process that ends, if it has one.
-    async fn remove_process(&self, id: Uuid) -> Result<()>;
+        /// Removes the row of a process that ends, if it has one.
+        #[span(%id)]
+        async fn remove_process(&self, id: Uuid) -> Result<()>;
 
-    /// Removes the rows of processes that were last seen before then.
-    async fn forget_processes(&self, before: Timestamp) -> Result<()>;
+        /// Removes the rows of processes that were last seen before then.
+        async fn forget_processes(&self, before: Timestamp) -> Result<()>;
 
-    /// The rows of all processes, those that are gone included.
-    async fn processes(&self) -> Result<Vec<Process>>;
+        /// The rows of all processes, those that are gone included.
+        async fn processes(&self) -> Result<Vec<Process>>;
 
-    /// Keeps the end of an upkeep, unless a later one ended.
-    async fn keep_upkeep(&self, at: Timestamp) -> Result<()>;
+        /// Keeps the end of an upkeep, unless a later one ended.
+        async fn keep_upkeep(&self, at: Timestamp) -> Result<()>;
 
-    /// The end of the last upkeep, or the first beat where none came to an end. `None`: no worker was here yet.
-    async fn upkeep_at(&self) -> Result<Option<Timestamp>>;
+        /// The end of the last upkeep, or the first beat where none came to an end. `None`: no worker was here yet.
+        async fn upkeep_at(&self) -> Result<Option<Timestamp>>;
+    }
+}
+
+/// Namespace of the hashes of places (UUIDv5): drawn once.
+const PLACES: Uuid = Uuid::from_u128(0x91e6_04d2_77c5_4b0e_a3f8_5d1c_20b9_46e7);
+
+pub const INSTALLATION: &str = "SELECT identity, beat, before_beat FROM installation";
+
+/// `$2` a first beat.
+pub const PUT: &str = "INSERT INTO installation (one, identity, beat, before_beat, beat_at) VALUES (1, $1, $2, $2, 0) ON CONFLICT DO NOTHING";
+
+pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, before_beat = $2, beat_at = 0";
+
+/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due. An upkeep that never was is not late yet,
+/// and neither is one from more than a minute ahead, which a wrong clock wrote.
+pub const NEXT_BEAT: &str = "
+UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3,
+    upkeep_at = CASE WHEN upkeep_at = 0 OR upkeep_at > $3 + 60000 THEN $3 ELSE upkeep_at END
+WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
+
+/// `$1` the release of a worker.
+pub const KEEP_ZONE_RELEASE: &str = "UPDATE installation SET zone_release = $1 WHERE zone_release < $1";
+
+pub const ZONE_RELEASE: &str = "SELECT zone_release FROM installation";
+
+/// Milliseconds since 1970.
+pub const CLOCK: Variants = Variants {
+    sqlite: "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    postgres: "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+};
+
+pub const PUT_PROCESS: &str = "
+INSERT INTO processes (id, seen_at, profile) VALUES ($1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, profile = excluded.profile";
+
+pub const REMOVE_PROCESS: &str = "DELETE FROM processes WHERE id = $1";
+
+pub const FORGET_PROCESSES: &str = "DELETE FROM processes WHERE seen_at < $1";
+
+pub const PROCESSES: &str = "SELECT id, seen_at, profile FROM processes ORDER BY id";
+
+/// `$1` the end of an upkeep. A later one stays, unless a wrong clock wrote it.
+pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upkeep_at < $1 OR upkeep_at > $1 + 60000";
+
+pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at > 0";
+
+/// The place of the database, which a copy does not have. A file is known by its number (inode), because containers see it under several paths.
+/// A PostgreSQL database is known by its cluster and its number there, which a standby keeps when it is promoted. A server that does not
+/// let us read the cluster's number leaves it out.
+pub const PLACE: Variants = Variants {
+    sqlite: "SELECT file FROM pragma_database_list WHERE name = 'main'",
+    postgres: "
+SELECT current_schema() || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/'
+    || CASE WHEN has_function_privilege('pg_control_system()', 'EXECUTE')
+       THEN (SELECT system_identifier::text FROM pg_control_system()) ELSE '' END",
+};
+
+impl<D: Dialect> Sql<D> {
+    async fn installation(&self) -> Result<Option<Installation>> {
+        let mut reader = self.reader.acquire().await?;
+        let row: Option<InstallationRow> = query_as(INSTALLATION).fetch_optional(&mut *reader).await?;
+        let Some(InstallationRow { identity, beat, before_beat }) = row else { return Ok(None) };
+        let (place,): (String,) = query_as(D::pick(PLACE)).fetch_one(&mut *reader).await?;
+        let place = Uuid::new_v5(&PLACES, D::place(&place).as_bytes()).to_string();
+        Ok(Some(Installation { identity, beat, before: before_beat, place }))
+    }
+
+    async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation> {
+        let mut tx = self.write().await?;
+        let put = |statement| query(statement).bind(identity.to_string()).bind(Uuid::new_v4().to_string());
+        put(PUT).execute(&mut *tx).await?;
+        if replace {
+            put(REPLACE).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        self.installation().await?.ok_or_else(|| Error::Broken("the database has no identity".to_owned()))
+    }
+
+    async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool> {
+        let beat = query(NEXT_BEAT).bind(from.to_string()).bind(to.to_string()).bind(now.as_millisecond());
+        let beat = beat.bind((now - BEAT).as_millisecond());
+        Ok(D::rows(&beat.execute(&mut *self.writer.acquire().await?).await?) > 0)
+    }
+
+    async fn keep_zone_release(&self, release: &str) -> Result<()> {
+        let keep = query(KEEP_ZONE_RELEASE).bind(release.to_owned());
+        keep.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn zone_release(&self) -> Result<String> {
+        let release = query_scalar(ZONE_RELEASE).fetch_optional(&mut *self.reader.acquire().await?).await?;
+        Ok(release.unwrap_or_default())
+    }
+
+    async fn clock(&self) -> Result<Timestamp> {
+        let now: i64 = query_scalar(D::pick(CLOCK)).fetch_one(&mut *self.reader.acquire().await?).await?;
+        Timestamp::from_millisecond(now).map_err(|error| Error::Broken(format!("the clock of the database: {error}")))
+    }
+
+    fn file(&self) -> Ready<Result<Option<FileId>>> {
+        ready(Ok(self.file.as_ref().map(|file| file.id())))
+    }
+
+    async fn put_process(&self, process: &Process) -> Result<()> {
+        let Process { id, seen_at, profile } = process;
+        let profile = json(profile)?;
+        let put = query(PUT_PROCESS).bind(id.to_string()).bind(seen_at.as_millisecond()).bind(profile);
+        put.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn remove_process(&self, id: Uuid) -> Result<()> {
+        query(REMOVE_PROCESS).bind(id.to_string()).execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn forget_processes(&self, before: Timestamp) -> Result<()> {
+        let forget = query(FORGET_PROCESSES).bind(before.as_millisecond());
+        forget.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn processes(&self) -> Result<Vec<Process>> {
+        let rows: Vec<ProcessRow> = query_as(PROCESSES).fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(rows.into_iter().filter_map(ProcessRow::process).collect())
+    }
+
+    async fn keep_upkeep(&self, at: Timestamp) -> Result<()> {
+        let keep = query(KEEP_UPKEEP).bind(at.as_millisecond());
+        keep.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn upkeep_at(&self) -> Result<Option<Timestamp>> {
+        let row: Option<UpkeepRow> = query_as(UPKEEP_AT).fetch_optional(&mut *self.reader.acquire().await?).await?;
+        Ok(row.map(|row| row.upkeep_at))
+    }
+}
+
+row! {
+/// Columns of [`PROCESSES`].
+pub struct ProcessRow {
+    id: Uuid,
+    seen_at: Timestamp,
+    profile: String,
+}
+}
+
+impl ProcessRow {
+    /// The process. `None`: this version cannot read what it wrote.
+    fn process(self) -> Option<Process> {
+        let Self { id, seen_at, profile } = self;
+        match serde_json::from_str(&profile) {
+            Ok(profile) => Some(Process { id, seen_at, profile }),
+            Err(error) => {
+                tracing::warn!(%id, %error, "a process is not compared, as this version cannot read what it wrote");
+                None
+            }
+        }
+    }
+}
+
+row! {
+/// The column of [`UPKEEP_AT`].
+pub struct UpkeepRow {
+    upkeep_at: Timestamp,
+}
+}
+
+row! {
+/// Columns of [`INSTALLATION`].
+pub struct InstallationRow {
+    identity: Uuid,
+    beat: Uuid,
+    before_beat: Uuid,
+}
 }

@@ -101,7 +101,7 @@ pub use self::{
     retention::Retention,
     retries::Retries,
     sql::copy::{CopiedTable, CopyProgress, SoleFile},
-    sql::{Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
+    sql::{Fault, Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
     storage::Storage,
     suppressions::Suppressions,

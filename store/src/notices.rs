@@ -1,49 +1,405 @@
-use async_trait::async_trait;
+//! Notices to services that subscribed. Triggers of the database write them, each in the transaction of its fact.
+//!
+//! A fact that is recorded after another one of its key has the later `seq`: the triggers draw the number after the earlier fact
+//! is committed. A smaller `seq` of another key may be committed later. So rows are marked one by one, and never up to a number.
+
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
+use sqlx::{query, query_as};
 use tidings_model::{
+    Key, StoredWait,
     records::AuditEntry,
-    subscription::{DeadNotice, Notice, Replayed, RetiredNotices, Settled, Subscription, SubscriptionState},
+    subscription::{
+        About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, Replayed, RetiredNotices, Settled, Subscription,
+        SubscriptionState,
+    },
 };
 
-use crate::Result;
+use crate::{
+    Result,
+    sql::{
+        Sql, calls,
+        columns::record,
+        dialect::{Dialect, Variants},
+        json, number, or_zero, within_timeout,
+    },
+};
 
-/// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
-#[async_trait]
-pub trait Notices: Send + Sync + 'static {
-    /// Adds these to the subscriptions, and where it `forgets`, makes them the only ones. What waits, and the dead letters, of a name that
-    /// one of them had are its own from now on; what waits for any other subscription waits on. A repeated call changes nothing.
-    async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()>;
+calls! {
+    /// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
+    pub trait Notices {
+        /// Adds these to the subscriptions, and where it `forgets`, makes them the only ones. What waits, and the dead letters, of a name that
+        /// one of them had are its own from now on; what waits for any other subscription waits on. A repeated call changes nothing.
+        #[span(subscriptions = subscriptions.len(), forgets)]
+        async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()>;
 
-    /// Returns the subscriptions that there are no more, with the notices that wait for them. Those that waited for a day are dead
-    /// letters.
-    async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>>;
+        /// Returns the subscriptions that there are no more, with the notices that wait for them. Those that waited for a day are dead
+        /// letters.
+        async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>>;
 
-    /// The subscriptions for which a notice waits, each with the `seq` of the latest such notice.
-    async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
+        /// The subscriptions for which a notice waits, each with the `seq` of the latest such notice.
+        async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
 
-    /// At most `limit` notices that may be delivered now, in the order of `seq`. Of a lane whose oldest notice must wait there are none.
-    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>>;
+        /// At most `limit` notices that may be delivered now, in the order of `seq`. Of a lane whose oldest notice must wait there are none.
+        #[span(subscription)]
+        async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>>;
 
-    /// The time at which the next notice may be delivered that must wait now.
-    async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
+        /// The time at which the next notice may be delivered that must wait now.
+        #[span(subscription)]
+        async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
 
-    /// Records the ends of deliveries, and returns the number of notices that became dead letters. A notice that has ended meanwhile
-    /// stays unchanged.
-    async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64>;
+        /// Records the ends of deliveries, and returns the number of notices that became dead letters. A notice that has ended meanwhile
+        /// stays unchanged.
+        #[span(subscription)]
+        async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64>;
 
-    /// Lets notices wait again that ended before now, and whose facts were recorded at `since` or later. A receiver that answered
-    /// 410 is tried again. Returns the number of notices; `None`: there is no such subscription.
+        /// Lets notices wait again that ended before now, and whose facts were recorded at `since` or later. A receiver that answered
+        /// 410 is tried again. Returns the number of notices; `None`: there is no such subscription.
+        #[span(subscription)]
+        #[limit(each_step)]
+        async fn replay_notices(
+            &self,
+            subscription: &str,
+            since: Timestamp,
+            which: Replayed,
+            entry: &AuditEntry,
+        ) -> Result<Option<u64>>;
+
+        /// The dead letters of a subscription, the latest first, `limit` at most.
+        #[span(subscription)]
+        async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
+
+        /// The subscriptions by name, and those that have notices that wait, or dead letters, still. Each count reads an index, and stops at this number.
+        async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>>;
+    }
+}
+
+/// Rows of one statement of a replay.
+const REPLAY_ROWS: i64 = 5_000;
+/// Why the notices of a subscription that is no longer configured wait, or ended.
+const REMOVED: &str = "removed";
+
+/// Workers that start at once write one after the other.
+pub const LOCK_SUBSCRIPTIONS: Variants =
+    Variants { sqlite: "SELECT 1", postgres: "LOCK TABLE subscriptions IN SHARE ROW EXCLUSIVE MODE" };
+
+/// `$1` JSON array of rows, here and below: event, name, tenant, digest type.
+pub const FORGET_SUBSCRIPTIONS: &str = "
+DELETE FROM subscriptions WHERE (event, name) NOT IN (SELECT value->>0, value->>1 FROM {each})";
+
+/// A receiver that is gone stays gone, also for types that are new.
+pub const PUT_SUBSCRIPTIONS: &str = "
+INSERT INTO subscriptions (event, name, tenant, digest_type, gone_at)
+SELECT value->>0, value->>1, value->>2, value->>3, (SELECT MAX(s.gone_at) FROM subscriptions s WHERE s.name = value->>1)
+FROM {each} WHERE TRUE
+ON CONFLICT (event, name) DO UPDATE SET tenant = excluded.tenant, digest_type = excluded.digest_type
+WHERE subscriptions.tenant <> excluded.tenant OR subscriptions.digest_type <> excluded.digest_type";
+
+/// `$1` a name that the subscription `$2` had, here and below. A receiver that is gone stays gone.
+pub const RENAME_SUBSCRIPTION: &str = "
+UPDATE subscriptions SET name = $2
+WHERE name = $1 AND event NOT IN (SELECT event FROM subscriptions WHERE name = $2)";
+pub const RENAME_WAITING: &str = "UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NULL";
+pub const RENAME_DEAD: &str = "
+UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NOT NULL AND result <> 'delivered'";
+/// A worker with the former file may have written the name beside today's.
+pub const FORGET_FORMER: &str = "DELETE FROM subscriptions WHERE name = $1";
+
+/// `$1` reason. A subscription that is back gets what waits for it, as if that had never been tried.
+pub const WELCOME_BACK: &str = "
+UPDATE notices SET result = NULL, first_tried_at = NULL
+WHERE ended_at IS NULL AND result = $1 AND subscription IN (SELECT name FROM subscriptions)";
+
+/// `$1` now, `$2` reason. The day begins when this is seen.
+pub const MARK_REMOVED: &str = "
+UPDATE notices SET first_tried_at = $1, result = $2
+WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions) AND COALESCE(result, '') <> $2";
+
+/// `$1` now, `$2` reason, `$3` the beginning of the day of notices that are given up.
+pub const END_REMOVED: &str = "
+UPDATE notices SET ended_at = $1
+WHERE ended_at IS NULL AND result = $2 AND first_tried_at <= $3 AND subscription NOT IN (SELECT name FROM subscriptions)
+RETURNING subscription";
+
+pub const WAITING_FOR_REMOVED: &str = "
+SELECT subscription, COUNT(*) FROM notices
+WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions) GROUP BY subscription";
+
+pub const NEWEST: &str = "
+SELECT n.name, n.seq FROM (
+    SELECT s.name, (SELECT MAX(seq) FROM notices WHERE subscription = s.name AND ended_at IS NULL) AS seq
+    FROM (SELECT DISTINCT name FROM subscriptions) s) n
+WHERE n.seq IS NOT NULL";
+
+/// Columns of a [`Notice`].
+macro_rules! notices {
+    ($columns:literal) => {
+        concat!(
+            "
+SELECT n.seq, n.id, n.event, n.lane, n.tenant, n.digest_type, n.user_id, n.digest_id, n.message, n.outcome, n.reason,
+       n.occurred_at, n.tries, n.first_tried_at",
+            $columns,
+            " FROM notices n "
+        )
+    };
+}
+
+/// `$1` subscription, `$2` now, `$3` limit, `$4` the farthest time of a try that counts.
+pub const READY: &str = concat!(
+    notices!(""),
+    "
+WHERE n.subscription = $1 AND n.ended_at IS NULL AND (n.retry_at <= $2 OR n.retry_at > $4)
+  AND NOT EXISTS (SELECT 1 FROM notices e
+                  WHERE e.subscription = $1 AND e.lane = n.lane AND e.ended_at IS NULL AND e.retry_at > 0 AND e.retry_at > $2
+                    AND e.retry_at <= $4 AND e.seq < n.seq)
+ORDER BY n.seq LIMIT $3"
+);
+
+/// `$1` subscription, `$2` now, `$3` the farthest time of a try that counts.
+pub const NEXT: &str = "
+SELECT MIN(retry_at) FROM notices
+WHERE subscription = $1 AND ended_at IS NULL AND retry_at > 0 AND retry_at > $2 AND retry_at <= $3";
+
+/// `$2` now.
+pub const DELIVERED: &str = "
+UPDATE notices SET ended_at = $2, result = 'delivered', tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2)
+WHERE ended_at IS NULL AND seq IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
+
+/// `$1` seq, `$2` now, `$3` result, `$4` next try, or 0 for a dead letter.
+pub const FAILED: &str = "
+UPDATE notices SET result = $3, tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2), retry_at = $4,
+    ended_at = CASE WHEN $4 = 0 THEN $2 END
+WHERE ended_at IS NULL AND seq = $1";
+
+/// `$1` subscription, `$2` now, `$3` result, `$4` the first tries of notices that are given up.
+pub const TRIED_ALL: &str = "
+UPDATE notices SET first_tried_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at IS NULL";
+pub const GIVE_UP_ALL: &str = "
+UPDATE notices SET ended_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at <= $4";
+
+/// `$1` subscription, `$2` now.
+pub const GONE: &str = "UPDATE subscriptions SET gone_at = COALESCE(gone_at, $2) WHERE name = $1";
+pub const END_ALL: &str =
+    "UPDATE notices SET ended_at = $2, result = 'gone' WHERE subscription = $1 AND ended_at IS NULL";
+
+pub const IS_SUBSCRIBED: &str = "SELECT name FROM subscriptions WHERE name = $1 LIMIT 1";
+pub const BACK: &str = "UPDATE subscriptions SET gone_at = NULL WHERE name = $1 AND gone_at IS NOT NULL";
+
+/// A notice that waits as if it had never been tried.
+macro_rules! waits_again {
+    () => {
+        "UPDATE notices SET ended_at = NULL, result = NULL, tries = 0, first_tried_at = NULL, retry_at = 0 "
+    };
+}
+
+/// `$1` subscription, `$2` limit.
+pub const DEAD: &str = concat!(
+    notices!(", n.result, n.ended_at"),
+    "WHERE n.subscription = $1 AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
+     ORDER BY n.ended_at DESC, n.seq DESC LIMIT $2"
+);
+
+/// `$1` subscription, `$2` since, `$3` now, `$4` limit, `$5` also those that were delivered.
+pub const REPLAY: &str = concat!(
+    waits_again!(),
+    "WHERE seq IN (SELECT seq FROM notices
+                   WHERE ended_at < $3 AND subscription = $1 AND recorded_at >= $2 AND ($5 OR result <> 'delivered')
+                   ORDER BY ended_at, seq LIMIT $4)"
+);
+
+/// `$1` the most notices of each count. The names of dead letters, and of what waits, come from their indexes, one step a name.
+pub const STATES: &str = "
+WITH RECURSIVE left_behind (name) AS (
+    SELECT MIN(subscription) FROM notices WHERE ended_at IS NULL
+    UNION ALL
+    SELECT (SELECT MIN(n.subscription) FROM notices n WHERE n.ended_at IS NULL AND n.subscription > left_behind.name)
+    FROM left_behind WHERE left_behind.name IS NOT NULL),
+dead (name) AS (
+    SELECT MIN(subscription) FROM notices WHERE ended_at IS NOT NULL AND result <> 'delivered'
+    UNION ALL
+    SELECT (SELECT MIN(n.subscription) FROM notices n
+            WHERE n.ended_at IS NOT NULL AND n.result <> 'delivered' AND n.subscription > dead.name)
+    FROM dead WHERE dead.name IS NOT NULL)
+SELECT s.name,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM notices n WHERE n.subscription = s.name AND n.ended_at IS NULL LIMIT $1) w) AS waiting,
+       (SELECT n.recorded_at FROM notices n WHERE n.subscription = s.name AND n.ended_at IS NULL ORDER BY n.seq LIMIT 1) AS oldest_at,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM notices n
+                              WHERE n.subscription = s.name AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
+                              LIMIT $1) d) AS dead,
+       (SELECT MAX(g.gone_at) FROM subscriptions g WHERE g.name = s.name) AS gone_at
+FROM (SELECT name FROM subscriptions UNION SELECT name FROM dead WHERE name IS NOT NULL
+      UNION SELECT name FROM left_behind WHERE name IS NOT NULL) s
+ORDER BY s.name";
+
+impl<D: Dialect> Sql<D> {
+    async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()> {
+        let rows = subscriptions.iter().flat_map(|subscription| {
+            let Subscription { name, events, tenant, digest_type, .. } = subscription;
+            events.iter().map(move |event| {
+                let part = |part: &Option<String>| part.clone().unwrap_or_default();
+                [event.name().to_owned(), name.clone(), part(tenant), part(digest_type)]
+            })
+        });
+        let rows = json(&rows.collect::<Vec<_>>())?;
+        let mut tx = self.write().await?;
+        query(D::pick(LOCK_SUBSCRIPTIONS)).execute(&mut *tx).await?;
+        for Subscription { name, was, .. } in subscriptions {
+            for former in was {
+                for rename in [RENAME_SUBSCRIPTION, RENAME_WAITING, RENAME_DEAD] {
+                    query(rename).bind(former.clone()).bind(name.clone()).execute(&mut *tx).await?;
+                }
+                query(FORGET_FORMER).bind(former.clone()).execute(&mut *tx).await?;
+            }
+        }
+        query(Self::each(PUT_SUBSCRIPTIONS)).bind(rows.clone()).execute(&mut *tx).await?;
+        if forgets {
+            query(Self::each(FORGET_SUBSCRIPTIONS)).bind(rows).execute(&mut *tx).await?;
+        }
+        query(WELCOME_BACK).bind(REMOVED.to_owned()).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>> {
+        let (at, removed) = (now.as_millisecond(), || REMOVED.to_owned());
+        let day_ago = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
+        let mut tx = self.write().await?;
+        query(MARK_REMOVED).bind(at).bind(removed()).execute(&mut *tx).await?;
+        let ended = query_as(END_REMOVED).bind(at).bind(removed()).bind(day_ago);
+        let ended: Vec<(String,)> = ended.fetch_all(&mut *tx).await?;
+        let waiting: Vec<(String, i64)> = query_as(WAITING_FOR_REMOVED).fetch_all(&mut *tx).await?;
+        tx.commit().await?;
+        let mut retired = BTreeMap::<String, RetiredNotices>::new();
+        for (name, count) in waiting {
+            let waiting = number(count)?;
+            retired.insert(name.clone(), RetiredNotices { subscription: name, waiting, ended: 0 });
+        }
+        for (name,) in ended {
+            let of = || RetiredNotices { subscription: name.clone(), waiting: 0, ended: 0 };
+            retired.entry(name.clone()).or_insert_with(of).ended += 1;
+        }
+        Ok(retired.into_values().collect())
+    }
+
+    async fn newest_notices(&self) -> Result<Vec<(String, i64)>> {
+        let mut connection = self.reader.acquire().await?;
+        let rows: Vec<(String, i64)> = query_as(NEWEST).fetch_all(&mut *connection).await?;
+        connection.release();
+        Ok(rows)
+    }
+
+    async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>> {
+        let mut connection = self.reader.acquire().await?;
+        let ready = query(READY).bind(subscription.to_owned()).bind(now.as_millisecond());
+        let ready = ready.bind(i64::from(limit)).bind(farthest(now)).try_map(Self::to_record);
+        let ready = ready.fetch_all(&mut *connection).await?;
+        connection.release();
+        Ok(ready)
+    }
+
+    async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>> {
+        let mut connection = self.reader.acquire().await?;
+        let next = query_as(NEXT).bind(subscription.to_owned()).bind(now.as_millisecond()).bind(farthest(now));
+        let (next,): (Option<i64>,) = next.fetch_one(&mut *connection).await?;
+        connection.release();
+        Ok(next.and_then(|at| Timestamp::from_millisecond(at).ok()))
+    }
+
+    async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64> {
+        let Settled { delivered, failed, away, gone } = settled;
+        let at = now.as_millisecond();
+        let of_all = |statement| query(statement).bind(subscription.to_owned()).bind(at);
+        let mut dead = failed.iter().filter(|(_, _, retry)| retry.is_none()).count() as u64;
+        let mut tx = self.write().await?;
+        if !delivered.is_empty() {
+            let ids: Vec<_> = delivered.iter().map(|seq| [seq]).collect();
+            query(Self::each(DELIVERED)).bind(json(&ids)?).bind(at).execute(&mut *tx).await?;
+        }
+        for (seq, result, retry) in failed {
+            let failed = query(FAILED).bind(*seq).bind(at).bind(result.name().to_owned());
+            failed.bind(or_zero(*retry)).execute(&mut *tx).await?;
+        }
+        if let Some(result) = away.map(DeliveryResult::name) {
+            of_all(TRIED_ALL).bind(result.to_owned()).execute(&mut *tx).await?;
+            let given_up = or_zero(now.checked_sub(GIVE_UP_AFTER).ok());
+            let given_up = of_all(GIVE_UP_ALL).bind(result.to_owned()).bind(given_up).execute(&mut *tx).await?;
+            dead += D::rows(&given_up);
+        }
+        if *gone {
+            of_all(GONE).execute(&mut *tx).await?;
+            dead += D::rows(&of_all(END_ALL).execute(&mut *tx).await?);
+        }
+        tx.commit().await?;
+        Ok(dead)
+    }
+
     async fn replay_notices(
         &self,
         subscription: &str,
         since: Timestamp,
         which: Replayed,
         entry: &AuditEntry,
-    ) -> Result<Option<u64>>;
+    ) -> Result<Option<u64>> {
+        let known = within_timeout(async {
+            let mut tx = self.write().await?;
+            let known = query_as(IS_SUBSCRIBED).bind(subscription.to_owned());
+            let known: Option<(String,)> = known.fetch_optional(&mut *tx).await?;
+            if known.is_some() {
+                query(BACK).bind(subscription.to_owned()).execute(&mut *tx).await?;
+                Self::audit_change(&mut tx, &of_nobody(), None, entry).await?;
+            }
+            tx.commit().await?;
+            Ok(known.is_some())
+        });
+        if !known.await? {
+            return Ok(None);
+        }
+        let mut replayed = 0;
+        loop {
+            // Each statement is a commit of its own, so that facts are recorded between them.
+            let rows = within_timeout(async {
+                let replay = query(REPLAY).bind(subscription.to_owned()).bind(since.as_millisecond());
+                let replay = replay.bind(entry.at.as_millisecond()).bind(REPLAY_ROWS);
+                let replay = replay.bind(which == Replayed::All);
+                Ok(D::rows(&replay.execute(&mut *self.writer.acquire().await?).await?))
+            })
+            .await?;
+            replayed += rows;
+            if rows == 0 {
+                return Ok(Some(replayed));
+            }
+        }
+    }
 
-    /// The dead letters of a subscription, the latest first, `limit` at most.
-    async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
+    async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>> {
+        let dead = query(DEAD).bind(subscription.to_owned()).bind(i64::from(limit));
+        Ok(dead.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
 
-    /// The subscriptions by name, and those that have notices that wait, or dead letters, still. Each count reads an index, and stops at this number.
-    async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>>;
+    async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>> {
+        let states = query(STATES).bind(i64::from(most));
+        Ok(states.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
 }
+
+/// A later try was set by a clock that was ahead, and is due.
+fn farthest(now: Timestamp) -> i64 {
+    StoredWait::NOTICE_RETRY.farthest(now).as_millisecond()
+}
+
+/// The key of audit entries about no key.
+fn of_nobody() -> Key {
+    Key { tenant: String::new(), digest_type: String::new(), user: String::new() }
+}
+
+record!(row => Notice { seq, id, event, lane, about: About::read::<D>(row)?, tries, first_tried_at });
+
+record!(row => DeadNotice {
+    id, r#type = "event", occurred_at, ended_at, result, tries, data: About::read::<D>(row)?,
+});
+
+record!(row => About {
+    occurred_at, tenant, digest_type, user = "user_id", digest_id, message_id = "message", outcome, reason,
+});
+
+record!(row => SubscriptionState { name, waiting, oldest_at, dead_letters = "dead", gone_at });

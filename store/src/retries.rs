@@ -1,22 +1,204 @@
-use async_trait::async_trait;
+//! Another try for a digest or a single message (rule 30).
+
 use jiff::Timestamp;
+use sqlx::{query, query_as};
 use tidings_model::{
     message::contract::{Retried, RetryInput},
-    step::{ReopenInput, Resumed},
+    records::{Actor, DigestRecord, DigestState, Exclusion},
+    step::{Closed, Outcome, ReopenInput, Resumed, Window},
 };
 
-use crate::Result;
+use crate::{
+    Result,
+    sql::{
+        Sql, calls,
+        dialect::Dialect,
+        digest::{DIGEST, DigestRow},
+        message::LOCK_MESSAGE,
+    },
+};
 
-/// Another try for a digest or a message, by order of an operator (rule 30).
-///
-/// Both methods fence the attempt that is under way, and audit the order once. They refuse if another end stays, if nothing is
-/// left to send, and if the recipient may have the message already, unless the order allows a second copy.
-#[async_trait]
-pub trait Retries: Send + Sync + 'static {
-    /// Reopens a digest that ended as dropped, failed, ambiguous or unknown, or that has no end. The digest keeps its id and its
-    /// events. A window without a claim ends as skipped if all its events are retracted.
-    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
+calls! {
+    /// Another try for a digest or a message, by order of an operator (rule 30).
+    ///
+    /// Both methods fence the attempt that is under way, and audit the order once. They refuse if another end stays, if nothing is
+    /// left to send, and if the recipient may have the message already, unless the order allows a second copy.
+    pub trait Retries {
+        /// Reopens a digest that ended as dropped, failed, ambiguous or unknown, or that has no end. The digest keeps its id and its
+        /// events. A window without a claim ends as skipped if all its events are retracted.
+        #[span(key = %input.key, digest = %input.reopen.digest_id)]
+        async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
-    /// Queues a single message again that failed, was cancelled, is ambiguous or has no end.
-    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried>;
+        /// Queues a single message again that failed, was cancelled, is ambiguous or has no end.
+        #[span(key = %input.key)]
+        async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried>;
+    }
+}
+
+/// Attempts after which the recipient may have the mail. What the relay refused after the dot is none of them.
+pub const MAYBE_DELIVERED: &str = "
+SELECT number FROM attempts
+WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
+
+pub const REOPEN_DIGEST: &str = "
+UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = NULL, event_count = NULL,
+    claimed_at = COALESCE(claimed_at, $2), slot_at = NULL,
+    state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
+WHERE digest_id = $1";
+
+/// Fences a first attempt that is not recorded yet. `$2`: attempts past the dot may be repeated.
+pub const REOPEN_MESSAGE: &str = "
+UPDATE messages SET state = 'queued', closed_at = NULL, why = NULL, epoch = epoch + 1,
+    may_repeat = CASE WHEN $2 THEN (SELECT COALESCE(MAX(number), 0) FROM attempts WHERE message = $1) ELSE may_repeat END
+WHERE id = $1";
+
+pub const TAKE_BACK_EVENTS: &str =
+    "UPDATE events SET returned_at = NULL WHERE digest_id = $1 AND returned_at IS NOT NULL";
+
+/// Answers with a row when its events were given back, and with one when the relay took its message.
+pub const WAS_RETURNED: &str = "SELECT returned_at FROM digests WHERE digest_id = $1 AND returned_at IS NOT NULL";
+
+pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND sent_at IS NOT NULL";
+
+/// Answers with a row when the recipient of the digest or message was erased.
+pub const WAS_ERASED: &str = "SELECT erased_at FROM messages WHERE id = $1 AND erased_at IS NOT NULL
+UNION SELECT erased_at FROM digests WHERE digest_id = $1 AND erased_at IS NOT NULL";
+
+pub const HAS_EVENTS: &str = "SELECT recorded_at FROM events WHERE digest_id = $1 LIMIT 1";
+
+/// Answers with a row when something of the digest is gone.
+pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";
+
+impl<D: Dialect> Sql<D> {
+    async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed> {
+        let ReopenInput { asked_at, key, reopen } = input;
+        let id = reopen.digest_id.to_string();
+        let mut tx = self.write().await?;
+        // LockedDigest first, and read then.
+        let was_open =
+            Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == DigestState::Open);
+        let row: Option<DigestRow> = query_as(DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
+        let Some(digest) = row.map(DigestRecord::from).filter(|digest| digest.key == *key) else {
+            return Ok(Resumed::Refused { why: "the ledger has no such digest of this key".to_owned() });
+        };
+        query(D::pick(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;
+        Self::fence(&mut tx, &id, now).await?;
+        if let Some(why) = Self::refusal(&mut tx, &digest, reopen.may_duplicate).await? {
+            return Ok(Resumed::Refused { why });
+        }
+        query(TAKE_BACK_EVENTS).bind(id.clone()).execute(&mut *tx).await?;
+        query(REOPEN_DIGEST).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        query(REOPEN_MESSAGE).bind(id.clone()).bind(reopen.may_duplicate).execute(&mut *tx).await?;
+        let DigestRecord { digest_id, opened_at, due_at, .. } = digest;
+        let window = Window { key: key.clone(), digest_id, opened_at, due_at };
+        if (digest.closed.is_some() || was_open) && Self::lock(&mut tx, digest_id).await?.state == DigestState::Claimed
+        {
+            // There is no mail yet that tells of what was taken back since. Asked again after a lost answer the digest has no
+            // end, and must not be left without one.
+            Self::exclude_retracted(&mut tx, &window, now).await?;
+        }
+        let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
+        if items == 0 {
+            if was_open {
+                let closed = Closed { outcome: Outcome::Skipped, why: Exclusion::Retracted.why().to_owned() };
+                Self::end(&mut tx, digest_id, &closed, false, now).await?;
+                Self::audit_close(&mut tx, key, digest_id, &closed, Actor::Tidings, now).await?;
+                tx.commit().await?;
+            }
+            let why = "it cannot be sent again: its events were taken back".to_owned();
+            return Ok(Resumed::Refused { why });
+        }
+        let entry = reopen.order.entry("reopen", *asked_at);
+        Self::audit_once(&mut tx, key, Some(digest_id), &entry).await?;
+        tx.commit().await?;
+        Ok(Resumed::Claimed { window, items, groups })
+    }
+
+    async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried> {
+        let RetryInput { asked_at, key, retry } = input;
+        let id = key.message_id().to_string();
+        let mut tx = self.write().await?;
+        let Some(locked) = Self::lock_single(&mut tx, key).await? else {
+            return Ok(Retried::Refused { why: format!("the outbox has no message {key}") });
+        };
+        Self::fence(&mut tx, &id, now).await?;
+        let why = if locked.sent {
+            Some("the relay took it".to_owned())
+        } else if Self::finds(&mut tx, WAS_ERASED, key.message_id()).await? {
+            Some("its recipient was erased".to_owned())
+        } else {
+            locked.closed.as_ref().and_then(message_over)
+        };
+        if let Some(why) = why {
+            return Ok(Retried::Refused { why });
+        }
+        if !retry.may_duplicate && Self::finds(&mut tx, MAYBE_DELIVERED, key.message_id()).await? {
+            let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
+            return Ok(Retried::Refused { why: why.to_owned() });
+        }
+        query(REOPEN_MESSAGE).bind(id).bind(retry.may_duplicate).execute(&mut *tx).await?;
+        let entry = retry.order.entry("retry", *asked_at);
+        Self::audit_single(&mut tx, key, entry).await?;
+        tx.commit().await?;
+        Ok(Retried::Queued)
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// The reason to refuse a reopen. No attempt of the digest is under way.
+    async fn refusal(
+        connection: &mut D::Connection,
+        digest: &DigestRecord,
+        may_duplicate: bool,
+    ) -> Result<Option<String>> {
+        let id = digest.digest_id;
+        if let Some(why) = over(digest) {
+            return Ok(Some(why));
+        }
+        if Self::finds(&mut *connection, WAS_SENT, id).await? {
+            return Ok(Some("it was sent: the relay took its mail after all".to_owned()));
+        }
+        if Self::finds(&mut *connection, WAS_ERASED, id).await? {
+            return Ok(Some("it cannot be sent again: its recipient was erased".to_owned()));
+        }
+        if Self::finds(&mut *connection, WAS_PURGED, id).await? {
+            let why = "its events or its mail were too old to be kept, and upkeep deleted them";
+            return Ok(Some(format!("it cannot be sent again: {why}")));
+        }
+        if !Self::finds(&mut *connection, HAS_EVENTS, id).await? {
+            let returned = Self::finds(&mut *connection, WAS_RETURNED, id).await?;
+            let why = if returned { "its events went on to a later digest" } else { "it has no events" };
+            return Ok(Some(format!("it cannot be sent again: {why}")));
+        }
+        if !may_duplicate && Self::finds(&mut *connection, MAYBE_DELIVERED, id).await? {
+            let why = "an attempt was past the dot, so the recipient may have the mail; --may-duplicate sends it again";
+            return Ok(Some(why.to_owned()));
+        }
+        Ok(None)
+    }
+}
+
+/// The ends that are not to be undone.
+fn over(digest: &DigestRecord) -> Option<String> {
+    let closed = digest.closed.as_ref()?;
+    match closed.outcome {
+        Outcome::Sent | Outcome::Skipped | Outcome::Suppressed | Outcome::Throttled => {
+            let why = if closed.why.is_empty() { String::new() } else { format!(" ({})", closed.why) };
+            let done =
+                if closed.outcome == Outcome::Sent { "" } else { "; emit its events again under new ids instead" };
+            Some(format!("it was {}{why}{done}", closed.outcome.name()))
+        }
+        Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
+    }
+}
+
+/// The ends that are not to be undone.
+fn message_over(closed: &Closed) -> Option<String> {
+    match closed.outcome {
+        Outcome::Sent => Some("it was sent".to_owned()),
+        Outcome::Suppressed | Outcome::Skipped | Outcome::Throttled => {
+            Some(format!("it was {}: {}", closed.outcome.name(), closed.why))
+        }
+        Outcome::Dropped | Outcome::Failed | Outcome::Ambiguous | Outcome::Unknown => None,
+    }
 }

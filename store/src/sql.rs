@@ -4,17 +4,22 @@
 //! the whole database. Calls for the same digest or message therefore run one after the other, repeated and late ones included.
 
 use std::{
+    any::Any,
     io,
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::query::Query;
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::{
+    sync::OnceCell,
+    time::{sleep, timeout},
+};
 
 use self::{
+    columns::Record,
     dialect::Dialect,
     group_commit::{Arrivals, Dots},
     open_file::OpenFile,
@@ -24,58 +29,37 @@ use self::{
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
 pub(crate) mod answers;
-pub(crate) mod attempts;
-pub(crate) mod audit;
-mod breakers;
-pub(crate) mod claim;
-mod columns;
-mod contents;
+pub(crate) mod columns;
+pub(crate) mod contents;
 pub(crate) mod copy;
 pub(crate) mod dialect;
-mod digest;
-pub(crate) mod directory;
-mod dots;
-mod ending;
+pub(crate) mod digest;
+pub(crate) mod dots;
+pub(crate) mod ending;
 mod erasure;
 pub(crate) mod events;
-mod exclusion;
+pub(crate) mod exclusion;
 mod generations;
-mod group_commit;
-mod health;
-mod inbox;
-mod installation;
-mod jobs;
-mod last_attempt;
-pub(crate) mod ledger;
-pub(crate) mod listings;
-mod message;
-pub(crate) mod names;
-pub(crate) mod notices;
+pub(crate) mod group_commit;
+pub(crate) mod last_attempt;
+pub(crate) mod message;
 mod open_file;
-mod orphans;
-mod outbox;
-pub(crate) mod pauses;
+pub(crate) mod orphans;
 mod people;
 mod pool;
 mod postgres;
-mod readings;
-mod rendered_claim;
+pub(crate) mod readings;
+pub(crate) mod rendered_claim;
 pub(crate) mod report;
-mod reports;
 mod retention;
-mod retries;
-mod returned;
+pub(crate) mod returned;
 mod schema;
 mod sessions;
 mod sqlite;
-pub(crate) mod statistics;
-pub(crate) mod suppressions;
 mod team_query;
-mod tokens;
 mod transport;
-pub(crate) mod troubled_runs;
 pub(crate) mod waiting;
-mod webhook_requests;
+pub(crate) mod webhook_requests;
 
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};
 pub use self::transport::PostgresTransport;
@@ -85,24 +69,69 @@ pub type Sqlite = Sql<sqlx::Sqlite>;
 /// A store in a PostgreSQL database.
 pub type Postgres = Sql<sqlx::Postgres>;
 
+/// Pairs of tenants' names that mean the same, and when they were read.
+pub(crate) type TenantAliases = (Instant, Arc<[(String, String)]>);
+
+/// What a test makes of a call.
+pub enum Fault {
+    /// The call does nothing. The value has the type of its answer.
+    Answer(Box<dyn Any + Send>),
+    /// The answer comes so much later.
+    Late(Duration),
+}
+
+/// The fault of a call, by the name of its method.
+type Faults = Box<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
+
 /// A store in a SQL database.
 pub struct Sql<D: Dialect> {
     /// Connections for transactions that write.
-    writer: Arc<Pool<D>>,
+    pub(crate) writer: Arc<Pool<D>>,
     /// Connections for all other statements.
-    reader: Arc<Pool<D>>,
+    pub(crate) reader: Arc<Pool<D>>,
     /// The file of the connections, if the database is one.
-    file: Option<Arc<OpenFile>>,
-    past_the_dot: Dots,
-    arrivals: Arrivals,
+    pub(crate) file: Option<Arc<OpenFile>>,
+    pub(crate) past_the_dot: Dots,
+    pub(crate) arrivals: Arrivals,
     /// Read when the first pseudonym is needed.
-    tenant_aliases: Mutex<Option<names::TenantAliases>>,
+    pub(crate) tenant_aliases: Mutex<Option<TenantAliases>>,
     /// Read when the first pseudonym is needed.
-    pseudonyms: OnceCell<Pseudonyms>,
+    pub(crate) pseudonyms: OnceCell<Pseudonyms>,
+    faults: OnceLock<Faults>,
 }
 
 impl<D: Dialect> Sql<D> {
-    async fn write(&self) -> Result<Work<D>> {
+    /// Sets what becomes of calls from now on, for a test. The first one stays.
+    pub fn set_faults(&self, faults: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
+        let _ = self.faults.set(Box::new(faults));
+    }
+
+    pub(crate) async fn call<T: 'static>(
+        &self,
+        method: &'static str,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let late = match self.faults.get().and_then(|faults| faults(method)) {
+            Some(Fault::Answer(answer)) => return Ok(*answer.downcast().expect("the answer of the method")),
+            Some(Fault::Late(late)) => Some(late),
+            None => None,
+        };
+        let answer = call.await;
+        if let Err(error) = &answer {
+            tracing::debug!(%error);
+        }
+        if let Some(late) = late {
+            sleep(late).await;
+        }
+        answer
+    }
+
+    /// For `query(...).try_map(Self::to_record)`.
+    pub(crate) fn to_record<T: Record>(row: D::Row) -> sqlx::Result<T> {
+        T::read::<D>(&row)
+    }
+
+    pub(crate) async fn write(&self) -> Result<Work<D>> {
         Ok(self.writer.begin(D::BEGIN_WRITE).await?)
     }
 
@@ -110,7 +139,7 @@ impl<D: Dialect> Sql<D> {
     /// constraint answers with none and writes nothing.
     ///
     /// The transaction is one statement, or statements that begin and commit.
-    async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
+    pub(crate) async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
         let mut work = self.writer.work().await?;
         match transaction.fetch_all(&mut *work).await {
             Ok(rows) => {
@@ -125,15 +154,58 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    async fn read(&self) -> Result<Work<D>> {
+    pub(crate) async fn read(&self) -> Result<Work<D>> {
         Ok(self.reader.begin(D::BEGIN_READ).await?)
     }
 }
 
+/// Declares the trait of a subject, and implements it for both databases: a method is the function of the same name in
+/// `impl<D: Dialect> Sql<D>`, within a span and the time limit of a call.
+///
+/// `#[span(...)]` has the fields of the span. With `#[limit(each_step)]` the function limits each of its steps instead.
+macro_rules! calls {
+    (
+        $(#[doc = $about:literal])*
+        pub trait $subject:ident { $(
+            $(#[doc = $doc:literal])*
+            $(#[span($($field:tt)*)])?
+            $(#[limit($limit:ident)])?
+            async fn $method:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $answer:ty;
+        )+ }
+    ) => {
+        $(#[doc = $about])*
+        #[async_trait::async_trait]
+        pub trait $subject: Send + Sync + 'static { $(
+            $(#[doc = $doc])*
+            async fn $method(&self $(, $argument: $type)*) -> $answer;
+        )+ }
+
+        #[async_trait::async_trait]
+        impl<D: $crate::sql::dialect::Dialect> $subject for $crate::sql::Sql<D> { $(
+            async fn $method(&self $(, $argument: $type)*) -> $answer {
+                let span = tracing::debug_span!(stringify!($method), $($($field)*)?);
+                let call = $crate::sql::calls!(@limit $($limit)? Self::$method(self $(, $argument)*));
+                tracing::Instrument::instrument(self.call(stringify!($method), call), span).await
+            }
+        )+ }
+
+        /// A function that is missing, or that this file cannot see, is ambiguous. Otherwise the method would call itself.
+        #[expect(dead_code, reason = "its functions are never the ones that are meant")]
+        trait Missing {
+            $(fn $method() {})+
+        }
+
+        impl<D: $crate::sql::dialect::Dialect> Missing for $crate::sql::Sql<D> {}
+    };
+    (@limit each_step $call:expr) => { $call };
+    (@limit $call:expr) => { $crate::sql::within_timeout($call) };
+}
+pub(crate) use calls;
+
 /// Time limit of a call: four waits for a lock. A call whose connection is dead ends earlier, where the database can say so.
 const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
-async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     let silent = |text: String| Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text)).into());
     match timeout(CALL_TIMEOUT, unless_dead(call)).await {
         Ok(Some(answer)) => answer,
@@ -142,20 +214,20 @@ async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-fn json(value: &impl Serialize) -> Result<String> {
+pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::Broken(format!("cannot be written as JSON: {error}")))
 }
 
 /// The text without NUL, which PostgreSQL cannot store. Text of others must not keep a row from being recorded.
-fn no_nul(text: &str) -> String {
+pub(crate) fn no_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 /// Milliseconds since 1970; 0 stands for `None`.
-fn or_zero(at: Option<Timestamp>) -> i64 {
+pub(crate) fn or_zero(at: Option<Timestamp>) -> i64 {
     at.map_or(0, Timestamp::as_millisecond)
 }
 
-fn number<T: TryFrom<i64>>(value: i64) -> Result<T> {
+pub(crate) fn number<T: TryFrom<i64>>(value: i64) -> Result<T> {
     T::try_from(value).map_err(|_| Error::Broken(format!("the count {value} in the database is out of range")))
 }

@@ -1,33 +1,161 @@
-use async_trait::async_trait;
+//! Statistics for operators. The conditions on `emptied_at` let `digests_to_empty` answer without an index of their own, which
+//! every digest would have to write.
+
 use jiff::Timestamp;
+use sqlx::{query, query_scalar};
 use tidings_model::{
     report::{Counts, Question},
-    statistics::{LedgerStatistics, ReportedByKind, Scope, Suppressed, Undelivered},
+    statistics::{Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered},
 };
 
-use crate::Result;
+use crate::{
+    Result,
+    sql::{Sql, calls, columns::record, dialect::Dialect, number},
+};
 
-/// Statistics for operators.
-#[async_trait]
-pub trait Statistics: Send + Sync + 'static {
-    /// Counts undelivered digests, and the ends, reports and dead letters of the span. Each count reads an index of what is
-    /// undelivered or recent, except that of suppressions, which reads their primary key.
-    async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics>;
+calls! {
+    /// Statistics for operators.
+    pub trait Statistics {
+        /// Counts undelivered digests, and the ends, reports and dead letters of the span. Each count reads an index of what is
+        /// undelivered or recent, except that of suppressions, which reads their primary key.
+        #[span(tenant = scope.tenant)]
+        async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics>;
 
-    /// Counts digests that were claimed and have no end, by tenant and type. Reads at most this number of rows, by an index of
-    /// what has no end.
-    async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
+        /// Counts digests that were claimed and have no end, by tenant and type. Reads at most this number of rows, by an index of
+        /// what has no end.
+        async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
 
-    /// Counts the ids that came since then with other content after their events were over. Reads an index of those.
-    async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
+        /// Counts the ids that came since then with other content after their events were over. Reads an index of those.
+        async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
 
-    /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
-    async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
+        /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
+        async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
 
-    /// Counts what became of messages, those that retention has deleted included, by type, template, relay or day. The text of a day is
-    /// its number since 1970. Reads the messages of the days by the index of tenant and time.
-    async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>>;
+        /// Counts what became of messages, those that retention has deleted included, by type, template, relay or day. The text of a day is
+        /// its number since 1970. Reads the messages of the days by the index of tenant and time.
+        #[span(tenant = question.tenant)]
+        async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>>;
 
-    /// Counts suppressed addresses by reason. Reads at most this number of rows, by their primary key.
-    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;
+        /// Counts suppressed addresses by reason. Reads at most this number of rows, by their primary key.
+        async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;
+    }
 }
+
+/// `$1` tenant or empty, `$2` now, `$3` the most rows. An open row collects events of a window that is not due.
+pub const UNDELIVERED: &str = "
+SELECT tenant, digest_type, COUNT(*) AS digests, MIN(due_at) AS oldest_due_at,
+       CAST(SUM(CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE message = digest_id) THEN 1 ELSE 0 END) AS BIGINT)
+           AS attempted,
+       CAST(SUM(CASE WHEN due_at < $2 THEN 1 ELSE 0 END) AS BIGINT) AS overdue
+FROM (
+    SELECT digest_id, tenant, digest_type, due_at FROM digests
+    WHERE closed_at IS NULL AND emptied_at IS NULL AND state <> 'open' AND ($1 = '' OR tenant = $1) LIMIT $3) waiting
+GROUP BY tenant, digest_type ORDER BY tenant, digest_type";
+
+/// `$1` tenant or empty, `$2` since.
+pub const ENDED: &str = "
+SELECT tenant, digest_type, outcome, COUNT(*) AS digests,
+       CAST(SUM((SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id)) AS BIGINT) AS events
+FROM digests d
+WHERE closed_at >= $2 AND emptied_at IS NULL AND ($1 = '' OR tenant = $1)
+GROUP BY tenant, digest_type, outcome ORDER BY tenant, digest_type, outcome";
+
+/// `$1` prefix of the workflow ids of a tenant, `$2` since.
+pub const DEAD_LETTERS: &str = "
+SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 1, length($1)) = $1";
+
+/// `$1` tenant or empty, `$2` since.
+pub const REFUSED_CONTENTS: &str =
+    "SELECT COUNT(*) FROM events WHERE refused_at >= $2 AND refused_at IS NOT NULL AND ($1 = '' OR tenant = $1)";
+
+/// `$1` since. Their tenant is not known.
+pub const WEBHOOK_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at >= $1";
+
+/// `$1` tenant or empty, `$2` since.
+pub const REPORTED: &str = "
+SELECT COALESCE(relay, '') AS relay, CAST(SUM(CASE WHEN kind = 'bounced' AND NOT never_sent THEN 1 ELSE 0 END) AS BIGINT) AS bounces,
+       CAST(SUM(CASE WHEN kind = 'complained' THEN 1 ELSE 0 END) AS BIGINT) AS complaints
+FROM delivery_events
+WHERE received_at >= $2 AND kind IN ('bounced', 'complained') AND ($1 = '' OR tenant = $1)
+GROUP BY COALESCE(relay, '') ORDER BY COALESCE(relay, '')";
+
+/// `$1` after, `$2` until.
+pub const REPORTED_BY_KIND: &str = "
+SELECT COALESCE(relay, '') AS relay, kind, COUNT(*) AS events
+FROM delivery_events WHERE received_at > $1 AND received_at <= $2
+GROUP BY COALESCE(relay, ''), kind ORDER BY COALESCE(relay, ''), kind";
+
+/// `$1` tenant or empty, `$2` the most rows.
+pub const SUPPRESSED: &str = "
+SELECT reason, COUNT(*) AS addresses FROM (
+    SELECT reason FROM suppressions WHERE ($1 = '' OR tenant = $1) ORDER BY tenant, address_lower, reason LIMIT $2) first
+GROUP BY reason ORDER BY reason";
+
+/// Every row.
+const ALL: i64 = i64::MAX;
+
+impl<D: Dialect> Sql<D> {
+    async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics> {
+        let tenant = scope.tenant.clone().unwrap_or_default();
+        let since = scope.since.as_millisecond();
+        let mut tx = self.read().await?;
+        let now = scope.now.as_millisecond();
+        let undelivered = query(UNDELIVERED).bind(tenant.clone()).bind(now).bind(ALL);
+        let undelivered = undelivered.try_map(Self::to_record).fetch_all(&mut *tx).await?;
+        let ended = query(ENDED).bind(tenant.clone()).bind(since);
+        let ended = ended.try_map(Self::to_record).fetch_all(&mut *tx).await?;
+        let letters = query_scalar(DEAD_LETTERS).bind(workflows_of(scope)).bind(since);
+        let dead_letters: i64 = letters.fetch_one(&mut *tx).await?;
+        let refused = query_scalar(REFUSED_CONTENTS).bind(tenant.clone()).bind(since);
+        let refused_contents: i64 = refused.fetch_one(&mut *tx).await?;
+        let webhook_dead_letters = match scope.tenant {
+            None => query_scalar(WEBHOOK_DEAD_LETTERS).bind(since).fetch_one(&mut *tx).await?,
+            Some(_) => 0,
+        };
+        let reported = query(REPORTED).bind(tenant.clone()).bind(since);
+        let reported = reported.try_map(Self::to_record).fetch_all(&mut *tx).await?;
+        let suppressed = query(SUPPRESSED).bind(tenant).bind(ALL);
+        let suppressed = suppressed.try_map(Self::to_record).fetch_all(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(LedgerStatistics {
+            undelivered,
+            ended,
+            dead_letters: number(dead_letters)?,
+            refused_contents: number(refused_contents)?,
+            webhook_dead_letters: number(webhook_dead_letters)?,
+            reported,
+            suppressed,
+        })
+    }
+
+    async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>> {
+        let counted = query(UNDELIVERED).bind(String::new()).bind(now.as_millisecond()).bind(i64::from(most));
+        Ok(counted.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
+
+    async fn refused_contents(&self, since: Timestamp) -> Result<u64> {
+        let counted = query_scalar(REFUSED_CONTENTS).bind(String::new()).bind(since.as_millisecond());
+        number(counted.fetch_one(&mut *self.reader.acquire().await?).await?)
+    }
+
+    async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>> {
+        let counted = query(REPORTED_BY_KIND).bind(after.as_millisecond()).bind(until.as_millisecond());
+        Ok(counted.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
+
+    async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>> {
+        let counted = query(SUPPRESSED).bind(String::new()).bind(i64::from(most));
+        Ok(counted.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
+}
+
+/// The prefix of the workflow ids of the scope's tenant; empty for all tenants.
+fn workflows_of(scope: &Scope) -> String {
+    scope.tenant.as_deref().map(tidings_model::Key::workflow_ids_of).unwrap_or_default()
+}
+
+record!(row => Undelivered { tenant, digest_type, digests, attempted, overdue, oldest_due_at });
+record!(row => Ended { tenant, digest_type, outcome, digests, events });
+record!(row => ReportedByRelay { relay, bounces, complaints });
+record!(row => ReportedByKind { relay, kind, events });
+record!(row => Suppressed { reason, addresses });

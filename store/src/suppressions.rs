@@ -1,32 +1,344 @@
-use async_trait::async_trait;
-use tidings_model::records::{AuditEntry, Listed, Reason, Suppression, SuppressionFilter, SuppressionPlace};
+//! Suppressed addresses. They are folded here and not in SQL: the databases fold differently beyond ASCII.
 
-use crate::Result;
+use jiff::Timestamp;
+use sqlx::{query, query_as};
+use tidings_model::{
+    EmailAddress, Key,
+    limits::BATCH_EVENTS,
+    records::{AuditEntry, Cursor, Listed, Reason, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace},
+};
 
-/// Addresses that a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
-#[async_trait]
-pub trait Suppressions: Send + Sync + 'static {
-    /// Suppresses an address of a tenant for one reason. The earliest suppression of each reason stays.
-    async fn suppress(&self, suppression: &Suppression) -> Result<()>;
+use crate::{
+    Result,
+    names::tenants,
+    sql::{
+        Sql, calls,
+        columns::row,
+        dialect::{Dialect, Variants},
+        json, no_nul,
+    },
+};
 
-    /// Suppresses addresses as [`Suppressions::suppress`] does, by order of an operator, and returns the number of those that were
-    /// new or are older than what was known. Each of these is audited for each recipient with the address, so that the audit trail
-    /// contains no address.
-    async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64>;
+calls! {
+    /// Addresses that a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
+    pub trait Suppressions {
+        /// Suppresses an address of a tenant for one reason. The earliest suppression of each reason stays.
+        #[span(tenant = %suppression.tenant, reason = %suppression.reason)]
+        async fn suppress(&self, suppression: &Suppression) -> Result<()>;
 
-    /// Removes the suppressions of an address, or only those for `reason`, and returns the removed reasons. Each one is audited
-    /// for each recipient with the address, so that the audit trail contains no address.
+        /// Suppresses addresses as [`Suppressions::suppress`] does, by order of an operator, and returns the number of those that were
+        /// new or are older than what was known. Each of these is audited for each recipient with the address, so that the audit trail
+        /// contains no address.
+        #[span(count = suppressions.len())]
+        async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64>;
+
+        /// Removes the suppressions of an address, or only those for `reason`, and returns the removed reasons. Each one is audited
+        /// for each recipient with the address, so that the audit trail contains no address.
+        #[span(tenant)]
+        async fn lift(
+            &self,
+            tenant: &str,
+            address: &str,
+            reason: Option<Reason>,
+            entry: &AuditEntry,
+        ) -> Result<Vec<Reason>>;
+
+        /// Lists suppressions, the latest first.
+        #[span(tenant = filter.tenant)]
+        async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>>;
+
+        /// The reasons why a tenant must not email an address, the earliest first.
+        #[span(tenant)]
+        async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;
+    }
+}
+
+/// A condition: the address `$2` of the tenant `$1`, whose pseudonyms are in the JSON array `$7`, is that of an erased person, and of nobody
+/// today.
+macro_rules! is_erased {
+    ($each:literal) => {
+        concat!(
+            "(EXISTS (SELECT 1 FROM erased_addresses x WHERE x.pseudonym IN (",
+            $each,
+            ") AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t))
+  OR EXISTS (SELECT 1 FROM suppressions x WHERE x.address_lower IN (",
+            $each,
+            ") AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t)))
+ AND NOT EXISTS (SELECT 1 FROM recipients x WHERE x.address_lower = $2 AND x.tenant IN (SELECT t.tenant FROM ",
+            tenants!(),
+            " t))"
+        )
+    };
+}
+
+macro_rules! suppress {
+    ($each:literal) => {
+        concat!(
+            "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
+VALUES ($1, CASE WHEN ",
+            is_erased!($each),
+            " THEN $6 ELSE $2 END, $3, CASE WHEN ",
+            is_erased!($each),
+            " THEN '' ELSE $4 END, $5)
+ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET detail = excluded.detail, suppressed_at = excluded.suppressed_at
+WHERE suppressions.suppressed_at > excluded.suppressed_at
+   OR suppressions.suppressed_at = excluded.suppressed_at AND suppressions.detail > excluded.detail"
+        )
+    };
+}
+
+/// `$6` pseudonym of the address, `$7` those under each name of the tenant. An erased address comes back under its pseudonym only, and
+/// without words that may name it.
+pub const SUPPRESS: Variants = Variants {
+    sqlite: suppress!("SELECT value FROM json_each($7)"),
+    postgres: suppress!("SELECT jsonb_array_elements_text($7::jsonb)"),
+};
+
+pub const OTHER_TENANTS: &str = "SELECT alias FROM aliases WHERE kind = 'tenant' AND name = $1";
+
+/// A statement with its condition: the tenant is `$1`, and the address is in the JSON array `$2`.
+macro_rules! to_address {
+    ($begin:literal, $end:literal) => {
+        Variants {
+            sqlite: to_address!(each, $begin, "SELECT value FROM json_each($2)", $end),
+            postgres: to_address!(each, $begin, "SELECT jsonb_array_elements_text($2::jsonb)", $end),
+        }
+    };
+    (each, $begin:literal, $each:literal, $end:literal) => {
+        concat!($begin, "tenant IN (SELECT tenant FROM ", tenants!(), " t) AND address_lower IN (", $each, ")", $end)
+    };
+}
+
+/// A page of suppressions that meet a condition, after the time `$3`, the tenant `$4`, the address `$5` and the reason `$6`; `$7` limit.
+macro_rules! suppressions {
+    ($condition:expr) => {
+        concat!(
+            "
+SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
+WHERE ",
+            $condition,
+            " AND (suppressed_at, tenant, address_lower, reason) < ($3, $4, $5, $6)
+ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT $7"
+        )
+    };
+}
+
+/// `$1` tenant, or empty. `$2` JSON array of the spellings of an address, or empty.
+pub const SUPPRESSIONS: Variants = Variants {
+    sqlite: suppressions!(concat!(
+        "($1 = '' OR tenant IN (SELECT tenant FROM ",
+        tenants!(),
+        " t)) AND ($2 = '' OR address_lower IN (SELECT value FROM json_each(CASE WHEN $2 = '' THEN '[]' ELSE $2 END)))"
+    )),
+    postgres: suppressions!(concat!(
+        "($1 = '' OR tenant IN (SELECT tenant FROM ",
+        tenants!(),
+        " t)) AND ($2 = '' OR address_lower IN (SELECT jsonb_array_elements_text(CAST(CASE WHEN $2 = '' THEN '[]' ELSE $2 END AS JSONB))))"
+    )),
+};
+
+/// `$1` tenant, `$2` JSON array of the spellings of an address.
+pub const SUPPRESSED: Variants =
+    to_address!("SELECT reason FROM suppressions WHERE ", " GROUP BY reason ORDER BY MIN(suppressed_at), reason");
+
+pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
+
+/// `$1` tenant, `$2` JSON array of the spellings of an address, `$3` reason.
+pub const LIFT: Variants = to_address!("DELETE FROM suppressions WHERE ", " AND reason = $3");
+
+/// `$1` JSON array of [tenant, another name of it, the pseudonym there, the pseudonym here]. What is suppressed there is suppressed here.
+pub const CARRY_SUPPRESSIONS: &str = "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
+SELECT k.value->>0, k.value->>3, s.reason, s.detail, s.suppressed_at
+FROM {each} k JOIN suppressions s ON s.tenant = k.value->>1 AND s.address_lower = k.value->>2
+WHERE TRUE
+ON CONFLICT DO NOTHING";
+
+impl<D: Dialect> Sql<D> {
+    async fn suppress(&self, suppression: &Suppression) -> Result<()> {
+        Self::write_suppression(&mut *self.writer.acquire().await?, suppression).await.map(drop)
+    }
+
+    async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64> {
+        let mut tx = self.write().await?;
+        let mut changed = 0;
+        for suppression in suppressions {
+            if Self::write_suppression(&mut tx, suppression).await? {
+                let Suppression { tenant, address, reason, .. } = suppression;
+                Self::audit_address(&mut tx, tenant, &EmailAddress::folded(address), *reason, entry).await?;
+                changed += 1;
+            }
+        }
+        tx.commit().await?;
+        Ok(changed)
+    }
+
     async fn lift(
         &self,
         tenant: &str,
         address: &str,
         reason: Option<Reason>,
         entry: &AuditEntry,
-    ) -> Result<Vec<Reason>>;
+    ) -> Result<Vec<Reason>> {
+        let address = EmailAddress::folded(address);
+        let spellings = json(&self.spellings(tenant, &address).await?)?;
+        let mut tx = self.write().await?;
+        let rows = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
+        let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
+        let reasons: Vec<_> =
+            rows.iter().map(|row| row.reason).filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
+        for reason in &reasons {
+            let lift = query(D::pick(LIFT)).bind(tenant.to_owned()).bind(spellings.clone());
+            lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
+            Self::audit_address(&mut tx, tenant, &address, *reason, entry).await?;
+        }
+        tx.commit().await?;
+        Ok(reasons)
+    }
 
-    /// Lists suppressions, the latest first.
-    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>>;
+    async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>> {
+        let SuppressionFilter { tenant, address, page } = filter;
+        let address = EmailAddress::folded(address.as_deref().unwrap_or_default());
+        // A pseudonym needs a tenant.
+        let spellings = match tenant {
+            _ if address.is_empty() => String::new(),
+            Some(tenant) => json(&self.spellings(tenant, &address).await?)?,
+            None => json(&[address])?,
+        };
+        let after = page.after.clone().map(|Cursor((at, tenant, address, reason))| {
+            (at.as_millisecond(), tenant, address, reason.name().to_owned())
+        });
+        let (after_at, after_tenant, after_address, after_reason) =
+            after.unwrap_or_else(|| (i64::MAX, String::new(), String::new(), String::new()));
+        let rows = query_as(D::pick(SUPPRESSIONS))
+            .bind(tenant.clone().unwrap_or_default())
+            .bind(spellings)
+            .bind(after_at)
+            .bind(after_tenant)
+            .bind(after_address)
+            .bind(after_reason)
+            .bind(page.rows_to_read());
+        let rows: Vec<SuppressionRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
+        let rows = rows.into_iter().map(Suppression::from).collect();
+        let place = |last: &Suppression| (last.at, last.tenant.clone(), last.address.clone(), last.reason);
+        Ok(page.listed(rows, place))
+    }
 
-    /// The reasons why a tenant must not email an address, the earliest first.
-    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;
+    async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
+        let address = EmailAddress::folded(address);
+        let spellings = json(&self.spellings(tenant, &address).await?)?;
+        let statement = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
+        let rows: Vec<ReasonRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(rows.into_iter().map(|row| row.reason).collect())
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// A folded address, and its pseudonym under each name of the tenant.
+    async fn spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
+        let (pseudonyms, others) = (self.secret().await?, self.other_tenants(tenant).await?);
+        let names = [tenant].into_iter().chain(others.iter().map(String::as_str));
+        Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.of(name, address))).collect())
+    }
+
+    /// What [`carry_suppressions`](Self::carry_suppressions) takes for people who come into the directory. Reads the database, so that no
+    /// transaction is open.
+    pub(super) async fn pseudonyms_elsewhere(&self, changes: &[RecipientChange]) -> Result<Vec<[String; 4]>> {
+        let pseudonyms = self.secret().await?;
+        let mut elsewhere = Vec::new();
+        for RecipientChange { tenant, address, .. } in changes {
+            let folded = EmailAddress::folded(address);
+            let pair = |other: String| {
+                let there = pseudonyms.of(&other, &folded);
+                [tenant.clone(), other, there, pseudonyms.of(tenant, &folded)]
+            };
+            elsewhere.extend(self.other_tenants(tenant).await?.into_iter().map(pair));
+        }
+        Ok(elsewhere)
+    }
+
+    /// Suppresses what was suppressed under another name of the tenant before the person was erased: a pseudonym holds for one name.
+    pub(super) async fn carry_suppressions(connection: &mut D::Connection, elsewhere: &[[String; 4]]) -> Result<()> {
+        for page in elsewhere.chunks(BATCH_EVENTS) {
+            query(Self::each(CARRY_SUPPRESSIONS)).bind(json(&page)?).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Reports if the suppression was new, or is older than what was known. Looks for the pseudonyms of the address first.
+    pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
+        let Suppression { tenant, address, reason, detail, at } = suppression;
+        let address = EmailAddress::folded(address);
+        // Without a secret nobody was erased yet.
+        let (mut pseudonym, mut elsewhere) = (String::new(), Vec::new());
+        if let Some(pseudonyms) = Self::drawn_secret(&mut *connection).await? {
+            let others = query_as(OTHER_TENANTS).bind(tenant.clone()).fetch_all(&mut *connection).await?;
+            let others: Vec<(String,)> = others;
+            pseudonym = pseudonyms.of(tenant, &address);
+            elsewhere.push(pseudonym.clone());
+            elsewhere.extend(others.iter().map(|(other,)| pseudonyms.of(other, &address)));
+        }
+        let done = query(D::pick(SUPPRESS))
+            .bind(tenant)
+            .bind(address)
+            .bind(reason.name().to_owned())
+            .bind(no_nul(detail))
+            .bind(at.as_millisecond())
+            .bind(pseudonym)
+            .bind(json(&elsewhere)?)
+            .execute(connection)
+            .await?;
+        Ok(D::rows(&done) > 0)
+    }
+
+    /// Audits a change for each recipient with the address, or once for the tenant.
+    async fn audit_address(
+        connection: &mut D::Connection,
+        tenant: &str,
+        address: &str,
+        reason: Reason,
+        entry: &AuditEntry,
+    ) -> Result<()> {
+        let users = query_as(USERS_AT).bind(tenant.to_owned()).bind(address.to_owned());
+        let mut users: Vec<(String,)> = users.fetch_all(&mut *connection).await?;
+        if users.is_empty() {
+            users.push((String::new(),));
+        }
+        let entry = AuditEntry { action: format!("{} {reason}", entry.action), ..entry.clone() };
+        for (user,) in users {
+            let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user };
+            Self::audit_change(&mut *connection, &key, None, &entry).await?;
+        }
+        Ok(())
+    }
+}
+
+row! {
+/// Columns of [`SUPPRESSIONS`].
+pub struct SuppressionRow {
+    tenant: String,
+    address_lower: String,
+    reason: Reason,
+    detail: String,
+    suppressed_at: Timestamp,
+}
+}
+
+impl From<SuppressionRow> for Suppression {
+    fn from(row: SuppressionRow) -> Self {
+        let SuppressionRow { tenant, address_lower: address, reason, detail, suppressed_at: at } = row;
+        Self { tenant, address, reason, detail, at }
+    }
+}
+
+row! {
+/// Columns of [`SUPPRESSED`].
+pub struct ReasonRow {
+    reason: Reason,
+}
 }

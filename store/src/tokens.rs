@@ -1,8 +1,44 @@
-use async_trait::async_trait;
-use jiff::Timestamp;
-use tidings_model::{api_token::TokenRecord, records::AuditEntry};
+//! The tokens of the api. An empty tenant in a row stands for every tenant.
 
-use crate::Result;
+use jiff::{Timestamp, tz::TimeZone};
+use sqlx::query;
+use tidings_model::{Key, api_token::TokenRecord, records::AuditEntry};
+
+use crate::{
+    Result,
+    sql::{
+        Sql, calls,
+        columns::{Json, column, record},
+        dialect::Dialect,
+        json, no_nul, or_zero,
+    },
+};
+
+calls! {
+    /// The tokens of the api.
+    pub trait Tokens {
+        /// Adds a token, with an entry of the audit trail. A token with this id is left unchanged.
+        #[span(id = %token.record.id)]
+        async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()>;
+
+        /// The token with this id.
+        #[span(id)]
+        async fn token(&self, id: &str) -> Result<Option<StoredToken>>;
+
+        /// Lists the tokens of a tenant, or all; the latest first.
+        #[span(tenant)]
+        async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>>;
+
+        /// Revokes a token for good, and returns it as it was before. `None`: there is no such token. Only the first call is audited and
+        /// has an effect.
+        #[span(id)]
+        async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>>;
+
+        /// Records the day of a use.
+        #[span(id)]
+        async fn token_used(&self, id: &str, now: Timestamp) -> Result<()>;
+    }
+}
 
 /// A token with the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,22 +48,93 @@ pub struct StoredToken {
     pub hash: String,
 }
 
-/// The tokens of the api.
-#[async_trait]
-pub trait Tokens: Send + Sync + 'static {
-    /// Adds a token, with an entry of the audit trail. A token with this id is left unchanged.
-    async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()>;
+const DAY_MILLISECONDS: i64 = 24 * 3_600_000;
 
-    /// The token with this id.
-    async fn token(&self, id: &str) -> Result<Option<StoredToken>>;
+pub const PUT_TOKEN: &str = "
+INSERT INTO api_tokens (id, secret_sha256, tenant, scopes, note, created_at, created_by, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, NULLIF($8, 0)) ON CONFLICT DO NOTHING";
 
-    /// Lists the tokens of a tenant, or all; the latest first.
-    async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>>;
-
-    /// Revokes a token for good, and returns it as it was before. `None`: there is no such token. Only the first call is audited and
-    /// has an effect.
-    async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>>;
-
-    /// Records the day of a use.
-    async fn token_used(&self, id: &str, now: Timestamp) -> Result<()>;
+macro_rules! select {
+    () => {
+        "
+SELECT id, secret_sha256, tenant, scopes, note, created_at, created_by, expires_at, revoked_at, last_used_at FROM api_tokens"
+    };
 }
+
+pub const TOKEN: &str = concat!(select!(), " WHERE id = $1");
+
+/// `$1` tenant, empty for all.
+pub const TOKENS: &str = concat!(select!(), " WHERE $1 = '' OR tenant = $1 ORDER BY created_at DESC, id");
+
+pub const REVOKE_TOKEN: &str = "UPDATE api_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+
+pub const TOKEN_USED: &str =
+    "UPDATE api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+
+impl<D: Dialect> Sql<D> {
+    async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()> {
+        let TokenRecord { id, tenant, scopes, note, created_at, created_by, expires_at, .. } = &token.record;
+        let mut tx = self.write().await?;
+        let put = query(PUT_TOKEN).bind(id.clone()).bind(token.hash.clone()).bind(tenant.clone().unwrap_or_default());
+        let put = put.bind(json(scopes)?).bind(no_nul(note)).bind(created_at.as_millisecond());
+        let put = put.bind(no_nul(created_by)).bind(or_zero(*expires_at));
+        if D::rows(&put.execute(&mut *tx).await?) > 0 {
+            Self::audit_token(&mut tx, &token.record, entry).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
+    async fn token(&self, id: &str) -> Result<Option<StoredToken>> {
+        let mut connection = self.reader.acquire().await?;
+        let token = query(TOKEN).bind(no_nul(id)).try_map(Self::to_record).fetch_optional(&mut *connection).await?;
+        connection.release();
+        Ok(token)
+    }
+
+    async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>> {
+        let tokens = query(TOKENS).bind(no_nul(tenant.unwrap_or_default()));
+        Ok(tokens.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
+
+    async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>> {
+        let mut tx = self.write().await?;
+        let token = query(TOKEN).bind(no_nul(id)).try_map(Self::to_record);
+        let Some(record) = token.fetch_optional(&mut *tx).await? else { return Ok(None) };
+        let revoke = query(REVOKE_TOKEN).bind(no_nul(id)).bind(entry.at.as_millisecond());
+        if D::rows(&revoke.execute(&mut *tx).await?) > 0 {
+            Self::audit_token(&mut tx, &record, entry).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(record))
+    }
+
+    async fn token_used(&self, id: &str, now: Timestamp) -> Result<()> {
+        let day = now.as_millisecond().div_euclid(DAY_MILLISECONDS) * DAY_MILLISECONDS;
+        let mut connection = self.writer.acquire().await?;
+        query(TOKEN_USED).bind(no_nul(id)).bind(day).execute(&mut *connection).await?;
+        connection.release();
+        Ok(())
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    async fn audit_token(connection: &mut D::Connection, token: &TokenRecord, entry: &AuditEntry) -> Result<()> {
+        let tenant = token.tenant.clone().unwrap_or_default();
+        let key = Key { tenant, digest_type: String::new(), user: String::new() };
+        Self::audit_change(connection, &key, None, entry).await
+    }
+}
+
+record!(row => StoredToken { record: TokenRecord::read::<D>(row)?, hash = "secret_sha256" });
+
+record!(row => TokenRecord {
+    id,
+    tenant: Some(column(row, "tenant")?).filter(|tenant: &String| !tenant.is_empty()),
+    scopes: column(row, "scopes").map(|Json(scopes)| scopes)?,
+    note,
+    created_at,
+    created_by,
+    expires_at,
+    revoked_at,
+    last_used_on: column::<_, Option<Timestamp>>(row, "last_used_at")?.map(|at| at.to_zoned(TimeZone::UTC).date()),
+});

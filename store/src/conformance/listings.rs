@@ -10,10 +10,10 @@ use tidings_model::{
 };
 
 use super::{Bench, at, bench::Behind, ends, entry, event, events, key, window, window_of};
-use crate::sql::{
+use crate::{
     audit::MARK_EMITTED,
-    dialect::Variants,
     listings::{audit, dead_letters, digests, events as events_of},
+    sql::dialect::Variants,
 };
 
 fn all(limit: u32) -> DigestFilter {

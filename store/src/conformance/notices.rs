@@ -17,7 +17,7 @@ use super::{
     delivery_events::{HARD, key_of, reported, single},
     ends, entry, key, window,
 };
-use crate::sql::notices::STATES;
+use crate::notices::STATES;
 
 const HOUR: i64 = 3_600;
 

@@ -11,7 +11,7 @@ use tidings_model::{
 };
 
 use super::{Bench, at, bench::Behind, closed, end, ends, events, window, window_of};
-use crate::sql::statistics::{REPORTED_BY_KIND, SUPPRESSED, UNDELIVERED};
+use crate::statistics::{REPORTED_BY_KIND, SUPPRESSED, UNDELIVERED};
 
 async fn statistics(bench: &Bench, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> LedgerStatistics {
     bench.store.statistics(&Scope { tenant: tenant.map(str::to_owned), since, now }).await.unwrap()

@@ -6,8 +6,8 @@ use tidings_model::records::{PersonId, Recipient, RecipientChange};
 
 use super::Sql;
 use super::dialect::Dialect;
-use super::names::tenants;
 use crate::Result;
+use crate::names::tenants;
 
 /// Tenant, user, `$3` now. The revision of a row that the team's own directory gave begins at the time, so that it grows although
 /// the row was deleted in between.
@@ -24,7 +24,12 @@ pub const FORGET_ANSWER: &str = concat!(
 );
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn keep(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()> {
+    pub(crate) async fn keep_answer(
+        &self,
+        person: &PersonId,
+        recipient: Option<&Recipient>,
+        now: Timestamp,
+    ) -> Result<()> {
         let (tenant, user) = (person.tenant.clone(), person.user.clone());
         let pseudonyms = self.secret().await?;
         let change = recipient.cloned().map(RecipientChange::from);

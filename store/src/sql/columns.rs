@@ -18,6 +18,8 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
+use super::dialect::Dialect;
+
 /// A value that a column holds as a value of the databases' own types.
 pub trait Column: Sized {
     /// The type of the column.
@@ -58,7 +60,28 @@ macro_rules! row {
         }
     };
 }
-pub(super) use row;
+pub(crate) use row;
+
+/// A record that a row holds.
+pub trait Record: Sized {
+    fn read<D: Dialect>(row: &D::Row) -> sqlx::Result<Self>;
+}
+
+/// Declares how a record is read from a row. Each field is the column of its name, or `field = "column"`, or `field: value`, where the
+/// value may be read from the row.
+macro_rules! record {
+    ($row:ident => $record:ident { $($field:ident $(= $column:literal)? $(: $value:expr)?),+ $(,)? }) => {
+        impl $crate::sql::columns::Record for $record {
+            fn read<D: $crate::sql::dialect::Dialect>($row: &D::Row) -> sqlx::Result<Self> {
+                Ok(Self { $($field: $crate::sql::columns::record!(@ $row $field $(= $column)? $(: $value)?)),+ })
+            }
+        }
+    };
+    (@ $row:ident $field:ident) => { $crate::sql::columns::column($row, stringify!($field))? };
+    (@ $row:ident $field:ident = $column:literal) => { $crate::sql::columns::column($row, $column)? };
+    (@ $row:ident $field:ident : $value:expr) => { $value };
+}
+pub(crate) use record;
 
 macro_rules! stored_unchanged {
     ($($type:ty),+) => { $(

@@ -142,7 +142,7 @@ FROM lines l ORDER BY l.priority DESC, l.items DESC, l.last_at DESC, l.category,
 
 impl<D: Dialect> Sql<D> {
     /// In a transaction, so that all parts are of one state of the database.
-    pub(super) async fn contents_of(
+    pub(crate) async fn contents_of(
         connection: &mut D::Connection,
         digest_id: Uuid,
         shown: Shown<'_>,
@@ -158,7 +158,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Contents { claimed_at, items, groups, counts, lines })
     }
 
-    pub(super) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
+    pub(crate) async fn items_and_groups(connection: &mut D::Connection, digest_id: Uuid) -> Result<(u64, u64)> {
         let statement = query_as(ITEMS_AND_GROUPS).bind(digest_id.to_string());
         let (items, groups): (i64, i64) = statement.fetch_one(connection).await?;
         Ok((number(items)?, number(groups)?))

@@ -31,7 +31,7 @@ macro_rules! digest_columns {
     };
 }
 
-pub(super) use digest_columns;
+pub(crate) use digest_columns;
 
 pub const DIGEST: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1");
 
@@ -68,18 +68,18 @@ impl LockedDigest {
 }
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
+    pub(crate) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
         let locked = Self::lock_if_any(connection, digest_id).await?;
         locked.ok_or_else(|| Error::Broken(format!("digest {digest_id} is not in the ledger")))
     }
 
-    pub(super) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<LockedDigest>> {
+    pub(crate) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<LockedDigest>> {
         let row = query_as(D::pick(LOCK_DIGEST)).bind(digest_id.to_string()).fetch_optional(connection).await?;
         Ok(row.map(LockedDigest::new))
     }
 
     /// Reports if a statement about the digest or message finds a row.
-    pub(super) async fn finds(
+    pub(crate) async fn finds(
         connection: &mut D::Connection,
         statement: &'static str,
         digest_id: Uuid,

@@ -67,7 +67,7 @@ WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
 impl<D: Dialect> Sql<D> {
     /// Records that an attempt is about to send the final dot, and reports whether it may. The first call that gets a connection
     /// records for all calls that wait for one.
-    pub(super) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
+    pub(crate) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
         loop {
             let mut told = self.past_the_dot.push((dot.clone(), now));
             let told = tokio::select! {
@@ -88,7 +88,7 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    pub(super) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
+    pub(crate) async fn record(&self, connection: &mut D::Connection) -> Result<()> {
         let dots = self.past_the_dot.take();
         let firsts: Option<Vec<_>> = dots.iter().map(|waiting| FirstRow::new(&waiting.record)).collect();
         let recorded = match (dots.len(), firsts) {
@@ -154,13 +154,13 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Reports if the attempt was recorded by an earlier call, whose answer was lost, and may go on.
-    pub(super) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
+    pub(crate) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
         let found = query(IS_FIRST_ATTEMPT).bind(first.message.to_string()).bind(first.nonce.to_string());
         Ok(found.fetch_optional(connection).await?.is_some())
     }
 
     /// Inserts the row of a first attempt. `false`: the attempt is not the first one, or it is fenced.
-    pub(super) async fn insert_first(
+    pub(crate) async fn insert_first(
         connection: &mut D::Connection,
         first: &FirstAttempt,
         past_the_dot_at: Option<Timestamp>,

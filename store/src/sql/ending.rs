@@ -49,7 +49,7 @@ macro_rules! ended_message {
         )
     };
 }
-pub(super) use {ended_digest, ended_message};
+pub(crate) use {ended_digest, ended_message};
 
 pub const CLOSE_DIGEST: &str = concat!(ended_digest!("$2", "$3", "$4"), " WHERE digest_id = $1 AND state <> 'closed'");
 
@@ -76,7 +76,7 @@ pub enum Adoption {
 }
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn close_window(&self, closing: Closing<'_>, adoption: Adoption) -> Result<Ending> {
+    pub(crate) async fn close_window(&self, closing: Closing<'_>, adoption: Adoption) -> Result<Ending> {
         let Closing { window, events, closed, by, return_events, planned, now } = closing;
         let mut tx = self.write().await?;
         let mut digest = Self::collect(&mut tx, window, planned, events, Some(closed), now).await?;
@@ -112,7 +112,7 @@ impl<D: Dialect> Sql<D> {
 
     /// Fences the attempts of a message that is locked. If one was past the dot, the recipient may have the
     /// message, and the end says so (rule 31).
-    pub(super) async fn unless_past_the_dot(
+    pub(crate) async fn unless_past_the_dot(
         connection: &mut D::Connection,
         message: Uuid,
         closed: &Closed,
@@ -129,14 +129,14 @@ impl<D: Dialect> Sql<D> {
 
     /// Fences the attempt of a message that is under way, if there is one: its end changes nothing but the record of the attempt, and
     /// where its worker is dead nothing else would say that it is over.
-    pub(super) async fn fence(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
+    pub(crate) async fn fence(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
         query(FENCE).bind(message.to_owned()).bind(now.as_millisecond()).execute(connection).await?;
         Ok(())
     }
 
     /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
     /// there is of this id. Only a digest has events to return.
-    pub(super) async fn end(
+    pub(crate) async fn end(
         connection: &mut D::Connection,
         id: Uuid,
         closed: &Closed,

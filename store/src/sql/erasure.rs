@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::dialect::Dialect;
 use super::message::LOCK_MESSAGE;
-use super::names::tenants;
 use super::{Sql, within_timeout};
+use crate::names::tenants;
 use crate::{
     Erasure, Error, Result,
     pseudonym::{PREFIX, Pseudonyms},

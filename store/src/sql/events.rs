@@ -3,9 +3,9 @@
 use super::columns::{Json, row};
 use super::dialect::{Dialect, Variants};
 use super::digest::LockedDigest;
-use super::names::{has_other_names, names, of_name};
 use super::{Sql, json, no_nul};
 use crate::Result;
+use crate::names::{has_other_names, names, of_name};
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{FromRow as _, query, query_as};
@@ -76,7 +76,7 @@ SELECT event_id, category, other_categories, entity_type, entity_id, actor, occu
 FROM events"
     };
 }
-pub(super) use {event_columns, event_values, recorded_event};
+pub(crate) use {event_columns, event_values, recorded_event};
 
 macro_rules! insert_events {
     ($dialect:ident, $each:literal) => {
@@ -206,7 +206,7 @@ impl<D: Dialect> Sql<D> {
     /// whose answer was lost may be repeated after that with more events than it had. Those at the end are not taken, and
     /// the caller keeps them for its next window, which may be the one that the lost task had come to: for one that has an
     /// end, an event in a digest without one is not there yet.
-    pub(super) async fn collect(
+    pub(crate) async fn collect(
         connection: &mut D::Connection,
         window: &Window,
         planned: Option<&Planned>,
@@ -306,7 +306,7 @@ impl<D: Dialect> Sql<D> {
         Ok(refused)
     }
 
-    pub(super) async fn merge_event(
+    pub(crate) async fn merge_event(
         connection: &mut D::Connection,
         key: &Key,
         event: &Event,
@@ -335,7 +335,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Records other contents of events that are over. A repeated call changes nothing.
-    pub(super) async fn refuse(
+    pub(crate) async fn refuse(
         connection: &mut D::Connection,
         key: &Key,
         refused: &[(String, Content)],
@@ -370,7 +370,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// What the ledger has under the id of an event and the key, or else under another name of it.
-    pub(super) async fn recorded_under(
+    pub(crate) async fn recorded_under(
         connection: &mut D::Connection,
         key: &Key,
         event: &Event,
@@ -379,7 +379,7 @@ impl<D: Dialect> Sql<D> {
         Ok(recorded.remove(&event.event_id))
     }
 
-    pub(super) async fn read_repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
+    pub(crate) async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
         let mut repetitions = vec![None; events.len()];
         let mut connection = self.reader.acquire().await?;
         for (page, events) in events.chunks(BATCH_EVENTS).enumerate() {
@@ -421,7 +421,7 @@ pub struct EventRow<'a> {
 }
 
 impl<'a> EventRow<'a> {
-    pub(super) fn new(event: &'a Event) -> Result<Self> {
+    pub(crate) fn new(event: &'a Event) -> Result<Self> {
         Ok(Self {
             event_id: &event.event_id,
             category: &event.category,
@@ -489,15 +489,15 @@ impl RecordedRow {
     }
 
     /// The key that it is recorded under.
-    pub(super) fn key(&self, user: &str) -> Key {
+    pub(crate) fn key(&self, user: &str) -> Key {
         Key { tenant: self.tenant.clone(), digest_type: self.digest_type.clone(), user: user.to_owned() }
     }
 
-    pub(super) fn repetition(&self, event: &Event) -> Repetition {
+    pub(crate) fn repetition(&self, event: &Event) -> Repetition {
         self.content().repetition(&event.content())
     }
 
-    pub(super) fn content(&self) -> RecordedContent {
+    pub(crate) fn content(&self) -> RecordedContent {
         let fate = if self.returned || self.waits || self.state.takes_events() {
             Fate::Pending
         } else if self.retracted {

@@ -32,7 +32,7 @@ macro_rules! covered_by_a_retract {
         )
     };
 }
-pub(super) use covered_by_a_retract;
+pub(crate) use covered_by_a_retract;
 
 /// Opens and ends the digest `$2` of excluded events for the digest `$1`; `$3` now, `$4` reason.
 pub const OPEN_EXCLUDED: &str = "
@@ -99,7 +99,7 @@ pub struct Unwanted<'a> {
 
 impl<D: Dialect> Sql<D> {
     /// Leaves all that belongs to the window's digest, unless that is sealed or over, and nothing that does not.
-    pub(super) async fn exclude_unwanted(
+    pub(crate) async fn exclude_unwanted(
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,
@@ -126,7 +126,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Leaves to a digest that has its message what may still be in it when the message is made again.
-    pub(super) async fn exclude_withdrawn(
+    pub(crate) async fn exclude_withdrawn(
         connection: &mut D::Connection,
         window: &Window,
         off: &BTreeSet<String>,
@@ -151,7 +151,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Withdrawn { retracted, opted_out, seen, left, ..Withdrawn::default() })
     }
 
-    pub(super) async fn exclude_retracted(
+    pub(crate) async fn exclude_retracted(
         connection: &mut D::Connection,
         window: &Window,
         now: Timestamp,

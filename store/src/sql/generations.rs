@@ -11,9 +11,9 @@ use tracing::instrument;
 
 use super::columns::row;
 use super::dialect::Dialect;
-use super::names::tenants;
 use super::people::person::{CHOICES, ChoiceRow, TYPES_OF, workflows_between};
 use super::{Sql, number, within_timeout};
+use crate::names::tenants;
 use crate::{Error, Generations, Result};
 
 /// Ids that a link is followed through. People are renamed a few times in a life.

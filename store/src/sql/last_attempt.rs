@@ -1,10 +1,10 @@
 //! The attempt that ends its message, and the digest that the message is of, in one call of the database.
 
-use super::attempts::ended_attempt;
 use super::dialect::{Dialect, Variants};
 use super::ending::{ended_digest, ended_message};
 use super::{Sql, no_nul};
 use crate::Result;
+use crate::attempts::ended_attempt;
 use jiff::Timestamp;
 use tidings_model::records::{AttemptEnd, MessageState};
 use tidings_model::step::Closed;
@@ -55,7 +55,7 @@ SELECT m.id FROM messages m LEFT JOIN digest ON TRUE WHERE m.id = $1 AND m.close
 impl<D: Dialect> Sql<D> {
     /// Ends the message and its digest with an attempt that is under way. `false`: something of it has ended before, and nothing
     /// is written.
-    pub(super) async fn close_with_attempt(
+    pub(crate) async fn close_with_attempt(
         &self,
         message: Uuid,
         attempt: u32,

@@ -87,7 +87,7 @@ pub struct LockedRow {
 
 impl<D: Dialect> Sql<D> {
     /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
-    pub(super) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
+    pub(crate) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
         let digest = Self::lock_if_any(&mut *connection, message).await?;
         let row = query_as(D::pick(LOCK_MESSAGE)).bind(message.to_string()).fetch_optional(connection).await?;
         let row: Option<LockedRow> = row;
@@ -102,14 +102,14 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    pub(super) async fn lock_single(connection: &mut D::Connection, key: &MessageKey) -> Result<Option<LockedMessage>> {
+    pub(crate) async fn lock_single(connection: &mut D::Connection, key: &MessageKey) -> Result<Option<LockedMessage>> {
         let id = key.message_id();
         let found: Option<(String,)> =
             query_as(IS_SINGLE).bind(id.to_string()).fetch_optional(&mut *connection).await?;
         if found.is_some() { Self::lock_message(connection, id).await.map(Some) } else { Ok(None) }
     }
 
-    pub(super) async fn set_state(connection: &mut D::Connection, id: String, state: MessageState) -> Result<()> {
+    pub(crate) async fn set_state(connection: &mut D::Connection, id: String, state: MessageState) -> Result<()> {
         let set = query(MESSAGE_STATE).bind(id).bind(state.name().to_owned());
         set.execute(connection).await?;
         Ok(())
@@ -127,7 +127,7 @@ pub struct OriginRow {
 }
 
 impl OriginRow {
-    pub(super) fn new(message: &Message) -> Self {
+    pub(crate) fn new(message: &Message) -> Self {
         match message.origin.clone() {
             Origin::Digest(Key { digest_type, user, .. }) => {
                 Self { digest_id: message.id.to_string(), digest_type, user, ..Self::default() }
@@ -158,7 +158,7 @@ fn origin(
 
 impl MessageRow {
     /// The addresses that the message was made for before.
-    pub(super) fn former_envelopes(&self) -> BTreeSet<String> {
+    pub(crate) fn former_envelopes(&self) -> BTreeSet<String> {
         self.former_envelopes.as_ref().map(|Json(former)| former.clone()).unwrap_or_default()
     }
 }

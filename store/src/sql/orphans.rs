@@ -22,7 +22,7 @@ pub const ADOPT_EVENT: &str =
 
 impl<D: Dialect> Sql<D> {
     /// Adoption over what was left behind ([`Store::stash`](crate::Store::stash)), or `only` these events of it.
-    pub(super) async fn adopt_orphans(
+    pub(crate) async fn adopt_orphans(
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,

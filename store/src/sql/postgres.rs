@@ -1,7 +1,7 @@
 //! PostgreSQL.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -34,7 +34,7 @@ const SESSION_COLUMNS: &str = "pid, backend_start::text";
 
 /// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
 /// sequences, so that each insert would take a number that is there. A role that may only read and write rows leaves them alone.
-pub(super) const CATCH_UP: &str = "
+pub(crate) const CATCH_UP: &str = "
 DO $$
 DECLARE
     numbered RECORD;
@@ -73,6 +73,7 @@ impl Sql<sqlx::Postgres> {
             arrivals: Arrivals::default(),
             tenant_aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
+            faults: OnceLock::new(),
         })
     }
 

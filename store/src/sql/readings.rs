@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::Sql;
 use super::dialect::Dialect;
-use super::reports::is_erased;
 use crate::Result;
+use crate::reports::is_erased;
 
 /// Key `$1` to `$3`, `$4` the time of a person's, or 0, `$5` the time of one that may be a person's.
 pub const PUT_READING: &str = "
@@ -26,7 +26,7 @@ DELETE FROM readings WHERE (tenant, digest_type, user_id) IN
 
 impl<D: Dialect> Sql<D> {
     /// Keeps the time of an opening or a click of a digest, unless a machine made it or the recipient was erased.
-    pub(super) async fn put_reading(
+    pub(crate) async fn put_reading(
         connection: &mut D::Connection,
         message: &MessageRecord,
         report: &Report,
@@ -44,7 +44,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Forgets what the recipient of a message opened and clicked of the message's key.
-    pub(super) async fn delete_reading(connection: &mut D::Connection, tenant: &str, message: Uuid) -> Result<()> {
+    pub(crate) async fn delete_reading(connection: &mut D::Connection, tenant: &str, message: Uuid) -> Result<()> {
         let forget = query(FORGET_READING).bind(tenant.to_owned()).bind(message.to_string());
         forget.execute(connection).await?;
         Ok(())

@@ -1,10 +1,10 @@
 //! A fresh window becomes a digest with its events and its message, in one call of the database.
 
-use super::claim::needs_ledger;
 use super::dialect::{Dialect, Variants};
 use super::events::{EventRow, event_columns, event_values};
 use super::{Sql, json, no_nul};
 use crate::Result;
+use crate::claims::needs_ledger;
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::Key;
@@ -80,7 +80,7 @@ FROM digest CROSS JOIN jsonb_array_elements($11::jsonb) e
 };
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn write_rendered_claim(&self, claim: RenderedClaim<'_>) -> Result<bool> {
+    pub(crate) async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool> {
         let RenderedClaim { window, events, planned, message, slot_at, now } = claim;
         let Window { key: Key { tenant, digest_type, user }, digest_id, opened_at, due_at } = window;
         let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();

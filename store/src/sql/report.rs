@@ -3,9 +3,9 @@
 //! The row of a message has one bit for each kind of report. A message counts when it is stored by its row, and afterwards in
 //! `message_days`, to which the transaction that deletes the row adds it.
 
+use super::Sql;
 use super::columns::row;
 use super::dialect::Dialect;
-use super::{Sql, within_timeout};
 use crate::Result;
 use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::report::{Bounced, By, ByWhom, Counted, Counts, Question};
@@ -55,7 +55,7 @@ GROUP BY tenant, day, digest_type, template, relay ORDER BY tenant, day, digest_
 ON CONFLICT (tenant, day, digest_type, template, relay) DO UPDATE SET {added}";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn mark_reported(
+    pub(crate) async fn mark_reported(
         connection: &mut D::Connection,
         message: Uuid,
         counted: impl IntoIterator<Item = Counted>,
@@ -67,25 +67,22 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Adds messages that are going to be deleted to the counts of their days. `messages` is a JSON array.
-    pub(super) async fn roll_up(connection: &mut D::Connection, messages: String) -> Result<()> {
+    pub(crate) async fn roll_up(connection: &mut D::Connection, messages: String) -> Result<()> {
         let statement = roll_up().replace("{each}", D::EACH_OF_1);
         query(AssertSqlSafe(statement)).bind(messages).execute(connection).await?;
         Ok(())
     }
 
-    pub(super) async fn count_messages(&self, question: &Question) -> Result<Vec<(String, Counts)>> {
-        within_timeout(async {
-            let [from, until] = question.days();
-            let rows = query_as(AssertSqlSafe(report(question.by, question.tenant.is_some())))
-                .bind(question.tenant.clone().unwrap_or_default())
-                .bind(from.saturating_mul(DAY))
-                .bind(until.saturating_mul(DAY))
-                .bind(from)
-                .bind(until);
-            let rows: Vec<CountsRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
-            Ok(rows.into_iter().map(|row| (row.bucket.clone(), row.into())).collect())
-        })
-        .await
+    pub(crate) async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>> {
+        let [from, until] = question.days();
+        let rows = query_as(AssertSqlSafe(report(question.by, question.tenant.is_some())))
+            .bind(question.tenant.clone().unwrap_or_default())
+            .bind(from.saturating_mul(DAY))
+            .bind(until.saturating_mul(DAY))
+            .bind(from)
+            .bind(until);
+        let rows: Vec<CountsRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(rows.into_iter().map(|row| (row.bucket.clone(), row.into())).collect())
     }
 }
 

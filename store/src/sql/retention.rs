@@ -227,7 +227,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// The statement, with `{each}` the rows of the JSON array `$1`.
-    pub(super) fn each(statement: &str) -> AssertSqlSafe<String> {
+    pub(crate) fn each(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(statement.replace("{each}", D::EACH_OF_1))
     }
 }

@@ -32,7 +32,7 @@ ORDER BY returned_at, event_id LIMIT 1"
 impl<D: Dialect> Sql<D> {
     /// Moves the events that the key's failed digests returned to the window's digest. A call whose events are all in digests
     /// without an end may be that of a run that is gone, and takes none.
-    pub(super) async fn take_returned(
+    pub(crate) async fn take_returned(
         connection: &mut D::Connection,
         window: &Window,
         digest: &LockedDigest,
@@ -43,7 +43,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(super) async fn read_returned(&self, key: &Key) -> Result<Option<Returned>> {
+    pub(crate) async fn returned(&self, key: &Key) -> Result<Option<Returned>> {
         let statement = query_as(RETURNED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let rows: Vec<ReturnedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
         let at = rows.iter().map(|row| row.first_at).min();
@@ -51,7 +51,7 @@ impl<D: Dialect> Sql<D> {
         Ok(at.map(|at| Returned { at, digests }))
     }
 
-    pub(super) async fn read_returned_event(&self, key: &Key) -> Result<Option<Event>> {
+    pub(crate) async fn returned_event(&self, key: &Key) -> Result<Option<Event>> {
         let statement = query_as(RETURNED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row: Option<RecordedEventRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
         Ok(row.map(Event::from))

@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
     str::FromStr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -59,7 +59,7 @@ impl Sql<sqlx::Sqlite> {
     ///
     /// # Errors
     /// Another process has the file open, there is no file, or it cannot be opened.
-    pub(super) async fn connect_alone(url: &str) -> Result<Self> {
+    pub(crate) async fn connect_alone(url: &str) -> Result<Self> {
         let options = options(url)?.locking_mode(SqliteLockingMode::Exclusive).busy_timeout(CLOSING_TIMEOUT);
         let file = options.get_filename().display().to_string();
         let pool = Arc::new(Pool::<sqlx::Sqlite>::new(options, 1, ACQUIRE_TIMEOUT));
@@ -84,6 +84,7 @@ impl Sql<sqlx::Sqlite> {
             arrivals: Arrivals::default(),
             tenant_aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
+            faults: OnceLock::new(),
         }
     }
 

@@ -38,7 +38,7 @@ impl PostgresTransport {
 }
 
 /// The options of the address. Beyond this machine, `prefer` and `allow` are `require`: an attacker could take TLS away from them.
-pub(super) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
+pub(crate) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?;
     Ok(match PostgresTransport::of_options(&options) {
         PostgresTransport::TlsByDefault => options.ssl_mode(PgSslMode::Require),

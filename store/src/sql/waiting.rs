@@ -4,11 +4,11 @@ use super::columns::row;
 use super::dialect::Dialect;
 use super::events::RecordedRow;
 use super::exclusion::covered_by_a_retract;
-use super::ledger::identity;
 use super::message::{MESSAGE, MessageRow};
-use super::names::{names, of_name};
 use super::{Sql, json, no_nul, number};
 use crate::Result;
+use crate::ledger::identity;
+use crate::names::{names, of_name};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json as value;
 use sqlx::{query, query_as};
@@ -78,7 +78,7 @@ SELECT f.place, d.digest_id, d.state, d.outcome, d.claimed_at,
 FROM found f JOIN digests d ON d.digest_id = f.digest_id";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn withdraw_events(
+    pub(crate) async fn withdraw(
         &self,
         window: &Window,
         off: &BTreeSet<String>,
@@ -96,7 +96,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Some(Withdrawn { epoch, ..withdrawn }))
     }
 
-    pub(super) async fn replace_waiting(
+    pub(crate) async fn remake_message(
         &self,
         message: &Message,
         epoch: u64,
@@ -139,13 +139,13 @@ impl<D: Dialect> Sql<D> {
         Ok(Some(number(epoch)?))
     }
 
-    pub(super) async fn write_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()> {
+    pub(crate) async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()> {
         let note = query(NOTE_MISSING).bind(message.to_string()).bind(since.map_or(0, Timestamp::as_millisecond));
         note.execute(&mut *self.writer.acquire().await?).await?;
         Ok(())
     }
 
-    pub(super) async fn take_other_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool> {
+    pub(crate) async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool> {
         let mut tx = self.write().await?;
         let found = Self::recorded_under(&mut tx, key, event).await?;
         let Some(row) = found.filter(|row| row.waits) else { return Ok(false) };
@@ -156,7 +156,7 @@ impl<D: Dialect> Sql<D> {
 
     /// Takes in other content of an event that is in a message, while the message can be made again. `false`: the event is over, or says
     /// the same.
-    pub(super) async fn take_into_waiting(
+    pub(crate) async fn take_into_waiting(
         connection: &mut D::Connection,
         key: &Key,
         digest_id: Uuid,
@@ -177,7 +177,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Keeps attempts that are under way from passing the dot with a retracted event of the key.
-    pub(super) async fn outdate_retracted(connection: &mut D::Connection, key: &Key, now: Timestamp) -> Result<()> {
+    pub(crate) async fn outdate_retracted(connection: &mut D::Connection, key: &Key, now: Timestamp) -> Result<()> {
         let found = query_as(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let found: Vec<DigestIdRow> = found.fetch_all(&mut *connection).await?;
         for DigestIdRow { digest_id } in found {
@@ -188,7 +188,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(super) async fn read_reached(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
+    pub(crate) async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>> {
         let asked: Vec<_> = retracts
             .iter()
             .enumerate()

@@ -42,14 +42,14 @@ UPDATE webhook_dead_letters SET emitted_at = $3, emitted_by = $4
 WHERE relay = $1 AND sha256 = $2 AND emitted_at IS NULL";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn record_request(
+    pub(crate) async fn record_request(
         tx: &mut D::Connection,
         request: &WebhookRequest,
         soft_bounces: u32,
         now: Timestamp,
     ) -> Result<RequestRecorded> {
         if let Some(token) = &request.token
-            && !Self::put_token(&mut *tx, &request.relay, token, now).await?
+            && !Self::put_one_time_token(&mut *tx, &request.relay, token, now).await?
         {
             return Ok(RequestRecorded::TokenOfAnotherBody);
         }
@@ -91,7 +91,7 @@ impl<D: Dialect> Sql<D> {
 
     /// Records the events first: every transaction locks messages before letters. The caller must not commit unless the answer is
     /// [`LetterEmitted::Now`].
-    pub(super) async fn emit_letter(
+    pub(crate) async fn emit_letter(
         tx: &mut D::Connection,
         id: &WebhookLetterId,
         events: &[Reported],
@@ -121,7 +121,12 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Answers `false` if the token came with another body.
-    async fn put_token(tx: &mut D::Connection, relay: &str, token: &OneTimeToken, now: Timestamp) -> Result<bool> {
+    async fn put_one_time_token(
+        tx: &mut D::Connection,
+        relay: &str,
+        token: &OneTimeToken,
+        now: Timestamp,
+    ) -> Result<bool> {
         let put = query_as(PUT_TOKEN).bind(relay.to_owned()).bind(token.token.clone());
         let put = put.bind(token.body_sha256.clone()).bind(now.as_millisecond());
         let (first,): (String,) = put.fetch_one(&mut *tx).await?;

@@ -1,13 +1,13 @@
 //! The checker finds bugs that tests put into Tidings. For the same events without the bug it reports nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use sqlx::{AssertSqlSafe, Connection};
 use temporalio_sdk::workflow_interceptors::WorkflowInterceptorConstructor;
 use tidings::registration;
 use tidings_harness::{
-    buggy_store::{Bug, BuggyStore, Forgetful},
+    buggy_store::{Bug, Forgetful},
     checker::{self, Verdict},
     env::{Env, activities, event, key, ledger, settings, sqlite_file},
     flood::flood,
@@ -18,17 +18,15 @@ use tidings_harness::{
 use tidings_model::{Key, names};
 use tidings_needs::needs;
 use tidings_proto::v1;
-use tidings_store::Store;
 
 /// More than one run takes: it continues as new, with events pending.
 const SIGNALS: usize = 1_200;
 
 fn worker(env: &Env, bug: Option<Bug>) -> Result<Running> {
-    let store: Arc<dyn Store> = match bug {
-        Some(bug) => Arc::new(BuggyStore::new(env.store.clone(), bug)),
-        None => env.store.clone(),
-    };
-    let activities = activities(store, &env.relay.url(), env.settings.clone())?;
+    if let Some(bug) = bug {
+        bug.put_into(&env.store);
+    }
+    let activities = activities(env.store.clone(), &env.relay.url(), env.settings.clone())?;
     Running::start(env.temporal.clone(), registration::digests(names::TASK_QUEUE, activities)?)
 }
 

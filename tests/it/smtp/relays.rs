@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tidings_activities::relays::{BreakerCommand, Choice, Relays, Route};
 use tidings_harness::{
-    buggy_store::{Bug, BuggyStore},
+    buggy_store::Bug,
     cli_env::CliEnv,
     env::{Env, event, key, settings, sqlite},
     relay::{self, Act, At, FROM, Fault, Relay, events_by_message},
@@ -220,12 +220,12 @@ async fn concurrent_successes_are_each_counted_once() -> Result<()> {
     const MESSAGES: u32 = 60;
     let relay = Relay::start().await?;
     let (store, _folder) = store().await?;
-    let store = BuggyStore::new(store, Bug::LateAnswers);
+    Bug::LateAnswers.put_into(&store);
     let relays = worker(&relay, Provider::Other)?;
     let route = relays.route("own", Uuid::nil()).context("it is configured")?;
     let delivery = attempt(&route).await;
     assert_eq!(delivery.class, AttemptClass::Sent);
-    let report = |_| relays.report_result(&store, &route, &delivery, (ANN, false), Timestamp::now());
+    let report = |_| relays.report_result(&*store, &route, &delivery, (ANN, false), Timestamp::now());
     join_all((0..MESSAGES).map(report)).await;
     let sent = store.breakers().await?.remove("own").context("nothing was written")?.breaker.sent;
     // The latest wait until there are more of them.

@@ -19,7 +19,7 @@ pub const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
 
 impl<D: Dialect> Sql<D> {
     /// Reads the secret, or draws it. A transaction must not be open: SQLite has one connection that writes.
-    pub(in crate::sql) async fn secret(&self) -> Result<Pseudonyms> {
+    pub(crate) async fn secret(&self) -> Result<Pseudonyms> {
         let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
             if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {
                 return Ok(secret);
@@ -38,7 +38,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// The secret, if it was drawn.
-    pub(in crate::sql) async fn drawn_secret(connection: &mut D::Connection) -> Result<Option<Pseudonyms>> {
+    pub(crate) async fn drawn_secret(connection: &mut D::Connection) -> Result<Option<Pseudonyms>> {
         let row = query_as(SECRET).bind(ADDRESSES.to_owned()).fetch_optional(connection).await?;
         Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))
     }

@@ -11,10 +11,10 @@ use tidings_model::{EmailAddress, Key};
 
 use super::super::columns::{Json, row};
 use super::super::dialect::Dialect;
-use super::super::suppressions::SuppressionRow;
 use super::super::{Sql, no_nul};
 use super::listing::RecipientRow;
 use crate::Result;
+use crate::suppressions::SuppressionRow;
 
 pub const RECIPIENT: &str = "
 SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE tenant = $1 AND user_id = $2";

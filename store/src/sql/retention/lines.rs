@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tidings_model::records::{AttemptRecord, Message, MessageRecord};
 
 use super::super::{
-    attempts::AttemptRow,
     columns::{Json, row},
     message::{MessageRow, RecordRow},
 };
+use crate::attempts::AttemptRow;
 
 /// A row that is going to be deleted.
 pub struct Line {

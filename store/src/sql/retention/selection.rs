@@ -1,12 +1,12 @@
 //! The rows that a batch deletes.
 
-use super::super::attempts::ATTEMPTS;
 use super::super::columns::row;
 use super::super::dialect::Dialect;
 use super::super::message::{MESSAGE, MESSAGE_RECORD};
 use super::super::{Sql, json};
 use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, WebhookLetterRow};
 use crate::Result;
+use crate::attempts::ATTEMPTS;
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query_as};

@@ -4,10 +4,10 @@ use sqlx::query_as;
 use tidings_model::records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Listed};
 use uuid::Uuid;
 
-use super::super::dialect::Dialect;
-use super::super::digest::{DigestRow, digest_columns};
-use super::super::{Sql, no_nul};
 use crate::Result;
+use crate::sql::dialect::Dialect;
+use crate::sql::digest::{DigestRow, digest_columns};
+use crate::sql::{Sql, no_nul};
 
 /// `$1` tenant, `$2` digest type, `$3` user, `$4` outcome, `$5` state; each may be empty, except where the way in needs it. Opened
 /// from `$6` until before `$7`. `$8`: only those that are overdue at `$9`. After the opening `$10` and the id `$11`; `$12` limit.
@@ -43,20 +43,13 @@ pub const WITHOUT_END: &str =
 pub const ONE: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1 AND ($2 = '' OR d.tenant = $2)");
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn one_digest(
-        connection: &mut D::Connection,
-        tenant: Option<&str>,
-        digest_id: Uuid,
-    ) -> Result<Option<DigestRecord>> {
+    pub(super) async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>> {
         let one = query_as(ONE).bind(digest_id.to_string()).bind(no_nul(tenant.unwrap_or_default()));
-        let row: Option<DigestRow> = one.fetch_optional(connection).await?;
+        let row: Option<DigestRow> = one.fetch_optional(&mut *self.reader.acquire().await?).await?;
         Ok(row.map(DigestRecord::from))
     }
 
-    pub(super) async fn digests_page(
-        connection: &mut D::Connection,
-        filter: &DigestFilter,
-    ) -> Result<Listed<DigestRecord, DigestPlace>> {
+    pub(super) async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>> {
         let DigestFilter { tenant, digest_type, user, outcome, state, since, until, overdue_at, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let name = |name: Option<&'static str>| name.unwrap_or_default().to_owned();
@@ -75,7 +68,7 @@ impl<D: Dialect> Sql<D> {
             .bind(after_at)
             .bind(after_id)
             .bind(page.rows_to_read());
-        let rows: Vec<DigestRow> = rows.fetch_all(connection).await?;
+        let rows: Vec<DigestRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
         let rows = rows.into_iter().map(DigestRecord::from).collect();
         Ok(page.listed(rows, |last: &DigestRecord| (last.opened_at, last.digest_id)))
     }

@@ -1,16 +1,19 @@
 //! Dead letters of webhooks as operators list and read them.
 
-use jiff::Timestamp;
-use sqlx::query_as;
+use sqlx::{query, query_as};
 use tidings_model::records::{
-    Cursor, Emitted, KeptWebhookLetter, Listed, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace,
-    WebhookLetterRecord,
+    Cursor, KeptWebhookLetter, Listed, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 
-use super::super::Sql;
-use super::super::columns::row;
-use super::super::dialect::Dialect;
-use crate::Result;
+use super::dead_letters::emitted;
+use crate::{
+    Result,
+    sql::{
+        Sql,
+        columns::{column, record},
+        dialect::Dialect,
+    },
+};
 
 macro_rules! letter_columns {
     () => {
@@ -33,8 +36,8 @@ const ONE: &str =
 const HEAD: &str = "SELECT head FROM webhook_dead_letters WHERE relay = $1 AND sha256 = $2";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn webhook_letters_page(
-        connection: &mut D::Connection,
+    pub(super) async fn webhook_letters(
+        &self,
         filter: &WebhookLetterFilter,
     ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>> {
         let WebhookLetterFilter { since, until, page } = filter;
@@ -43,56 +46,42 @@ impl<D: Dialect> Sql<D> {
             || (i64::MAX, String::new(), String::new()),
             |(at, relay, sha256)| (at, relay.clone(), sha256.clone()),
         );
-        let rows = query_as(WEBHOOK_LETTERS)
+        let rows = query(WEBHOOK_LETTERS)
             .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
             .bind(until.map_or(i64::MAX, |until| until.as_millisecond()))
             .bind(after_at)
             .bind(after_relay)
             .bind(after_sha256)
             .bind(page.rows_to_read());
-        let rows: Vec<WebhookLetterRow> = rows.fetch_all(connection).await?;
-        let rows = rows.into_iter().map(WebhookLetterRecord::from).collect();
+        let rows = rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(page.listed(rows, |last: &WebhookLetterRecord| (last.buried_at, last.relay.clone(), last.sha256.clone())))
     }
 
-    pub(super) async fn kept_webhook_letter(
-        connection: &mut D::Connection,
-        id: &WebhookLetterId,
-    ) -> Result<Option<KeptWebhookLetter>> {
+    pub(super) async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>> {
+        let mut connection = self.reader.acquire().await?;
         let Some(record) = Self::webhook_letter_record(&mut *connection, id).await? else { return Ok(None) };
-        let head = query_as(HEAD).bind(record.relay.clone()).bind(record.sha256.clone()).fetch_optional(connection);
+        let head =
+            query_as(HEAD).bind(record.relay.clone()).bind(record.sha256.clone()).fetch_optional(&mut *connection);
         let head: Option<(String,)> = head.await?;
         Ok(head.map(|(head,)| KeptWebhookLetter { record, head }))
     }
 
-    pub(in crate::sql) async fn webhook_letter_record(
+    pub(crate) async fn webhook_letter_record(
         connection: &mut D::Connection,
         WebhookLetterId { relay, digits }: &WebhookLetterId,
     ) -> Result<Option<WebhookLetterRecord>> {
-        let one = query_as(ONE).bind(relay.clone()).bind(digits.clone()).bind(format!("{digits}g"));
-        let row: Option<WebhookLetterRow> = one.fetch_optional(connection).await?;
-        Ok(row.map(WebhookLetterRecord::from))
+        let one = query(ONE).bind(relay.clone()).bind(digits.clone()).bind(format!("{digits}g"));
+        Ok(one.try_map(Self::to_record).fetch_optional(connection).await?)
     }
 }
 
-row! {
-/// Columns of the listings.
-pub struct WebhookLetterRow {
-    relay: String,
-    sha256: String,
-    reason: String,
-    size: u64,
-    buried_at: Timestamp,
-    whole: bool,
-    emitted_at: Option<Timestamp>,
-    emitted_by: Option<String>,
-}
-}
-
-impl From<WebhookLetterRow> for WebhookLetterRecord {
-    fn from(row: WebhookLetterRow) -> Self {
-        let WebhookLetterRow { relay, sha256, reason, size, buried_at, whole, emitted_at, emitted_by } = row;
-        let emitted = emitted_at.map(|at| Emitted { at, by: emitted_by.unwrap_or_default() });
-        Self { id: WebhookLetterId::new(&relay, &sha256), relay, buried_at, reason, size, sha256, whole, emitted }
-    }
-}
+record!(row => WebhookLetterRecord {
+    id: WebhookLetterId::new(&column::<_, String>(row, "relay")?, &column::<_, String>(row, "sha256")?),
+    relay,
+    buried_at,
+    reason,
+    size,
+    sha256,
+    whole,
+    emitted: emitted::<D>(row)?,
+});

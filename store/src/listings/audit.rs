@@ -1,14 +1,13 @@
 //! The audit trail as operators read it.
 
 use jiff::Timestamp;
-use sqlx::query_as;
+use sqlx::query;
 use tidings_model::records::{Actor, AuditFilter, AuditPlace, AuditRecord, Cursor, DigestRecord, Listed};
-use uuid::Uuid;
 
-use super::super::Sql;
-use super::super::columns::row;
-use super::super::dialect::Dialect;
-use crate::Result;
+use crate::{
+    Result,
+    sql::{Sql, columns::record, dialect::Dialect},
+};
 
 macro_rules! audit_columns {
     () => {
@@ -57,16 +56,13 @@ pub const ALL: &str =
 pub const OF_KEY: &str = entries!("tenant = $1 AND digest_type = $2 AND user_id = $3", "acted_at + 0");
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn entries_page(
-        connection: &mut D::Connection,
-        filter: &AuditFilter,
-    ) -> Result<Listed<AuditRecord, AuditPlace>> {
+    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>> {
         let AuditFilter { tenant, digest_type, user, actor, action, since, until, page } = filter;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let (after_at, after_id) =
             page.after.as_ref().map_or((i64::MAX, 0), |Cursor((at, id))| (at.as_millisecond(), *id));
         let of_key = tenant.is_some() && digest_type.is_some() && user.is_some();
-        let rows = query_as(if of_key { OF_KEY } else { ALL })
+        let rows = query(if of_key { OF_KEY } else { ALL })
             .bind(text(tenant))
             .bind(text(digest_type))
             .bind(text(user))
@@ -77,46 +73,22 @@ impl<D: Dialect> Sql<D> {
             .bind(after_at)
             .bind(after_id)
             .bind(page.rows_to_read());
-        let rows: Vec<AuditRow> = rows.fetch_all(connection).await?;
-        let rows = rows.into_iter().map(AuditRecord::from).collect();
+        let rows = rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(page.listed(rows, |last: &AuditRecord| (last.at, last.audit_id)))
     }
 
-    pub(super) async fn entries_of_digest(
-        connection: &mut D::Connection,
-        digest: &DigestRecord,
-    ) -> Result<Vec<AuditRecord>> {
-        let rows = query_as(OF_DIGEST)
+    pub(super) async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>> {
+        let rows = query(OF_DIGEST)
             .bind(&digest.key.tenant)
             .bind(&digest.key.digest_type)
             .bind(&digest.key.user)
             .bind(digest.digest_id.to_string())
             .bind(digest.opened_at.as_millisecond())
             .bind(digest.closed_at.map_or(i64::MAX, Timestamp::as_millisecond));
-        let rows: Vec<AuditRow> = rows.fetch_all(connection).await?;
-        Ok(rows.into_iter().map(AuditRecord::from).collect())
+        Ok(rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
     }
 }
 
-row! {
-/// Columns of the statements above.
-pub struct AuditRow {
-    audit_id: i64,
-    acted_at: Timestamp,
-    tenant: String,
-    digest_type: String,
-    user_id: String,
-    digest_id: Option<Uuid>,
-    message: Option<Uuid>,
-    actor: Actor,
-    action: String,
-    why: String,
-}
-}
-
-impl From<AuditRow> for AuditRecord {
-    fn from(row: AuditRow) -> Self {
-        let AuditRow { audit_id, acted_at, tenant, digest_type, user_id, digest_id, message, actor, action, why } = row;
-        Self { audit_id, at: acted_at, tenant, digest_type, user: user_id, digest_id, message, actor, action, why }
-    }
-}
+record!(row => AuditRecord {
+    audit_id, at = "acted_at", tenant, digest_type, user = "user_id", digest_id, message, actor, action, why,
+});

@@ -1,17 +1,21 @@
 //! Dead letters as operators list and read them.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use jiff::Timestamp;
-use sqlx::query_as;
-use tidings_model::records::{
-    Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, Listed,
+use sqlx::{query, query_as};
+use tidings_model::{
+    Key,
+    records::{Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, Listed},
+    without_addresses,
 };
-use tidings_model::{Key, without_addresses};
 
-use super::super::Sql;
-use super::super::columns::row;
-use super::super::dialect::{Dialect, Variants};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    sql::{
+        Sql,
+        columns::{column, record},
+        dialect::{Dialect, Variants},
+    },
+};
 
 macro_rules! letter_columns {
     () => {
@@ -51,8 +55,8 @@ pub const ONE: &str =
 pub const HEAD: &str = "SELECT head FROM dead_letters WHERE run_id = $1 AND seq = $2";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn letters_page(
-        connection: &mut D::Connection,
+    pub(super) async fn dead_letters(
+        &self,
         filter: &DeadLetterFilter,
     ) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>> {
         let DeadLetterFilter { since, until, page, .. } = filter;
@@ -60,7 +64,7 @@ impl<D: Dialect> Sql<D> {
         let after = page.after.as_ref().map(|Cursor((at, run_id, seq))| (at.as_millisecond(), run_id.clone(), *seq));
         let (after_at, after_run, after_seq) = after.unwrap_or((i64::MAX, String::new(), 0));
         let statement = if workflow_ids.contains('*') { D::pick(OF_WORKFLOWS) } else { OF_WORKFLOW };
-        let rows = query_as(statement)
+        let rows = query(statement)
             .bind(workflow_ids)
             .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
             .bind(until.map_or(i64::MAX, |until| until.as_millisecond()))
@@ -68,24 +72,21 @@ impl<D: Dialect> Sql<D> {
             .bind(after_run)
             .bind(i64::try_from(after_seq).unwrap_or(i64::MAX))
             .bind(page.rows_to_read());
-        let rows: Vec<LetterRow> = rows.fetch_all(connection).await?;
-        let rows = rows.into_iter().map(DeadLetterRecord::from).collect();
+        let rows = rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(page.listed(rows, |last: &DeadLetterRecord| (last.buried_at, last.id.run_id.clone(), last.id.seq)))
     }
 
-    pub(super) async fn kept_letter(
-        connection: &mut D::Connection,
-        tenant: Option<&str>,
-        id: &DeadLetterId,
-    ) -> Result<Option<KeptLetter>> {
+    pub(super) async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
+        let mut connection = self.reader.acquire().await?;
         let seq = letter_number(id);
-        let row = query_as(ONE).bind(&id.run_id).bind(seq).bind(tenant.map(Key::workflow_ids_of).unwrap_or_default());
-        let row: Option<LetterRow> = row.fetch_optional(&mut *connection).await?;
-        let Some(row) = row else { return Ok(None) };
-        let head: Option<(String,)> = query_as(HEAD).bind(&id.run_id).bind(seq).fetch_optional(connection).await?;
+        let row = query(ONE).bind(&id.run_id).bind(seq).bind(tenant.map(Key::workflow_ids_of).unwrap_or_default());
+        let record = row.try_map(Self::to_record).fetch_optional(&mut *connection).await?;
+        let Some(record) = record else { return Ok(None) };
+        let head: Option<(String,)> =
+            query_as(HEAD).bind(&id.run_id).bind(seq).fetch_optional(&mut *connection).await?;
         let Some((head,)) = head else { return Ok(None) };
         let not_base64 = |error| Error::Broken(format!("the payload of dead letter {id} is not base64: {error}"));
-        Ok(Some(KeptLetter { record: row.into(), head: BASE64_STANDARD.decode(head).map_err(not_base64)? }))
+        Ok(Some(KeptLetter { record, head: BASE64_STANDARD.decode(head).map_err(not_base64)? }))
     }
 }
 
@@ -94,37 +95,21 @@ pub fn letter_number(id: &DeadLetterId) -> i64 {
     i64::try_from(id.seq).unwrap_or(i64::MAX)
 }
 
-row! {
-/// Columns of the listings.
-pub struct LetterRow {
-    workflow_id: String,
-    run_id: String,
-    seq: u64,
-    reason: String,
-    encoding: String,
-    message_type: Option<String>,
-    size: u64,
-    sha256: String,
-    buried_at: Timestamp,
-    emitted_at: Option<Timestamp>,
-    emitted_by: Option<String>,
-}
-}
+record!(row => DeadLetterRecord {
+    id: DeadLetterId { run_id: column(row, "run_id")?, seq: column(row, "seq")? },
+    workflow_id,
+    buried_at,
+    // A field's name may be an address.
+    reason: without_addresses(&column::<_, String>(row, "reason")?),
+    encoding,
+    message_type,
+    size,
+    sha256,
+    emitted: emitted::<D>(row)?,
+});
 
-impl From<LetterRow> for DeadLetterRecord {
-    fn from(row: LetterRow) -> Self {
-        let emitted = row.emitted_at.map(|at| Emitted { at, by: row.emitted_by.unwrap_or_default() });
-        Self {
-            id: DeadLetterId { run_id: row.run_id, seq: row.seq },
-            workflow_id: row.workflow_id,
-            buried_at: row.buried_at,
-            // A field's name may be an address.
-            reason: without_addresses(&row.reason),
-            encoding: row.encoding,
-            message_type: row.message_type,
-            size: row.size,
-            sha256: row.sha256,
-            emitted,
-        }
-    }
+/// When a letter's events were emitted again, and by whom.
+pub fn emitted<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Emitted>> {
+    let Some(at) = column(row, "emitted_at")? else { return Ok(None) };
+    Ok(Some(Emitted { at, by: column::<_, Option<String>>(row, "emitted_by")?.unwrap_or_default() }))
 }

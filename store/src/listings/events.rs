@@ -1,14 +1,12 @@
 //! The events of one digest, and those that its claim excluded.
 
-use jiff::Timestamp;
-use sqlx::query_as;
+use sqlx::query;
 use tidings_model::records::{Cursor, DigestEvent, DigestRecord, EventPlace, Exclusion, Listed, Page};
-use uuid::Uuid;
 
-use super::super::Sql;
-use super::super::columns::row;
-use super::super::dialect::Dialect;
-use crate::Result;
+use crate::{
+    Result,
+    sql::{Sql, columns::record, dialect::Dialect},
+};
 
 /// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests of its excluded events.
 pub const EVENTS: &str = "
@@ -19,8 +17,8 @@ WHERE e.digest_id IN ($1, $5, $6, $7, $8, $9) AND (e.occurred_at, e.event_id) > 
 ORDER BY e.occurred_at, e.event_id LIMIT $4";
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn events_page(
-        connection: &mut D::Connection,
+    pub(super) async fn digest_events(
+        &self,
         digest: &DigestRecord,
         page: &Page<EventPlace>,
     ) -> Result<Listed<DigestEvent, EventPlace>> {
@@ -28,32 +26,13 @@ impl<D: Dialect> Sql<D> {
         let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.clone()));
         let (after_at, after_id) = after.unwrap_or((i64::MIN, String::new()));
         let rows =
-            query_as(EVENTS).bind(digest.digest_id.to_string()).bind(after_at).bind(after_id).bind(page.rows_to_read());
+            query(EVENTS).bind(digest.digest_id.to_string()).bind(after_at).bind(after_id).bind(page.rows_to_read());
         let rows = Exclusion::ALL.iter().fold(rows, |rows, reason| rows.bind(reason.digest_id(&window).to_string()));
-        let rows: Vec<EventRow> = rows.fetch_all(connection).await?;
-        let rows = rows.into_iter().map(DigestEvent::from).collect();
+        let rows = rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(page.listed(rows, |last: &DigestEvent| (last.occurred_at, last.event_id.clone())))
     }
 }
 
-row! {
-/// Columns of [`EVENTS`].
-pub struct EventRow {
-    event_id: String,
-    category: String,
-    entity_type: String,
-    occurred_at: Timestamp,
-    recorded_at: Timestamp,
-    urgent: bool,
-    excluded: Option<String>,
-    returned_from: Option<Uuid>,
-}
-}
-
-impl From<EventRow> for DigestEvent {
-    fn from(row: EventRow) -> Self {
-        let EventRow { event_id, category, entity_type, occurred_at, recorded_at, urgent, excluded, returned_from } =
-            row;
-        Self { event_id, category, entity_type, occurred_at, recorded_at, urgent, excluded, returned_from }
-    }
-}
+record!(row => DigestEvent {
+    event_id, category, entity_type, occurred_at, recorded_at, urgent, excluded, returned_from,
+});
