@@ -6,11 +6,7 @@
 use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
 use tidings_model::link_keys::Token;
 
-mod delivery_status;
-mod exim;
-mod feedback;
-mod fields;
-mod qmail;
+mod forms;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -41,7 +37,7 @@ pub fn read(bytes: &[u8]) -> Returned {
     let original = original(&message);
     let content = content(&message);
     let mut tokens = tokens(&message, &RECIPIENTS);
-    tokens.extend(feedback::sender(&message).iter().flat_map(|sender| Token::find(sender)));
+    tokens.extend(forms::feedback_sender(&message).iter().flat_map(|sender| Token::find(sender)));
     let Some(original) = original else { return Returned { tokens, content, ..Returned::default() } };
     tokens.extend(self::tokens(&original, &[TOKEN_HEADER, "Return-Path"]));
     tokens.truncate(TOKENS);
@@ -57,8 +53,8 @@ fn has_too_many_parts(bytes: &[u8]) -> bool {
 
 /// Decides on the kind. A report may also call itself an automatic reply, as those of Postfix do.
 fn content(message: &Message<'_>) -> Content {
-    let date = message.date().and_then(fields::timestamp);
-    let found = [delivery_status::reports, feedback::reports, qmail::reports, exim::reports];
+    let date = message.date().and_then(report::timestamp);
+    let found = [forms::delivery_status, forms::feedback, forms::qmail, forms::exim];
     let mut found = found.into_iter().filter_map(|reports| reports(message));
     let Some(mut reports) = found.next() else {
         return if is_auto_reply(message) { Content::AutoReply } else { Content::Unrecognized };
@@ -88,7 +84,7 @@ fn is_auto_reply(message: &Message<'_>) -> bool {
 fn original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
     message.parts.iter().find_map(|part| match &part.body {
         PartType::Message(original) => Some(original.clone()),
-        _ if fields::is_type(part.content_type(), "rfc822-headers") => {
+        _ if report::is_type(part.content_type(), "rfc822-headers") => {
             MessageParser::default().parse_headers(part.contents())
         }
         _ => None,

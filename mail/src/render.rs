@@ -1,23 +1,17 @@
 //! Renders the subject, HTML and text of a message from a template (rules 19 to 23). The same view always renders the same
 //! bytes. A renderer reads files only when it is created.
 
-mod age;
 mod brand;
-mod chart;
 mod check;
 mod check_words;
 mod clean;
 mod code;
 mod css;
 mod doubts;
-mod english;
-mod error;
 mod escape;
-mod filters;
 mod functions;
 mod html;
 mod inline;
-mod item;
 mod line;
 mod local;
 mod message;
@@ -25,7 +19,6 @@ mod meter;
 mod metered;
 mod renderer;
 mod source;
-mod sums;
 mod support;
 mod tag;
 mod tracker;
@@ -39,8 +32,8 @@ mod tests;
 pub use brand::Brand;
 pub use check::{Problem, Trial};
 pub use doubts::doubts;
-pub use error::Error;
+pub use line::{Sum, Tone};
 pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, TEXT_BYTES};
-pub use sums::{Sum, Tone};
+pub use source::Error;
 pub use tracker::{Click, Tracker};
 pub use view::{Digest, Input, Links, More, Reader, Section, Span, View};

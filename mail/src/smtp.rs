@@ -6,19 +6,16 @@
 //! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller's span around [`Slot::offer`] names relay and
 //! message, and [`Ready::dot`] continues that span.
 
-mod check;
 mod classify;
 mod connect;
 mod connection;
 mod failure;
 mod pool;
 mod reply;
-mod reply_lines;
-mod shared_stream;
 mod slots;
-mod tls;
 mod tokens;
 mod transmit;
+mod wire;
 
 pub use classify::{Follows, OUTCOMES, OutcomeRow, RowEvent, SmtpEvent, classify};
 pub use connection::Timeouts;

@@ -22,7 +22,6 @@ mod formats;
 mod language;
 mod languages;
 mod phrases;
-mod tag;
 
 pub use cadence::{cadence, days};
 pub(crate) use catalogue::{Catalogue, Catalogues, Files};
@@ -154,7 +153,7 @@ fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Resul
 
 /// Adds the file of the language `name`, which errors call `file`. `path` is that of a team's own file.
 fn add(catalogues: &mut Catalogues, name: &str, file: &str, text: String, path: Option<&Path>) -> Result<(), Error> {
-    let tag = tag::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
+    let tag = languages::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
     let resource = FluentResource::try_new(text).map_err(|(_, errors)| Error::Syntax {
         file: format!("{file}.ftl"),
         problem: errors.first().map(ToString::to_string).unwrap_or_default(),

@@ -16,11 +16,9 @@ use uuid::Uuid;
 
 use super::{
     brand::Brand,
-    check_words, clean,
-    error::Error,
-    html, message,
+    check_words, clean, html, inline, message,
     renderer::{HTML_BYTES, Page, Rendered, Renderer, SUBJECT_CHARS},
-    source::{PARTS, SAMPLE, Source},
+    source::{Error, PARTS, SAMPLE, Source},
     tracker::Tracker,
     view::{Input, Links, View, items_of},
 };
@@ -92,11 +90,27 @@ impl Renderer {
         problems.into_iter().map(|problem| Problem { place: template.to_owned(), problem }).collect()
     }
 
-    /// Finds what large email clients do not support of the team's own templates, and the styles that cannot be inlined. The place
-    /// is a file with its line.
+    /// Finds what large email clients do not support of the team's own templates, and the styles that stay in `<style>` or are too weak
+    /// there in a sample. The place is a file with its line.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
-        self.sources.remarks().map(|(place, problem)| Problem { place, problem }).collect()
+        let mut weak = inline::Weak::new();
+        for html in self.names().iter().filter_map(|template| self.html_of_sample(template).ok()) {
+            for (rule, names) in inline::weak(&html) {
+                weak.entry(rule).or_default().extend(names);
+            }
+        }
+        self.sources.remarks(&weak).into_iter().map(|(place, problem)| Problem { place, problem }).collect()
+    }
+
+    /// Renders the HTML of a sample, before styles are inlined.
+    fn html_of_sample(&self, template: &str) -> Result<String, Error> {
+        let phrases = self.phrases(None);
+        let context = match self.single(template) {
+            Some(sample) => self.sample_context(template, &sample, phrases)?,
+            None => self.page(template, &self.sample(template, phrases)?, &Tracker::NONE)?.context,
+        };
+        self.part(template, PARTS[1], &context)
     }
 
     /// Renders `template` with its sample, in the language `locale` or in English.

@@ -1,16 +1,20 @@
 //! The functions and filters of templates. They speak the language of the variable `lang`.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use fluent_bundle::FluentValue;
-use tera::{Kwargs, State, Tera, TeraResult, Value};
+use tera::{Kwargs, State, StringInput, Tera, TeraResult, Value};
 
-use super::{chart, clean, filters, meter, words};
+use super::{
+    clean,
+    meter::{self, check_text, size},
+    words,
+};
 use crate::words::{ENGLISH, Phrases, Words};
 
 /// Registers functions and filters, and disables `safe`, because every value is escaped (rule 22).
 pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
-    filters::register(tera);
+    register_bounded(tera);
     tera.register_function(meter::FUNCTION, |kwargs: Kwargs, state: &State| meter::call(&kwargs, state));
     let words = catalogue.clone();
     tera.register_function("t", move |kwargs: Kwargs, state: &State| said(spoken(&words, state), &kwargs));
@@ -27,12 +31,12 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
         Ok(words::counted(spoken(&words, state), noun, kwargs.must_get("n")?))
     });
     tera.register_filter("humanize", |name: &str, _: Kwargs, _: &State| words::humanize(name).into_owned());
-    tera.register_filter("sparkline", |series: &Value, _: Kwargs, _: &State| chart::sparkline(series));
+    tera.register_filter("sparkline", |series: &Value, _: Kwargs, _: &State| sparkline(series));
     tera.register_filter("heights", |series: &Value, kwargs: Kwargs, _: &State| -> TeraResult<Vec<Value>> {
-        Ok(chart::heights(series, kwargs.must_get("most")?))
+        Ok(heights(series, kwargs.must_get("most")?))
     });
     tera.register_filter("percent_from", |now: &Value, kwargs: Kwargs, _: &State| -> TeraResult<Value> {
-        Ok(chart::percent(now, kwargs.must_get("before")?).map_or_else(Value::none, Value::from))
+        Ok(percent(now, kwargs.must_get("before")?).map_or_else(Value::none, Value::from))
     });
     tera.register_filter("safe_url", |raw: &str, _: Kwargs, _: &State| {
         clean::url(raw).map_or_else(Value::none, Value::from)
@@ -99,5 +103,175 @@ fn variable(value: &Value) -> FluentValue<'_> {
     match value.as_str() {
         Some(text) => text.into(),
         None => value.as_f64().map_or_else(|| value.to_string().into(), FluentValue::from),
+    }
+}
+
+/// Replaces Tera's own filters whose result can be far larger than what they are given, by ones that make no text that a variable could
+/// not hold.
+fn register_bounded(tera: &mut Tera) {
+    tera.register_filter("str", |value: &Value, _: Kwargs, _: &State| -> TeraResult<String> {
+        check_text(size(value))?;
+        Ok(value.to_string())
+    });
+    tera.register_filter("split", |text: &str, kwargs: Kwargs, _: &State| -> TeraResult<Vec<Value>> {
+        check_text(count(text.len()))?;
+        Ok(text.split(kwargs.must_get::<&str>("pat")?).map(Value::from).collect())
+    });
+    tera.register_filter("join", join);
+    tera.register_filter("replace", replace);
+    tera.register_filter("indent", indent);
+}
+
+fn join(items: &[Value], kwargs: Kwargs, state: &State) -> TeraResult<Value> {
+    let between = kwargs.get::<StringInput>("sep")?;
+    let room = count(items.len()).saturating_mul(between.as_ref().map_or(0, |text| count(text.as_str().len())));
+    check_text(items.iter().map(size).fold(room, u64::saturating_add))?;
+    let is_safe = |item: &Value| item.is_string() && item.is_safe();
+    let safe = state.autoescaping_enabled()
+        && (items.iter().any(is_safe) || between.as_ref().is_some_and(|text| text.is_safe()));
+    let written = |item: &Value| match (item.is_undefined(), safe) {
+        (true, _) => Ok(String::new()),
+        (false, true) => state.escape_if_needed(item),
+        (false, false) => Ok(item.to_string()),
+    };
+    let written = items.iter().map(written).collect::<TeraResult<Vec<_>>>()?;
+    Ok(text(safe, &written.join(&plain_or_escaped(between.as_ref(), safe, state)?)))
+}
+
+fn replace(value: StringInput, kwargs: Kwargs, state: &State) -> TeraResult<Value> {
+    let (from, to) = (kwargs.must_get::<&str>("from")?, kwargs.must_get::<StringInput>("to")?);
+    let safe = state.autoescaping_enabled() && (value.is_safe() || to.is_safe());
+    let (value, to) = (plain_or_escaped(Some(&value), safe, state)?, plain_or_escaped(Some(&to), safe, state)?);
+    let added = count(value.matches(from).count()).saturating_mul(count(to.len()));
+    check_text(count(value.len()).saturating_add(added))?;
+    Ok(text(safe, &value.replace(from, &to)))
+}
+
+fn indent(value: StringInput, kwargs: Kwargs, state: &State) -> TeraResult<Value> {
+    let width = kwargs.get::<usize>("width")?.unwrap_or(4).min(1000);
+    let sign = kwargs.get::<StringInput>("indentation")?;
+    let [first, blank] = [kwargs.get("first")?.unwrap_or(false), kwargs.get("blank")?.unwrap_or(false)];
+    if sign.as_ref().is_some_and(|sign| sign.as_str().chars().count() != 1) {
+        return Err(tera::Error::message("The `indentation` argument must contain exactly one character"));
+    }
+    let safe = state.autoescaping_enabled() && (value.is_safe() || sign.as_ref().is_some_and(|sign| sign.is_safe()));
+    let indent = match &sign {
+        Some(_) => plain_or_escaped(sign.as_ref(), safe, state)?.repeat(width),
+        None => " ".repeat(width),
+    };
+    let value = plain_or_escaped(Some(&value), safe, state)?;
+    check_text(count(value.lines().count()).saturating_mul(count(indent.len())).saturating_add(count(value.len())))?;
+    let mut indented = String::with_capacity(value.len());
+    for (at, line) in value.lines().enumerate() {
+        indented.push_str(if at > 0 { "\n" } else { "" });
+        if (at == 0 && first) || (at > 0 && (blank || !line.is_empty())) {
+            indented.push_str(&indent);
+        }
+        indented.push_str(line);
+    }
+    if value.ends_with('\n') {
+        indented.push('\n');
+    }
+    Ok(text(safe, &indented))
+}
+
+/// The text, escaped where the result is not escaped any more. No text is empty.
+fn plain_or_escaped<'v>(value: Option<&'v StringInput<'v>>, safe: bool, state: &State) -> TeraResult<Cow<'v, str>> {
+    match value {
+        Some(value) if safe => value.rendered(state),
+        value => Ok(value.map_or("", |value| value.as_str()).into()),
+    }
+}
+
+fn text(safe: bool, text: &str) -> Value {
+    if safe { Value::safe_string(text) } else { Value::from(text) }
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// The most numbers that a chart shows. Earlier ones are left out.
+const NUMBERS: usize = 12;
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Draws the latest numbers as text, from the lowest block to the highest. Empty if `series` has no numbers.
+fn sparkline(series: &Value) -> String {
+    levels(series, BLOCKS.len()).into_iter().filter_map(|level| BLOCKS.get(level - 1)).collect()
+}
+
+/// The heights of the latest numbers, from 1 for the lowest to `most` for the highest.
+fn heights(series: &Value, most: usize) -> Vec<Value> {
+    levels(series, most).into_iter().map(|level| Value::from_serializable(&level)).collect()
+}
+
+/// The change from `before` to `now` in whole per cent. `None`: one of them is not a number, or there was nothing before.
+fn percent(now: &Value, before: &Value) -> Option<i64> {
+    let (now, before) = (now.as_f64()?, before.as_f64().filter(|before| *before != 0.0)?);
+    whole((now - before) / before.abs() * 100.0)
+}
+
+/// The levels of the latest numbers, from 1 to `most`. Equal numbers are in the middle.
+fn levels(series: &Value, most: usize) -> Vec<usize> {
+    let numbers: Vec<f64> = series.as_array().unwrap_or_default().iter().filter_map(Value::as_f64).collect();
+    let numbers = &numbers[numbers.len().saturating_sub(NUMBERS)..];
+    let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+    let range = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+    let steps = f64::from(u32::try_from(most.saturating_sub(1)).unwrap_or(u32::MAX));
+    let share = |number: f64| if range > 0.0 { (number - least) / range } else { 0.5 };
+    let level = |number: &f64| whole(share(*number) * steps).and_then(|step| usize::try_from(step).ok());
+    numbers.iter().map(|number| 1 + level(number).unwrap_or_default()).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+fn whole(number: f64) -> Option<i64> {
+    (number.abs() < 1e15).then(|| number.round() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn value(json: &serde_json::Value) -> Value {
+        Value::from_serializable(json)
+    }
+
+    #[test]
+    fn a_sparkline_reaches_from_the_lowest_block_to_the_highest() {
+        for (series, drawn) in [
+            (json!([1, 2, 3, 4, 5, 6, 7, 8]), "▁▂▃▄▅▆▇█"),
+            (json!([-4.5, 0, 4.5]), "▁▅█"),
+            (json!([3, 3]), "▅▅"),
+            (json!([0, "x", null, 9]), "▁█"),
+            (json!([9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), "▁▁▁▁▁▁▁▁▁▁▁█"),
+            (json!([]), ""),
+            (json!("12"), ""),
+        ] {
+            assert_eq!(sparkline(&value(&series)), drawn, "{series}");
+        }
+    }
+
+    #[test]
+    fn heights_are_within_their_limit() {
+        let heights = |series| heights(&value(&series), 36).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(heights(json!([0, 50, 100])), ["1", "19", "36"]);
+        assert_eq!(heights(json!([7])), ["19"]);
+        assert_eq!(heights(json!([0, 1e300])), ["1", "36"]);
+    }
+
+    #[test]
+    fn a_change_is_in_per_cent_of_what_was_before() {
+        for (now, before, change) in [
+            (json!(1_204), json!(1_071), Some(12)),
+            (json!(1), json!(4), Some(-75)),
+            (json!(5), json!(-10), Some(150)),
+            (json!(5), json!(0), None),
+            (json!(5), json!(""), None),
+            (json!(1e300), json!(1), None),
+        ] {
+            assert_eq!(percent(&value(&now), &value(&before)), change, "{now} {before}");
+        }
     }
 }

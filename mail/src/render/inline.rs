@@ -1,117 +1,280 @@
-//! Puts the styles of a team's own `<style>` elements into `style` attributes, once, when the templates are loaded. Many email
-//! clients read no `<style>`. Nothing else of a source changes: not a byte of Tera's code, and no line moves.
+//! Puts the rules of a team's own `<style>` elements into the `style` attributes of a finished message, because many email clients read
+//! no `<style>`. css-inline finds the elements that a selector matches. It does not write the message: it would lose conditions for
+//! Outlook such as `<![if !mso]>`, a value for clients that do not know the next one, and rules inside of rules. Every byte that is
+//! no style stays as the template made it.
 
-use css_inline::InlineError;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    ops::Range,
+};
+
+use css_inline::{CSSInliner, InlineError};
 use cssparser::Parser;
 
-mod decide;
-mod elements;
-mod family;
-mod file;
-mod matches;
-mod selector;
 mod sheet;
-mod structure;
-mod variables;
 
 #[cfg(test)]
 mod tests;
 
-use decide::{Decision, Known, decide};
-use elements::{Element, elements};
-use family::members;
-pub(super) use file::File;
-use matches::Matches;
-use sheet::{Declaration, Rule, rules, sheets};
-use structure::is_regular;
-use variables::Variables;
+use sheet::{Declaration, Rule, Stays, rules, specificity, without_states};
 
-use super::{support::Remark, tag::marks};
+use super::{
+    code::{blank, code},
+    html::VOID,
+    support::Remark,
+    tag::{Mark, Tag, marks, tags},
+};
 
-/// The templates with inline styles.
-#[derive(Default)]
-pub(super) struct Inlined {
-    /// The sources that change, each with its name.
-    pub sources: Vec<(String, String)>,
-    /// The remarks on what stays in `<style>`, each with the name of its file.
-    pub remarks: Vec<(String, Remark)>,
-}
+/// The attribute that a team's own `<style>` has between its file and the message.
+const OWN: &str = "data-tidings-own";
+/// The attribute with an element's number in the copy that css-inline reads.
+const NUMBER: &str = "data-n";
+/// css-inline walks through elements by recursion.
+const DEPTH: usize = 200;
+/// Elements whose end tag HTML allows to omit (HTML, 13.1.2.4), as far as messages have them.
+const OPTIONAL: [&str; 14] =
+    ["p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "tfoot", "colgroup", "option", "body", "html"];
 
-/// A change of a source.
+/// The rules that an inlined style overrides, because they lack `!important`, with the names of the properties.
+pub(super) type Weak = BTreeMap<String, BTreeSet<String>>;
+
+/// A change of a text.
 struct Edit {
-    from: usize,
-    to: usize,
+    place: Range<usize>,
     text: String,
 }
 
-/// Inlines the styles of all files.
-pub(super) fn inlined(files: &[File<'_>]) -> Result<Inlined, InlineError> {
-    let members = members(files);
-    let mut order: Vec<_> = (0..files.len()).filter(|at| files[*at].own).collect();
-    order.sort_by_key(|at| members[*at].depth);
-    let rules: Vec<_> = order.into_iter().flat_map(|at| rules(at, &files[at])).collect();
-    if rules.is_empty() {
-        return Ok(Inlined::default());
-    }
-    let mut all = Vec::new();
-    let variables = Variables::of(files);
-    let ways: Vec<_> = files.iter().enumerate().map(|(at, file)| elements(at, file, &variables, &mut all)).collect();
-    let selectors: Vec<_> =
-        rules.iter().enumerate().flat_map(|(at, rule)| rule.selectors.iter().map(move |one| (at, one))).collect();
-    let matches = Matches::new(&all, &ways, &selectors.iter().map(|(_, one)| *one).collect::<Vec<_>>())?;
-    let regular: Vec<_> = files.iter().map(|file| is_regular(&file.regions, &marks(&file.blank))).collect();
-    let known = Known {
-        files,
-        members: &members,
-        regular: &regular,
-        rules: &rules,
-        elements: &all,
-        selectors: &selectors,
-        matches: &matches,
+/// Marks the `<style>` elements of a team's own file, so that the message shows which ones are its own. `None`: there is none.
+pub(super) fn marked(source: &str) -> Option<String> {
+    let blank = blank(source, &code(source));
+    let edit = |tag: &Tag<'_>| {
+        let at = tag.place.start + 1 + tag.name.len();
+        Edit { place: at..at, text: format!(" {OWN}") }
     };
-    let Decision { inlined, stays, remarks } = decide(&known);
-    let mut sources = Vec::new();
-    for (at, file) in files.iter().enumerate() {
-        let own = all.iter().zip(&inlined).filter(|(element, declared)| element.file == at && !declared.is_empty());
-        let mut edits: Vec<_> = own.map(|(element, declared)| styled(file, element, declared)).collect();
-        let gone = rules.iter().zip(&stays).filter(|(rule, stays)| rule.file == at && !**stays).map(|(rule, _)| rule);
-        edits.extend(without(file, &gone.collect::<Vec<_>>()));
-        if !edits.is_empty() {
-            sources.push((file.name.to_owned(), edited(file.source, edits)));
+    let edits: Vec<_> = tags(&blank).iter().filter(|tag| tag.is("style")).map(edit).collect();
+    (!edits.is_empty()).then(|| edited(source, edits))
+}
+
+/// Inlines the team's own styles of a message.
+pub(super) fn inlined(html: String) -> String {
+    if html.contains(OWN) { inline(&html, false).0 } else { html }
+}
+
+/// Finds the rules of a message, by its HTML before inlining, that inlined styles override.
+pub(super) fn weak(html: &str) -> Weak {
+    inline(html, true).1
+}
+
+/// Finds what the author of a file should know of its styles.
+pub(super) fn remarks(source: &str, weak: &Weak) -> Vec<Remark> {
+    let blank = blank(source, &code(source));
+    let sheets = tags(&blank).into_iter().filter(|tag| tag.is("style"));
+    let remark = |rule: Rule<'_>| {
+        let is_late = is_late(&rule);
+        let Rule { place, written, stays, declarations, .. } = rule;
+        let reason = match stays {
+            Some(Stays::Rules) => Some("it has rules inside"),
+            Some(Stays::Root) => Some("its selector asks for more than elements, classes and ids"),
+            None | Some(Stays::Condition) => None,
+        };
+        let text = if let Some(reason) = reason {
+            format!("`{written}` stays in <style>: {reason}")
+        } else {
+            let overridden = weak.get(&written).filter(|_| is_late)?;
+            let names = declarations.iter().filter(|one| !one.important && overridden.contains(&one.name));
+            let names: BTreeSet<_> = names.map(|one| format!("`{}`", one.name)).collect();
+            if names.is_empty() {
+                return None;
+            }
+            let names = names.into_iter().collect::<Vec<_>>().join(", ");
+            format!("`{written}` needs `!important` for {names}: the inlined styles are stronger")
+        };
+        Some(Remark { at: place.start, text })
+    };
+    sheets.flat_map(|sheet| rules(&blank, &sheet)).filter_map(remark).collect()
+}
+
+/// Reports if a program reads the rule in spite of the style attribute: under a condition, or in a state.
+fn is_late(rule: &Rule<'_>) -> bool {
+    let has_state = |selector: &&str| without_states(selector) != **selector;
+    rule.stays == Some(Stays::Condition) || rule.stays.is_none() && rule.selectors.iter().any(has_state)
+}
+
+fn inline(html: &str, is_check: bool) -> (String, Weak) {
+    let marks = marks(html);
+    let elements: Vec<_> = marks.iter().filter_map(Mark::start).collect();
+    let sheets: Vec<_> =
+        elements.iter().filter(|tag| tag.is("style") && tag.attribute(OWN).is_some()).copied().collect();
+    let rules: Vec<_> = sheets.iter().flat_map(|sheet| rules(html, sheet)).collect();
+    let of_all = |is_wanted: &dyn Fn(&Rule<'_>) -> bool| {
+        let wanted = rules.iter().enumerate().filter(|(_, rule)| is_wanted(rule));
+        wanted.flat_map(|(at, rule)| rule.selectors.iter().map(move |selector| (at, *selector))).collect::<Vec<_>>()
+    };
+    let selectors = of_all(&|rule| rule.stays.is_none());
+    let late = if is_check { of_all(&is_late) } else { Vec::new() };
+    let late = late.into_iter().map(|(at, selector)| (at, selector, without_states(selector)));
+    let late: Vec<_> = late
+        .filter(|(at, selector, plain)| rules[*at].stays.is_some() || selector != plain)
+        .map(|(at, _, plain)| (at, plain))
+        .collect();
+    let all: Vec<_> = selectors.iter().map(|one| one.1).chain(late.iter().map(|one| one.1.as_str())).collect();
+    let found = if is_regular(&marks) { matches(html, &marks, &all).unwrap_or_default() } else { Vec::new() };
+    let (mut edits, mut weak) = (Vec::new(), Weak::new());
+    let mut used = vec![false; selectors.len()];
+    // Most elements of a message are like others, in the rows of a list.
+    let mut groups: BTreeMap<Vec<usize>, Vec<&Tag<'_>>> = BTreeMap::new();
+    for (element, numbers) in elements.iter().zip(found) {
+        groups.entry(numbers).or_default().push(element);
+    }
+    for (numbers, alike) in groups {
+        let (sure, later): (Vec<_>, Vec<_>) = numbers.into_iter().partition(|number| *number < selectors.len());
+        for number in &sure {
+            used[*number] = true;
+        }
+        let declared = cascade(&rules, &sure.into_iter().map(|number| selectors[number]).collect::<Vec<_>>());
+        for (at, _) in later.into_iter().map(|number| &late[number - selectors.len()]) {
+            let rule = &rules[*at];
+            let is_overridden = |one: &&Declaration| declared.iter().any(|other| other.family() == one.family());
+            let names = rule.declarations.iter().filter(|one| !one.important).filter(is_overridden);
+            let names: Vec<_> = names.map(|one| one.name.clone()).collect();
+            if !names.is_empty() {
+                weak.entry(rule.written.clone()).or_default().extend(names);
+            }
+        }
+        let one = |Declaration { name, value, important }: &Declaration| {
+            format!("{name}:{value}{}", if *important { " !important" } else { "" })
+        };
+        let css = declared.into_iter().map(one).collect::<Vec<_>>().join(";");
+        if !css.is_empty() {
+            edits.extend(alike.into_iter().map(|element| styled(html, element, &css)));
         }
     }
-    let remark = |(rule, text): (&Rule, Option<String>)| {
-        Some((files[rule.file].name.to_owned(), Remark { at: rule.place.start, text: text? }))
+    // A rule with a selector that matches nothing stays: it may be for a state, or for a class that a program adds.
+    let stays =
+        |at: usize| rules[at].stays.is_some() || selectors.iter().zip(&used).any(|(one, used)| one.0 == at && !used);
+    let gone: Vec<_> = (0..rules.len()).filter(|at| !stays(*at)).map(|at| &rules[at].place).collect();
+    for sheet in sheets {
+        without(html, sheet, &gone, &mut edits);
+    }
+    (edited(html, edits), weak)
+}
+
+/// Reports if elements are in each other as their tags say. A parser repairs anything else, by copies without a bound.
+fn is_regular(marks: &[Mark<'_>]) -> bool {
+    let mut open: Vec<&str> = Vec::new();
+    let is_optional = |name: &str| OPTIONAL.iter().any(|optional| name.eq_ignore_ascii_case(optional));
+    for mark in marks {
+        match mark {
+            Mark::Start(tag) if VOID.iter().any(|void| tag.is(void)) => {}
+            Mark::Start(tag) => open.push(tag.name),
+            Mark::End { name, .. } => loop {
+                match open.pop() {
+                    Some(last) if last.eq_ignore_ascii_case(name) => break,
+                    Some(last) if is_optional(last) => {}
+                    _ => return false,
+                }
+            },
+        }
+        if open.len() > DEPTH {
+            return false;
+        }
+    }
+    open.into_iter().all(is_optional)
+}
+
+/// The numbers of the selectors that match each element, by css-inline in a copy that has the elements only.
+fn matches(html: &str, marks: &[Mark<'_>], selectors: &[&str]) -> Result<Vec<Vec<usize>>, InlineError> {
+    let (mut copy, mut css) = (String::with_capacity(html.len()), String::new());
+    for (number, selector) in selectors.iter().enumerate() {
+        let _ = write!(css, "{selector}{{r{number}:0}}");
+    }
+    // Few style sheets ask for other attributes, and these are most of a message.
+    let asks_more = css.contains('[') || css.contains("link");
+    let is_asked = |name: &str| {
+        let is = |other: &&str| name.eq_ignore_ascii_case(other);
+        ["class", "id"].iter().any(is) || asks_more && !["style", "rel", NUMBER].iter().any(is)
     };
-    Ok(Inlined { sources, remarks: rules.iter().zip(remarks).filter_map(remark).collect() })
+    let (mut from, mut elements) = (0, 0);
+    for mark in marks {
+        let between = &html[from..mark.at()];
+        match between.trim() {
+            _ if from == 0 => copy.push_str(between),
+            comment if comment.is_empty() || comment.starts_with("<!--") && comment.ends_with("-->") => {}
+            // Any text, for `:empty`.
+            _ => copy.push('x'),
+        }
+        match mark {
+            Mark::Start(tag) => {
+                let _ = write!(copy, "<{} {NUMBER}={elements}", tag.name);
+                for attribute in tag.attributes.iter().filter(|one| is_asked(one.name)) {
+                    copy.extend([" ", &html[attribute.place.clone()]]);
+                }
+                copy.push('>');
+                elements += 1;
+                from = tag.place.end.max(tag.text.end);
+            }
+            Mark::End { name, at } => {
+                copy.extend(["</", name, ">"]);
+                from = html[*at..].find('>').map_or(html.len(), |end| at + end + 1);
+            }
+        }
+    }
+    let options = CSSInliner::options().load_remote_stylesheets(false).minify_css(true).extra_css(Some(css.into()));
+    let copy = options.build().inline(&copy)?;
+    let mut found = vec![Vec::new(); elements];
+    for tag in tags(&copy) {
+        let value = |name: &str| tag.attribute(name).map(|attribute| &copy[attribute.value.clone()]);
+        let (Some(number), Some(style)) =
+            (value(NUMBER).and_then(|number| number.parse::<usize>().ok()), value("style"))
+        else {
+            continue;
+        };
+        let matched =
+            style.split(';').filter_map(|one| one.strip_prefix('r')?.strip_suffix(":0")?.parse::<usize>().ok());
+        if let Some(of_element) = found.get_mut(number).filter(|of_element| of_element.is_empty()) {
+            of_element.extend(matched);
+        }
+    }
+    Ok(found)
+}
+
+/// The declarations of rules, without those that a stronger rule overrides. A rule's own repetitions stay: they are for clients that do
+/// not know a value. css-inline would drop them, and writes `padding` behind a `padding-left` of an earlier rule.
+fn cascade<'r>(rules: &'r [Rule<'_>], matched: &[(usize, &str)]) -> Vec<&'r Declaration> {
+    let mut sure: Vec<_> = matched.iter().map(|(rule, selector)| (specificity(selector), *rule)).collect();
+    sure.sort_unstable();
+    let last = |at: usize| !sure[at + 1..].iter().any(|(_, rule)| *rule == sure[at].1);
+    let order: Vec<_> = (0..sure.len()).filter(|at| last(*at)).map(|at| sure[at].1).collect();
+    let mut declared: Vec<(usize, &Declaration)> = Vec::new();
+    for rule in order {
+        for one in &rules[rule].declarations {
+            let is_same = |other: &(usize, &Declaration)| other.0 != rule && other.1.name == one.name;
+            if declared.iter().any(|other| is_same(other) && other.1.important && !one.important) {
+                continue;
+            }
+            declared.retain(|other| !is_same(other));
+            declared.push((rule, one));
+        }
+    }
+    declared.into_iter().map(|(_, one)| one).collect()
 }
 
 /// Puts declarations before those of the element's own `style`, which override them as CSS says: a later declaration wins,
 /// unless only the earlier one is important.
-fn styled(file: &File<'_>, element: &Element, declared: &[&Declaration]) -> Edit {
-    let one = |one: &&Declaration| {
-        let Declaration { name, value, important } = one;
-        format!("{name}:{value}{}", if *important { " !important" } else { "" })
+fn styled(html: &str, element: &Tag<'_>, css: &str) -> Edit {
+    let Some(style) = element.attribute("style") else {
+        let at = element.place.start + 1 + element.name.len();
+        return Edit { place: at..at, text: format!(" style=\"{}\"", quoted(css, '"')) };
     };
-    let css = declared.iter().map(one).collect::<Vec<_>>().join(";");
-    let Some((value, quote)) = &element.style else {
-        let at = element.after_name;
-        return Edit { from: at, to: at, text: format!(" style=\"{}\"", quoted(&css, '"')) };
-    };
-    let css = quoted(&css, quote.unwrap_or('"'));
-    let text = match quote {
-        _ if value.is_empty() && quote.is_none() => format!("=\"{css}\""),
-        _ if value.is_empty() => css,
-        Some(_) => format!("{css};"),
-        None => {
-            return Edit {
-                from: value.start,
-                to: value.end,
-                text: format!("\"{css};{}\"", &file.source[value.clone()]),
-            };
-        }
-    };
-    Edit { from: value.start, to: value.start, text }
+    let (value, css) = (&style.value, quoted(css, style.quote.unwrap_or('"')));
+    let start = value.start..value.start;
+    match style.quote {
+        None if value.is_empty() => Edit { place: start, text: format!("=\"{css}\"") },
+        None => Edit { place: value.clone(), text: format!("\"{css};{}\"", &html[value.clone()]) },
+        Some(_) if value.is_empty() => Edit { place: start, text: css },
+        Some(_) => Edit { place: start, text: format!("{css};") },
+    }
 }
 
 /// Writes a value so that it can stand between these quotes.
@@ -121,41 +284,32 @@ fn quoted(css: &str, quote: char) -> String {
     if css.contains(other) { css.replace(quote, escaped) } else { css.replace(quote, other) }
 }
 
-/// Removes rules, and a `<style>` that is left without any. Their lines stay, so that the lines of all that follows are the same.
-fn without(file: &File<'_>, gone: &[&Rule]) -> Vec<Edit> {
-    let lines = |from: usize, to: usize| "\n".repeat(file.source[from..to].matches('\n').count());
-    let edit = |from: usize, to: usize| Edit { from, to, text: lines(from, to) };
-    let mut edits = Vec::new();
-    for sheet in sheets(file) {
-        let inside =
-            gone.iter().filter(|rule| sheet.text.start <= rule.place.start && rule.place.end <= sheet.text.end);
-        let of_rules: Vec<_> = inside.map(|rule| edit(rule.place.start, rule.place.end)).collect();
-        if of_rules.is_empty() {
-            continue;
-        }
-        let offset = sheet.text.start;
-        let text = &file.source[sheet.text.clone()];
-        let moved =
-            of_rules.iter().map(|one| Edit { from: one.from - offset, to: one.to - offset, text: String::new() });
-        let rest = edited(text, moved.collect());
-        let has_code = file.code_in(sheet.place.start, sheet.place.end).next().is_some();
-        if !has_code && Parser::new(&rest).is_exhausted() {
-            edits.push(edit(sheet.place.start, sheet.place.end));
-        } else {
-            edits.extend(of_rules);
-        }
+/// Removes rules from a `<style>`, and its mark; all of it, if nothing is left.
+fn without(html: &str, sheet: &Tag<'_>, gone: &[&Range<usize>], edits: &mut Vec<Edit>) {
+    let inside = gone.iter().filter(|place| sheet.text.start <= place.start && place.end <= sheet.text.end);
+    let of_rules: Vec<_> = inside.map(|place| Edit { place: (*place).clone(), text: String::new() }).collect();
+    let (mut rest, mut from) = (String::new(), sheet.text.start);
+    for Edit { place, .. } in &of_rules {
+        rest.push_str(&html[from..place.start]);
+        from = place.end;
     }
-    edits
+    rest.push_str(&html[from..sheet.text.end]);
+    if !of_rules.is_empty() && Parser::new(&rest).is_exhausted() {
+        let end = html[sheet.text.end..].find('>').map_or(html.len(), |end| sheet.text.end + end + 1);
+        edits.push(Edit { place: sheet.place.start..end, text: String::new() });
+    } else {
+        let mark = sheet.attribute(OWN).map(|mark| mark.place.start - 1..mark.place.end);
+        edits.extend(mark.map(|place| Edit { place, text: String::new() }));
+        edits.extend(of_rules);
+    }
 }
 
-fn edited(source: &str, mut edits: Vec<Edit>) -> String {
-    edits.sort_by_key(|edit| edit.from);
-    let mut text = String::with_capacity(source.len());
-    let mut from = 0;
-    for edit in edits {
-        text.push_str(&source[from..edit.from]);
-        text.push_str(&edit.text);
-        from = edit.to;
+fn edited(text: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| edit.place.start);
+    let (mut changed, mut from) = (String::with_capacity(text.len()), 0);
+    for Edit { place, text: new } in edits {
+        changed.extend([&text[from..place.start], &new]);
+        from = place.end;
     }
-    text + &source[from..]
+    changed + &text[from..]
 }

@@ -1,18 +1,17 @@
 //! One line of a message, as templates receive it: a group of events as text.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use serde::Serialize;
-use tidings_model::records::Group;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use tidings_model::records::{self, Group};
 
 use super::{
-    age::Age,
     clean::{self, NAME_CHARS},
-    item::{self, Item},
     local::Local,
-    sums::{self, Counts, Sum},
     words,
 };
+use crate::words::Phrases;
 
 /// One line of a message: a group of events.
 #[derive(Serialize)]
@@ -58,7 +57,7 @@ impl<'a> Line<'a> {
     pub(super) fn new(group: &'a Group, local: Local<'_>) -> Self {
         let phrases = local.phrases;
         let named = entity_name(group);
-        let title = group.latest.first().and_then(item::title);
+        let title = group.latest.first().and_then(title);
         let category = clean::text(&group.category, NAME_CHARS);
         let entity_type = clean::text(&group.entity_type, NAME_CHARS);
         // The title of an event without one.
@@ -91,7 +90,7 @@ impl<'a> Line<'a> {
                 said.map_or_else(|| clean::text(&section.title, NAME_CHARS), Cow::Owned)
             }),
             counts: Counts(&group.counts),
-            sums: sums::sums(phrases, &group.counts),
+            sums: sums(phrases, &group.counts),
             who: words::who(phrases, &actors, group.actor_count),
             actor: latest.map_or(Cow::Borrowed(""), |item| item.actor.clone()),
             actor_count: group.actor_count,
@@ -122,4 +121,171 @@ fn entity_name(group: &Group) -> Option<String> {
         (_, false) => id.into(),
     };
     Some(clean::text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
+}
+
+/// Limit of a title in characters.
+const TITLE_CHARS: usize = 200;
+/// Limit of an excerpt in characters.
+const EXCERPT_CHARS: usize = 300;
+
+/// One item of a line.
+#[derive(Serialize)]
+pub(super) struct Item<'a> {
+    /// The payload's title, or else the name of the entity, or else the category.
+    pub title: Cow<'a, str>,
+    pub url: Option<String>,
+    pub excerpt: Option<Cow<'a, str>>,
+    /// May be empty.
+    pub actor: Cow<'a, str>,
+    /// Events that the item stands for.
+    pub count: u64,
+    /// `Feb 3, 2:20 PM`.
+    pub at: String,
+    /// The clean payload of the latest event, a map.
+    pub payload: tera::Value,
+}
+
+impl<'a> Item<'a> {
+    pub(super) fn new(item: &'a records::Item, untitled: &Cow<'a, str>, local: Local<'_>) -> Self {
+        let payload = tera::Value::from_serializable(&clean::Payload(&item.payload));
+        Self {
+            title: title(item).unwrap_or_else(|| untitled.clone()),
+            url: payload.get_from_path("url").and_then(tera::Value::as_str).map(str::to_owned),
+            excerpt: string(item, "excerpt").map(|excerpt| clean::text(excerpt, EXCERPT_CHARS)),
+            actor: clean::text(&item.actor, NAME_CHARS),
+            count: item.count,
+            at: local.short(item.at),
+            payload,
+        }
+    }
+}
+
+/// The clean title of the item's payload.
+fn title(item: &records::Item) -> Option<Cow<'_, str>> {
+    string(item, "title").map(|title| clean::text(title, TITLE_CHARS))
+}
+
+fn string<'a>(item: &'a records::Item, name: &str) -> Option<&'a str> {
+    item.payload.get(name)?.as_str().filter(|text| !text.trim().is_empty())
+}
+
+/// A count as text.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    /// `2 critical`, `1 warning`.
+    pub label: String,
+    /// The tone of the count.
+    pub tone: Tone,
+}
+
+/// The tone of a count, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    Bad,
+    Warn,
+    Plain,
+    Good,
+}
+
+impl Tone {
+    /// Derives the tone from the name of the count.
+    fn of(name: &str) -> Self {
+        match name {
+            "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => Self::Bad,
+            "warning" | "warnings" | "degraded" | "unstable" | "flaky" | "skipped" => Self::Warn,
+            "passed" | "resolved" | "recovered" | "fixed" => Self::Good,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Returns the counts that are not zero as text, ordered by tone and then by name.
+pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<Sum> {
+    let mut sums: Vec<_> = counts
+        .iter()
+        .filter(|(_, n)| **n != 0)
+        .map(|(name, n)| Sum {
+            label: words::tally(phrases, &clean::text(name, NAME_CHARS), i128::from(*n)),
+            tone: Tone::of(name),
+        })
+        .collect();
+    // Stable: the names are in order already.
+    sums.sort_by_key(|sum| sum.tone);
+    sums
+}
+
+/// Counts, serialized with clean names.
+pub(super) struct Counts<'a>(pub &'a BTreeMap<String, i64>);
+
+impl Serialize for Counts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, n)| (clean::text(name, NAME_CHARS), n)))
+    }
+}
+
+const HOUR: u64 = 60 * 60;
+const DAY: u64 = 24 * HOUR;
+
+/// The time from a line's first event to the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Age {
+    pub seconds: u64,
+    /// Whole units, at least 1.
+    pub count: u64,
+    pub unit: Unit,
+}
+
+/// The largest unit that an age fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Unit {
+    Days,
+    Hours,
+    Minutes,
+}
+
+impl Age {
+    /// The age at `now` of what began at `from`. What begins later has no age yet.
+    pub fn new(from: Timestamp, now: Timestamp) -> Self {
+        let seconds = u64::try_from(now.duration_since(from).as_secs()).unwrap_or_default();
+        let (count, unit) = match seconds {
+            DAY.. => (seconds / DAY, Unit::Days),
+            HOUR.. => (seconds / HOUR, Unit::Hours),
+            _ => ((seconds / 60).max(1), Unit::Minutes),
+        };
+        Self { seconds, count, unit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Words;
+
+    #[test]
+    fn the_worst_comes_first_and_nothing_is_not_mentioned() {
+        let counts = [("passed", 40), ("files", 3), ("flaky", 0), ("warnings", 1), ("critical", 2)];
+        let counts = counts.map(|(name, n)| (name.to_owned(), n)).into();
+        let words = Words::new(None).unwrap();
+        let labels: Vec<_> = sums(words.choose([]), &counts).into_iter().map(|sum| sum.label).collect();
+        assert_eq!(labels, ["2 critical", "1 warning", "3 files", "40 passed"]);
+    }
+
+    #[test]
+    fn an_age_is_in_the_largest_unit_that_it_fills() {
+        let now: Timestamp = "2025-02-03T08:00:00Z".parse().unwrap();
+        for (from, count, unit) in [
+            ("2025-01-22T20:00:00Z", 11, Unit::Days),
+            ("2025-02-02T08:00:00Z", 1, Unit::Days),
+            ("2025-02-02T08:00:01Z", 23, Unit::Hours),
+            ("2025-02-03T07:00:00Z", 1, Unit::Hours),
+            ("2025-02-03T07:00:01Z", 59, Unit::Minutes),
+            ("2025-02-03T08:00:00Z", 1, Unit::Minutes),
+            ("2025-02-03T09:00:00Z", 1, Unit::Minutes),
+        ] {
+            let age = Age::new(from.parse().unwrap(), now);
+            assert_eq!((age.count, age.unit), (count, unit), "{from}");
+        }
+    }
 }

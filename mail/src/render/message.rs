@@ -8,11 +8,9 @@ use tidings_model::records::Recipient;
 
 use super::{
     brand::Brand,
-    clean,
-    error::Error,
-    html, meter,
+    clean, html, meter,
     renderer::{HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, broken},
-    source::PARTS,
+    source::{Error, PARTS},
     view::{Links, Reader},
 };
 use crate::words::Phrases;
@@ -45,6 +43,19 @@ struct Name {
     name: String,
 }
 
+impl Sample {
+    fn recipient(&self, tenant: &str) -> Recipient {
+        Recipient {
+            tenant: tenant.to_owned(),
+            user: self.recipient.user.clone(),
+            address: String::new(),
+            name: self.recipient.name.clone(),
+            zone: String::new(),
+            locale: String::new(),
+        }
+    }
+}
+
 impl Renderer {
     /// Renders a single message in the language of `phrases`. The sender receives the error instead of a fallback.
     ///
@@ -62,6 +73,33 @@ impl Renderer {
         if !self.sources.has(template) {
             return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
         }
+        let context = self.context(template, variables, recipient, links, brand, phrases)?;
+        let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
+        meter::timed(|| {
+            let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+            if subject.is_empty() {
+                return Err(wrong(PARTS[0], "it is empty".into()));
+            }
+            let html = self.html(template, &context)?;
+            if html.len() >= HTML_BYTES {
+                return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
+            }
+            let html = html::without_unsafe_links(html);
+            let text = self.text(template, &context)?;
+            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        })
+    }
+
+    /// What a template sees of a single message.
+    fn context(
+        &self,
+        template: &str,
+        variables: &Map<String, Value>,
+        recipient: &Recipient,
+        links: &Links,
+        brand: Brand,
+        phrases: Phrases<'_>,
+    ) -> Result<Context, Error> {
         let text = |value: &str| clean::text(value, clean::NAME_CHARS).into_owned();
         let tenant = recipient.tenant.as_str();
         let recipient = Reader {
@@ -73,21 +111,7 @@ impl Renderer {
         let (lang, dir) = (phrases.tag(), phrases.direction());
         let (message, links) = (clean::Payload(variables), links.safe());
         let seen = View { lang, dir, tenant, brand, message, recipient, links };
-        let context = Context::from_serialize(&seen).map_err(|error| broken(&error, None, &self.sources, template))?;
-        let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
-        meter::timed(|| {
-            let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
-            if subject.is_empty() {
-                return Err(wrong(PARTS[0], "it is empty".into()));
-            }
-            let html = self.part(template, PARTS[1], &context)?;
-            if html.len() >= HTML_BYTES {
-                return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
-            }
-            let html = html::without_unsafe_links(html);
-            let text = self.text(template, &context)?;
-            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
-        })
+        Context::from_serialize(&seen).map_err(|error| broken(&error, None, &self.sources, template))
     }
 
     /// Renders `template` with this sample, for a tenant with these looks and words.
@@ -99,15 +123,18 @@ impl Renderer {
         brand: Brand,
         phrases: Phrases<'_>,
     ) -> Result<Rendered, Error> {
-        let recipient = Recipient {
-            tenant: tenant.to_owned(),
-            user: sample.recipient.user.clone(),
-            address: String::new(),
-            name: sample.recipient.name.clone(),
-            zone: String::new(),
-            locale: String::new(),
-        };
+        let recipient = sample.recipient(tenant);
         self.message(template, &sample.message, &recipient, &sample.links, brand, phrases)
+    }
+
+    /// What `template` sees of this sample.
+    pub(super) fn sample_context(
+        &self,
+        template: &str,
+        sample: &Sample,
+        phrases: Phrases<'_>,
+    ) -> Result<Context, Error> {
+        self.context(template, &sample.message, &sample.recipient(""), &sample.links, Brand::default(), phrases)
     }
 }
 

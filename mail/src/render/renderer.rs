@@ -9,11 +9,10 @@ use tera::{Context, ErrorKind, Tera};
 
 use super::{
     clean,
-    error::Error,
     escape::escape,
-    functions, html,
+    functions, html, inline,
     meter::{self, Limit},
-    source::{PARTS, Sources},
+    source::{Error, PARTS, Sources},
     tracker::Tracker,
     view::View,
     wrap,
@@ -202,12 +201,18 @@ impl Renderer {
             Context::from_serialize(view).map_err(|error| broken(&error, None, &self.sources, template))?;
         let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
         context.insert_value("subject", subject.as_str().into());
-        let html = self.part(template, PARTS[1], &context)?;
+        let html = self.html(template, &context)?;
         if html.len() >= HTML_BYTES {
             return Ok(Page { subject, html, context });
         }
         let html = html::without_unsafe_links(html);
         Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
+    }
+
+    /// Renders the HTML with the team's own styles inline. HTML far over the limit keeps them: it is not sent.
+    pub(super) fn html(&self, template: &str, context: &Context) -> Result<String, Error> {
+        let html = self.part(template, PARTS[1], context)?;
+        Ok(if html.len() < 2 * HTML_BYTES { inline::inlined(html) } else { html })
     }
 
     /// Renders the plain text, with lines of any length.

@@ -9,12 +9,32 @@ use std::{
 use include_dir::{Dir, include_dir};
 use tidings_model::foreign_text::decode_file;
 
-use super::{
-    error::Error,
-    inline::{File, Inlined, inlined},
-    metered::metered,
-    support::{self, Remark},
-};
+use super::{inline, metered::metered, support};
+use crate::words;
+
+/// A template that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder of templates cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The words cannot be used.
+    #[error("words: {0}")]
+    Words(#[from] words::Error),
+    /// A digest type lacks a part.
+    #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
+    Missing { file: String },
+    /// A template has a fault, or cannot show a value.
+    #[error("{place}: {problem}")]
+    Template {
+        /// The file, and the line if known.
+        place: String,
+        problem: String,
+    },
+    /// There is no template of that name.
+    #[error("there is no template {name:?}; there are: {}", names.join(", "))]
+    Unknown { name: String, names: Vec<String> },
+}
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
@@ -30,15 +50,13 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     /// The file comes from the team's folder.
     own: bool,
-    /// The text with inline styles and with calls of the meter, if it differs.
+    /// The text with marks at its styles and with calls of the meter, if it differs.
     prepared: Option<String>,
-    /// Remarks on styles that stay in `<style>`.
-    styles: Vec<Remark>,
 }
 
 impl Source {
     fn new(text: String, path: PathBuf, own: bool) -> Self {
-        Self { text, path, own, prepared: None, styles: Vec::new() }
+        Self { text, path, own, prepared: None }
     }
 
     /// The text that templates are made of. Its lines are those of the file.
@@ -61,8 +79,7 @@ impl Sources {
         if let Some(file) = sources.incomplete() {
             return Err(Error::Missing { file });
         }
-        sources.inline()?;
-        sources.meter()?;
+        sources.prepare()?;
         Ok(sources)
     }
 
@@ -81,18 +98,20 @@ impl Sources {
         self.0.iter().filter(|(name, _)| !name.ends_with(SAMPLE)).map(|(name, source)| (name.as_str(), source.loaded()))
     }
 
-    /// Finds the features of the team's own files that large email clients do not support, and the styles that cannot be inlined,
+    /// Finds the features of the team's own files that large email clients do not support, and the styles that stay or are too weak,
     /// each with its path and line.
-    pub(super) fn remarks(&self) -> impl Iterator<Item = (String, String)> {
+    pub(super) fn remarks(&self, weak: &inline::Weak) -> Vec<(String, String)> {
         let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
-        own.flat_map(|(_, Source { text, path, styles, .. })| {
-            let mut remarks: Vec<_> = support::unsupported(text).into_iter().chain(styles.iter().cloned()).collect();
+        own.flat_map(|(_, Source { text, path, .. })| {
+            let mut remarks: Vec<_> =
+                support::unsupported(text).into_iter().chain(inline::remarks(text, weak)).collect();
             remarks.sort_by_key(|remark| remark.at);
             remarks.into_iter().map(move |remark| {
                 let line = 1 + text[..remark.at].matches('\n').count();
                 (format!("{}:{line}", path.display()), remark.text)
             })
         })
+        .collect()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Source> {
@@ -127,30 +146,13 @@ impl Sources {
         Ok(())
     }
 
-    /// Puts the styles of the team's own files into `style` attributes.
-    fn inline(&mut self) -> Result<(), Error> {
-        let html = self.0.iter().filter(|(name, _)| is_html(name));
-        let files: Vec<_> = html.map(|(name, source)| File::new(name, &source.text, source.own)).collect();
-        let problem = |error| Error::Template { place: "<style>".into(), problem: format!("{error}") };
-        let Inlined { sources, remarks } = inlined(&files).map_err(problem)?;
-        for (name, text) in sources {
-            if let Some(source) = self.0.get_mut(&name) {
-                source.prepared = Some(text);
+    /// Marks the styles of the team's own files, and puts calls of the meter into them.
+    fn prepare(&mut self) -> Result<(), Error> {
+        let own = self.0.iter_mut().filter(|(name, source)| source.own && !name.ends_with(SAMPLE));
+        for (name, source) in own {
+            if is_html(name) {
+                source.prepared = inline::marked(&source.text);
             }
-        }
-        for (name, remark) in remarks {
-            if let Some(source) = self.0.get_mut(&name) {
-                source.styles.push(remark);
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts calls of the meter into the team's own files.
-    fn meter(&mut self) -> Result<(), Error> {
-        for source in
-            self.0.iter_mut().filter(|(name, source)| source.own && !name.ends_with(SAMPLE)).map(|(_, own)| own)
-        {
             let with_calls = metered(source.loaded()).map_err(|(at, problem)| {
                 let line = 1 + source.loaded()[..at].matches('\n').count();
                 Error::Template { place: format!("{}:{line}", source.path.display()), problem: problem.to_owned() }

@@ -32,6 +32,23 @@ pub(super) enum Mark<'h> {
     End { name: &'h str, at: usize },
 }
 
+impl<'h> Mark<'h> {
+    /// The byte at which it begins.
+    pub fn at(&self) -> usize {
+        match self {
+            Self::Start(tag) => tag.place.start,
+            Self::End { at, .. } => *at,
+        }
+    }
+
+    pub fn start(&self) -> Option<&Tag<'h>> {
+        match self {
+            Self::Start(tag) => Some(tag),
+            Self::End { .. } => None,
+        }
+    }
+}
+
 /// Elements whose content is text up to their end tag (HTML, 13.1.2).
 const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 

@@ -15,9 +15,8 @@ use tidings_model::{
 use super::{
     brand::Brand,
     clean::{self, NAME_CHARS},
-    line::Line,
+    line::{Counts, Line, Sum, sums},
     local::{Local, Written},
-    sums::{self, Counts, Sum},
     words,
 };
 use crate::words::Phrases;
@@ -206,7 +205,7 @@ impl View {
             entity_count: entity_count(contents),
             entity_type: entity_type(&contents.lines),
             counts: Value::from_serializable(&Counts(&contents.counts)),
-            sums: sums::sums(phrases, &contents.counts),
+            sums: sums(phrases, &contents.counts),
             items: latest_items(&contents.lines, &groups),
             groups,
             sections: Vec::new(),

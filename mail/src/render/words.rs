@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use tidings_model::Cadence;
 
-use super::english;
 use crate::words::{Phrases, cadence};
 
 /// Turns `build_failure` into `build failure`.
@@ -18,7 +17,7 @@ pub(super) fn counted(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
     let own = phrases.own(&format!("noun_{}", noun.replace(' ', "_")), n);
     own.unwrap_or_else(|| {
         if phrases.is_english() {
-            english::counted(&humanize(noun), n, &phrases.number(n))
+            english_counted(&humanize(noun), n, &phrases.number(n))
         } else {
             named(phrases, "noun", noun, n)
         }
@@ -31,7 +30,7 @@ pub(super) fn tally(phrases: Phrases<'_>, name: &str, n: i128) -> String {
     let own = phrases.own(&format!("count_{name}"), n).or_else(|| phrases.own(&format!("count_{name}s"), n));
     own.unwrap_or_else(|| {
         if phrases.is_english() {
-            english::tally(&humanize(name), n, &phrases.number(n))
+            english_tally(&humanize(name), n, &phrases.number(n))
         } else {
             named(phrases, "count", name, n)
         }
@@ -58,6 +57,33 @@ pub(super) fn how_often(phrases: Phrases<'_>, words: &str) -> String {
         Ok(Cadence::Never) | Err(_) => String::new(),
         Ok(Cadence::Cron(cron)) if cron.week_times().is_none() => String::new(),
         Ok(said) => cadence(phrases, &said),
+    }
+}
+
+/// Returns a written number and a noun that agrees.
+fn english_counted(noun: &str, n: i128, number: &str) -> String {
+    let (stem, end) = if n == 1 { (noun, "") } else { plural(noun) };
+    format!("{number} {stem}{end}")
+}
+
+/// Returns a written number and a name that is an adjective or a plural.
+fn english_tally(name: &str, n: i128, number: &str) -> String {
+    let is_plural = name.ends_with('s') && !["ss", "us", "is"].iter().any(|end| name.ends_with(end));
+    let name = if n == 1 && is_plural { &name[..name.len() - 1] } else { name };
+    format!("{number} {name}")
+}
+
+/// Returns the stem of a noun and the ending of its plural.
+fn plural(noun: &str) -> (&str, &'static str) {
+    let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    if let Some(stem) = before_y {
+        (stem, "ies")
+    } else if ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end)) {
+        (noun, "es")
+    } else if noun.ends_with(|c: char| c.is_ascii_alphabetic()) {
+        (noun, "s")
+    } else {
+        (noun, "")
     }
 }
 

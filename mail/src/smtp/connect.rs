@@ -1,6 +1,6 @@
 //! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use lettre::transport::smtp::{
     authentication::{self, DEFAULT_MECHANISMS, Mechanism},
@@ -8,7 +8,10 @@ use lettre::transport::smtp::{
     commands::{Auth, Starttls},
     extension::{ClientId, Extension},
 };
-use rustls::pki_types::ServerName;
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
 use socket2::{SockRef, TcpKeepalive};
 use tidings_model::{
     RelayUrl,
@@ -26,10 +29,35 @@ use super::{
     classify::SmtpEvent,
     connection::{Connection, Timeouts},
     failure::{Failure, within},
-    reply_lines::ReplyLines,
-    shared_stream::SharedStream,
     tokens::Tokens,
+    wire::{ReplyLines, SharedStream},
 };
+use crate::{Error, tls};
+
+/// Prepares TLS for a relay. Returns `None` if the relay never uses TLS. Reads files.
+pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
+    if relay.tls == Tls::None {
+        return Ok(None);
+    }
+    let mut roots = tls::system_roots();
+    if let Some(path) = &relay.ca {
+        add_file(&mut roots, path)?;
+    }
+    if roots.is_empty() {
+        return Err(Error::Trust("the system has none; install its CA certificates, or name a file by ca=FILE".into()));
+    }
+    Ok(Some(tls::connector(roots)))
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
+    let unreadable = |problem: String| Error::Trust(format!("{} {problem}", path.display()));
+    let before = roots.len();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|e| unreadable(format!("cannot be read: {e}")))? {
+        let certificate = certificate.map_err(|e| unreadable(format!("is no PEM file: {e}")))?;
+        roots.add(certificate).map_err(|e| unreadable(format!("has a certificate that is no authority's: {e}")))?;
+    }
+    if roots.len() == before { Err(unreadable("has no certificate in PEM".into())) } else { Ok(()) }
+}
 
 /// Opens a connection. A relay that refuses an access token is asked once more with another one.
 pub(super) async fn open(

@@ -18,7 +18,7 @@ use super::{
     classify::SmtpEvent,
     failure::{Failure, within},
     reply::Reply,
-    shared_stream::SharedStream,
+    wire::SharedStream,
 };
 use crate::address::checked;
 

@@ -12,12 +12,12 @@ use tracing::{Instrument, Span};
 
 use super::{
     classify::{SmtpEvent, classify},
+    connect,
     connection::{Connection, Timeouts},
     failure::Failure,
     pool::{Limits, Pool, Slot},
     reply::Reply,
     slots::Lane,
-    tls,
 };
 use crate::Error;
 
@@ -73,7 +73,7 @@ impl Mailer {
     /// # Errors
     /// [`Error::Trust`] if TLS is wanted and there is no trusted certificate.
     pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
-        let tls = tls::connector(&relay)?;
+        let tls = connect::connector(&relay)?;
         Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
     }
 
@@ -97,6 +97,18 @@ impl Mailer {
     /// Sends QUIT on every idle connection. Attempts under way finish; no slot is given any more.
     pub async fn close(&self) {
         self.pool.close().await;
+    }
+
+    /// Checks the relay over a connection of its own, without a message: connects, negotiates TLS, authenticates, and sends NOOP and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
+    ///
+    /// # Errors
+    /// The phase in which the check ended, and the reason.
+    pub async fn check(&self) -> Result<bool, AttemptOutcome> {
+        let (mut connection, timeouts) = self.open().await?;
+        connection.noop(timeouts).await?;
+        let is_private = connection.is_private();
+        connection.quit().await;
+        Ok(is_private)
     }
 }
 

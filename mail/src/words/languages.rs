@@ -8,7 +8,6 @@ use super::{
     formats::Unreadable,
     language::{ENGLISH, Language},
     phrases::Phrases,
-    tag::{completed, parsed, understood},
 };
 
 /// The most languages with a region that are kept ready. More regions than CLDR knows are mistakes in a directory.
@@ -82,4 +81,28 @@ pub(super) fn language_of(
     let prefixes = name.match_indices('-').map(|(end, _)| &name[..end]).chain([name]);
     let resources = prefixes.filter_map(|prefix| catalogues.get(prefix)).flat_map(Catalogue::resources);
     Language::new(tag, resources)
+}
+
+/// Reads a tag that names a language.
+pub(super) fn parsed(tag: &str) -> Option<LanguageIdentifier> {
+    tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
+}
+
+/// Reads the longest part of a tag that is a language, a script, a region and variants.
+fn understood(tag: &str) -> Option<LanguageIdentifier> {
+    let tag = tag.trim().replace('_', "-");
+    let mut range = tag.as_str();
+    loop {
+        if let Some(understood) = parsed(range) {
+            return Some(understood);
+        }
+        range = range.rsplit_once('-')?.0;
+    }
+}
+
+/// Returns the language and its script, which is the likely one if the tag has none.
+fn completed(tag: &LanguageIdentifier) -> (String, String) {
+    let mut tag = tag.clone();
+    tag.maximize();
+    (tag.language.to_string(), tag.script.map(|script| script.to_string()).unwrap_or_default())
 }

@@ -1,27 +1,21 @@
-//! The rules of the `<style>` elements of a file.
+//! The rules of a `<style>` element, and how CSS ranks them.
 
 use std::ops::Range;
 
 use cssparser::{ParseError, Parser, Token};
 
-use super::{
-    file::File,
-    selector::{Selector, selectors},
-};
 use crate::render::{
     css::{self, Part},
-    tag::{Tag, tags},
+    tag::Tag,
 };
 
 /// A rule: selectors and declarations.
-pub(super) struct Rule {
-    /// The number of its file.
-    pub file: usize,
-    /// The bytes of the source, from the selectors to after the block.
+pub(super) struct Rule<'h> {
+    /// The bytes of the text, from the selectors to after the block.
     pub place: Range<usize>,
-    /// The selectors as written.
+    /// The selectors as written, on one line.
     pub written: String,
-    pub selectors: Vec<Selector>,
+    pub selectors: Vec<&'h str>,
     pub declarations: Vec<Declaration>,
     /// The reason for which the rule stays where it is.
     pub stays: Option<Stays>,
@@ -31,10 +25,11 @@ pub(super) struct Rule {
 pub(super) enum Stays {
     /// It applies under a condition of CSS, such as `@media`.
     Condition,
-    /// It has code of Tera.
-    Code,
     /// It has rules inside.
     Rules,
+    /// Dark mode may give its custom properties other values, which an attribute would override. A client that knows such properties
+    /// reads `<style>`.
+    Root,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,40 +55,34 @@ impl Declaration {
     }
 }
 
-/// A `<style>` element.
-pub(super) struct Sheet {
-    /// The bytes with the tags.
-    pub place: Range<usize>,
-    pub text: Range<usize>,
-    /// It is for other media than a screen.
-    is_conditional: bool,
-}
-
-/// Finds the `<style>` elements of a file.
-pub(super) fn sheets(file: &File<'_>) -> Vec<Sheet> {
-    let sheet = |tag: Tag<'_>| {
-        let media = tag.attribute("media").map_or("", |media| file.blank[media.value.clone()].trim());
-        let is_conditional = !["", "all", "screen"].iter().any(|always| media.eq_ignore_ascii_case(always));
-        let end = file.blank[tag.text.end..].find('>').map_or(file.blank.len(), |end| tag.text.end + end + 1);
-        Sheet { place: tag.place.start..end, text: tag.text, is_conditional }
+/// Finds the rules of a `<style>`, in order.
+pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
+    let media = sheet.attribute("media").map_or("", |media| html[media.value.clone()].trim());
+    let is_conditional = !["", "all", "screen"].iter().any(|always| media.eq_ignore_ascii_case(always));
+    let css = &html[sheet.text.clone()];
+    let mut blocks = Vec::new();
+    self::blocks(&mut Parser::new(css), is_conditional, &mut blocks);
+    let rule = |Block { start, inside, end, is_conditional }: Block| {
+        let prelude = css[start..inside.start].trim_end().trim_end_matches('{');
+        let parts = css::parts(&css[inside]);
+        let is_flat = parts.iter().all(|part| matches!(part.kind, css::Kind::Declaration { .. }));
+        let stays = if is_conditional {
+            Some(Stays::Condition)
+        } else if prelude.to_ascii_lowercase().contains(":root") {
+            Some(Stays::Root)
+        } else {
+            (!is_flat).then_some(Stays::Rules)
+        };
+        Rule {
+            place: sheet.text.start + start..sheet.text.start + end,
+            written: prelude.split_whitespace().collect::<Vec<_>>().join(" "),
+            selectors: selectors(prelude),
+            declarations: parts.iter().filter_map(declaration).collect(),
+            stays,
+        }
     };
-    tags(&file.blank).into_iter().filter(|tag| tag.is("style")).map(sheet).collect()
+    blocks.into_iter().map(rule).collect()
 }
-
-/// Finds the rules of a file, in order.
-pub(super) fn rules(number: usize, file: &File<'_>) -> Vec<Rule> {
-    let mut found = Vec::new();
-    for Sheet { text, is_conditional, .. } in sheets(file) {
-        let css = &file.blank[text.clone()];
-        let mut blocks = Vec::new();
-        self::blocks(&mut Parser::new(css), is_conditional, &mut blocks);
-        found.extend(blocks.into_iter().map(|block| rule(number, file, css, text.start, block)));
-    }
-    found
-}
-
-/// The beginnings of code, perhaps of a piece that does not end.
-const OPEN: [&str; 3] = ["{{", "{%", "{#"];
 
 /// The bytes of a rule in its style sheet.
 struct Block {
@@ -102,27 +91,6 @@ struct Block {
     inside: Range<usize>,
     end: usize,
     is_conditional: bool,
-}
-
-fn rule(number: usize, file: &File<'_>, css: &str, offset: usize, block: Block) -> Rule {
-    let Block { start, inside, end, is_conditional } = block;
-    let place = offset + start..offset + end;
-    let prelude = css[start..inside.start].trim_end().trim_end_matches('{');
-    let head_end = offset + start + prelude.len();
-    let (declarations, is_flat) = declarations(&css[inside]);
-    // What a selector of Tera matches is not known before the message is made.
-    let selectors = if file.code_in(place.start, head_end).next().is_some() { Vec::new() } else { selectors(prelude) };
-    let stays = if is_conditional {
-        Some(Stays::Condition)
-    } else if file.code_in(place.start, place.end).next().is_some()
-        || OPEN.iter().any(|open| css[start..end].contains(open))
-    {
-        Some(Stays::Code)
-    } else {
-        (!is_flat).then_some(Stays::Rules)
-    };
-    let written = file.source[place.start..head_end].split_whitespace().collect::<Vec<_>>().join(" ");
-    Rule { file: number, place, written, selectors, declarations, stays }
 }
 
 /// Reads rules up to the end of a block.
@@ -160,29 +128,80 @@ fn blocks(input: &mut Parser<'_>, is_conditional: bool, found: &mut Vec<Block>) 
     }
 }
 
-/// Reads the declarations of a block, and reports if there is nothing else.
-fn declarations(block: &str) -> (Vec<Declaration>, bool) {
-    let parts = css::parts(block);
-    let is_flat = parts.iter().all(|part| matches!(part.kind, css::Kind::Declaration { .. }));
-    let one = |Part { kind, .. }: &Part<'_>| {
-        let css::Kind::Declaration { property, value } = *kind else { return None };
-        let name = if property.starts_with("--") { property.to_owned() } else { property.to_ascii_lowercase() };
-        let plain = value.rsplit_once('!').filter(|(_, end)| end.trim().eq_ignore_ascii_case("important"));
-        let value = plain.map_or(value, |(value, _)| value).split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(Declaration { name, value, important: plain.is_some() })
-    };
-    (parts.iter().filter_map(one).collect(), is_flat)
+fn declaration(Part { kind, .. }: &Part<'_>) -> Option<Declaration> {
+    let css::Kind::Declaration { property, value } = *kind else { return None };
+    let name = if property.starts_with("--") { property.to_owned() } else { property.to_ascii_lowercase() };
+    let plain = value.rsplit_once('!').filter(|(_, end)| end.trim().eq_ignore_ascii_case("important"));
+    let value = plain.map_or(value, |(value, _)| value).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(Declaration { name, value, important: plain.is_some() })
+}
+
+/// Parts a list of selectors at its commas.
+fn selectors(list: &str) -> Vec<&str> {
+    let mut input = Parser::new(list);
+    let (mut found, mut from) = (Vec::new(), input.position());
+    loop {
+        let is_comma = input.next_including_whitespace_and_comments().map(|token| *token == Token::Comma);
+        if is_comma != Ok(false) {
+            found.push(input.slice_from(from).trim_end_matches(',').trim());
+            from = input.position();
+        }
+        if is_comma.is_err() {
+            return found;
+        }
+    }
+}
+
+/// The numbers of ids, of classes and of types: the larger wins (Selectors Level 4, 17).
+pub(super) fn specificity(selector: &str) -> [usize; 3] {
+    strongest(&mut Parser::new(selector))
+}
+
+/// The specificity of the strongest selector of a list.
+fn strongest(input: &mut Parser<'_>) -> [usize; 3] {
+    let (mut best, mut own) = ([0; 3], [0; 3]);
+    // The place that the next name counts for.
+    let (is_type, is_class) = (2, 1);
+    let (mut next, mut colons) = (is_type, 0);
+    while let Ok(token) = input.next_including_whitespace() {
+        let token = token.clone();
+        match &token {
+            Token::IDHash(_) | Token::Hash(_) => own[0] += 1,
+            Token::SquareBracketBlock => own[is_class] += 1,
+            Token::Ident(_) => own[next] += 1,
+            Token::Function(name) if ["is", "not"].iter().any(|of| name.eq_ignore_ascii_case(of)) => {
+                let inside = input.parse_nested_block(|input| Ok::<_, ParseError<()>>(strongest(input)));
+                own.iter_mut().zip(inside.unwrap_or_default()).for_each(|(own, inside)| *own += inside);
+            }
+            Token::Function(name) if !name.eq_ignore_ascii_case("where") => own[next] += 1,
+            Token::Comma => best = best.max(std::mem::take(&mut own)),
+            _ => {}
+        }
+        colons = if token == Token::Colon { colons + 1 } else { 0 };
+        next = if token == Token::Delim('.') || colons == 1 { is_class } else { is_type };
+    }
+    best.max(own)
+}
+
+const STATES: [&str; 8] =
+    [":focus-visible", ":focus-within", ":focus", ":active", ":checked", ":hover", ":target", ":visited"];
+
+/// The selector for the same elements in any state.
+pub(super) fn without_states(selector: &str) -> String {
+    let plain = STATES.iter().fold(selector.to_owned(), |plain, state| plain.replace(state, ""));
+    if plain.is_empty() { "*".into() } else { plain }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::tag::tags;
 
     #[test]
     fn a_style_element_has_its_rules_with_places_and_reasons_to_stay() {
         let source = "<p><style>\n/* a */ .a, td > i { Color: RED !important; margin:\n 0 }@media (x) { .b { top: 0 } }\n\
-                      .c { color: {{ c }} } .{{ d }} { left: 0 }.e{&:hover{top:0}}@font-face{src:x}</style>";
-        let rules = rules(3, &File::new("a/body.html", source, true));
+                      .e{&:hover{top:0}}@font-face{src:x} :ROOT{--x:y}</style>";
+        let rules = rules(source, &tags(source)[1]);
         let found: Vec<_> =
             rules.iter().map(|rule| (rule.written.as_str(), rule.stays, rule.selectors.len())).collect();
         assert_eq!(
@@ -190,9 +209,8 @@ mod tests {
             [
                 (".a, td > i", None, 2),
                 (".b", Some(Stays::Condition), 1),
-                (".c", Some(Stays::Code), 1),
-                (".{{ d }}", Some(Stays::Code), 0),
                 (".e", Some(Stays::Rules), 1),
+                (":ROOT", Some(Stays::Root), 1),
             ]
         );
         assert!(
@@ -201,7 +219,6 @@ mod tests {
         let declaration =
             |name: &str, value: &str, important| Declaration { name: name.into(), value: value.into(), important };
         assert_eq!(rules[0].declarations, [declaration("color", "RED", true), declaration("margin", "0", false)]);
-        assert_eq!(rules[0].file, 3);
     }
 
     #[test]
@@ -217,6 +234,30 @@ mod tests {
             ("--my-x", "--my-x"),
         ] {
             assert_eq!(family(name), expected);
+        }
+    }
+
+    #[test]
+    fn a_selector_is_as_specific_as_css_says() {
+        for (css, expected) in [
+            (" TD.Card#x ", [1, 1, 1]),
+            ("table > tr td", [0, 0, 3]),
+            ("a /* b */ i", [0, 0, 2]),
+            (".a>.b", [0, 2, 0]),
+            ("* td", [0, 0, 1]),
+            ("td:first-child", [0, 1, 1]),
+            ("a[href]", [0, 1, 1]),
+            ("p + b", [0, 0, 2]),
+            ("td:nth-child(2n + 1) i", [0, 1, 2]),
+            ("p::before", [0, 0, 2]),
+            (".\\31 a td:not(.b, #c)", [1, 1, 1]),
+            (":where(.a) :is(p, .b) a", [0, 1, 1]),
+        ] {
+            assert_eq!(specificity(css), expected, "{css}");
+        }
+        for css in ["", ",", ">", "..", "a >", ": :", "&", "#", "a||b", "a:not("] {
+            assert_eq!(selectors(css).len(), 1 + usize::from(css == ","), "{css}");
+            specificity(css);
         }
     }
 }
