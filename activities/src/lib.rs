@@ -21,7 +21,6 @@ pub mod operations;
 pub mod processes;
 pub mod relays;
 pub mod retention;
-mod sha256;
 pub mod subscriptions;
 pub mod sweep;
 pub mod team_directory;

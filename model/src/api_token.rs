@@ -8,7 +8,8 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, civil::Date};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::Serialize;
-use sha2::{Digest, Sha256};
+
+use crate::{hex, hex_sha256};
 
 /// Begins each token.
 pub const PREFIX: &str = "tdg_";
@@ -73,7 +74,7 @@ impl ApiToken {
     /// The SHA-256 of the secret, in hex.
     #[must_use]
     pub fn hash(&self) -> String {
-        hex(&Sha256::digest(&self.secret))
+        hex_sha256(self.secret.as_bytes())
     }
 
     /// The token as text.
@@ -91,11 +92,7 @@ impl ApiToken {
 
 /// The first digits of the SHA-256 of everything before them.
 fn checksum(text: &str) -> String {
-    hex(&Sha256::digest(text)[..CHECK_DIGITS / 2])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_sha256(text.as_bytes())[..CHECK_DIGITS].to_owned()
 }
 
 impl FromStr for ApiToken {
@@ -163,6 +160,8 @@ impl TokenRecord {
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest as _, Sha256};
+
     use super::*;
 
     fn record() -> TokenRecord {

@@ -15,6 +15,7 @@ pub mod delivery_events;
 mod email_address;
 mod event;
 pub mod foreign_text;
+mod hex;
 pub mod host_name;
 pub mod inbox;
 pub mod installation;
@@ -55,6 +56,7 @@ pub use alert::Alert;
 pub use csv_header::header_fault;
 pub use email_address::{AddressError, EmailAddress, UnsendableAddress};
 pub use event::{Content, Event, Fate, Payload, RecordedContent, Repetition};
+pub use hex::{hex, hex_sha256};
 pub use host_name::is_host_name;
 pub use key::Key;
 pub use link::Link;
@@ -67,7 +69,7 @@ pub use relay_url::RelayUrl;
 pub use relays_today::RelaysToday;
 pub use retract::Retract;
 pub use rules::{
-    cadence::{Cadence, ParseError, Slide, words},
+    cadence::{Cadence, CadenceField, CadenceKind, ParseError, Slide, words},
     quiet::{Quiet, QuietTime, WholeWeek},
 };
 pub use stored_wait::StoredWait;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::{installation::GONE_AFTER, stored_wait::CLOCK_TOLERANCE};
+use crate::{hex, installation::GONE_AFTER, stored_wait::CLOCK_TOLERANCE};
 
 /// Rows of processes that were not seen for this long are removed.
 pub const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
@@ -166,7 +166,7 @@ pub fn digest_section(name: &str) -> String {
 /// A short text that differs where the bytes do, and from which nobody learns them.
 #[must_use]
 pub fn fingerprint(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)[..FINGERPRINT_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(bytes)[..FINGERPRINT_BYTES])
 }
 
 /// The processes that are alive.

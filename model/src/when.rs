@@ -9,6 +9,12 @@ use serde_json::Value;
 
 use crate::wire::words::kind;
 
+/// The time on the clocks of a zone, for operators: `Tue 2026-11-24 08:00:00 CET`.
+#[must_use]
+pub fn local(at: Timestamp, zone: TimeZone) -> String {
+    at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
 /// The first second of year 1, with which `google.protobuf.Timestamp` begins. jiff begins earlier.
 const FIRST: i64 = -62_135_596_800;
 /// The last second of year 9999. jiff ends 26 hours earlier; a time between the two counts as [`Timestamp::MAX`].

@@ -9,10 +9,9 @@ use std::{
 
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
-use tidings_model::retention::Kind;
+use tidings_model::{hex, retention::Kind};
 
 use self::part::{Part, remove_leftovers, sync};
-use crate::hex::hex;
 
 mod forget;
 mod part;

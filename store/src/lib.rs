@@ -55,7 +55,6 @@ mod erasure;
 mod error;
 mod generations;
 mod health;
-mod hex;
 mod inbox;
 mod installations;
 mod jobs;

@@ -4,8 +4,7 @@
 //! database. Whoever has the whole database can still test a guess.
 
 use ring::hmac::{HMAC_SHA256, Key, sign};
-
-use crate::hex::hex;
+use tidings_model::hex;
 
 /// The beginning of a pseudonym. No address begins like that, because a pseudonym has no `@`.
 pub const PREFIX: &str = "erased:";

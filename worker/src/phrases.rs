@@ -1,7 +1,7 @@
 //! Phrases that several answers share.
 
 use jiff::{Timestamp, tz::TimeZone};
-use tidings_model::Key;
+use tidings_model::{Key, when};
 
 pub(crate) fn nothing_pending(key: &Key) -> String {
     format!("{key}: nothing pending")
@@ -12,5 +12,5 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
 }
 
 pub(crate) fn local(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::system()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+    when::local(at, TimeZone::system())
 }

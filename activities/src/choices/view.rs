@@ -10,6 +10,7 @@ use tidings_model::{
     records::{Facts, Preferences, Reading},
     rules::InForce,
     settings::{DigestSettings, FrequencyLimits},
+    when,
 };
 
 /// A recipient's choices for a digest type, and what the configuration makes of them.
@@ -117,6 +118,5 @@ impl fmt::Display for PreferencesView<'_> {
 
 /// The time on the clocks of a zone in force, which the zone data has.
 fn in_zone(at: Timestamp, zone: &str) -> String {
-    let zone = known_zone(zone).unwrap_or(TimeZone::UTC);
-    at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+    when::local(at, known_zone(zone).unwrap_or(TimeZone::UTC))
 }

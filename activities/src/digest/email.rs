@@ -9,7 +9,7 @@ use tidings_mail::{
     render::{Input, Links, Rendered, Tracker, View},
 };
 use tidings_model::{
-    Alert, AsBeforeLink, Cadence, EmailAddress, Link,
+    Alert, AsBeforeLink, Cadence, EmailAddress, Link, hex_sha256,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
     settings::{DigestSettings, InForce, RecipientLinks, StreamName},
@@ -18,7 +18,7 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::counting::Counting;
-use crate::{apart::apart, deps::Deps, error::Error, sha256::hex_sha256};
+use crate::{apart::apart, deps::Deps, error::Error};
 
 /// The email of a window, apart from the window's contents.
 pub(super) struct Email<'a> {

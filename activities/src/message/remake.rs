@@ -8,12 +8,12 @@ use tidings_mail::{
     mime::{Configured, OwnMessage, Party},
 };
 use tidings_model::{
-    Link, MessageKey,
+    Link, MessageKey, hex_sha256,
     records::{Message, MessageRecord, Origin},
     settings::{InForce, RecipientLinks, Settings, Stream, StreamName},
 };
 
-use crate::{deps::Deps, error::Error, sha256::hex_sha256};
+use crate::{deps::Deps, error::Error};
 
 /// What a single message is made from besides its submission.
 pub(crate) struct Configuration<'a> {

@@ -15,7 +15,7 @@ use tidings_mail::{
     render::{self, Brand, Links, Renderer},
 };
 use tidings_model::{
-    EmailAddress, Key, MessageKey,
+    EmailAddress, Key, MessageKey, hex_sha256,
     limits::Invalid,
     names,
     records::{Facts, Message, MessageRecord, Origin, Reason, Recipient},
@@ -28,7 +28,6 @@ use crate::{
     apart::apart,
     error::Error,
     message::remake::Configuration,
-    sha256::hex_sha256,
     team_directory::{self, TeamDirectory},
 };
 

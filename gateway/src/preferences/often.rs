@@ -1,12 +1,10 @@
 //! The cadences that the page offers. Times of day and days of the week are fields of their own.
 
-use jiff::civil::{Time, Weekday};
 use tidings_model::{
-    Cadence,
+    Cadence, CadenceField, CadenceKind,
     records::{Facts, Preferences},
     rules::{Choice, effective::Effective},
     settings::DigestSettings,
-    words,
 };
 
 /// An entry of the list.
@@ -16,12 +14,8 @@ pub(super) enum Often {
     Default,
     /// The present choice, which the list cannot say.
     Kept,
-    Instant,
-    Hourly,
-    Daily,
-    Weekdays,
-    Weekly,
-    Monthly,
+    /// What the fields say of a kind that has fields.
+    Kind(CadenceKind),
     /// A cadence that is offered as a whole.
     Exactly(Cadence),
 }
@@ -44,78 +38,44 @@ impl Often {
         match self {
             Self::Default => "default".to_owned(),
             Self::Kept => "kept".to_owned(),
-            Self::Instant => "instant".to_owned(),
-            Self::Hourly => "hourly".to_owned(),
-            Self::Daily => "daily".to_owned(),
-            Self::Weekdays => "weekdays".to_owned(),
-            Self::Weekly => "weekly".to_owned(),
-            Self::Monthly => "monthly".to_owned(),
+            Self::Kind(kind) => kind.name().to_owned(),
             Self::Exactly(cadence) => format!("={cadence}"),
         }
     }
 
     /// Reads a value.
     pub fn read(value: &str) -> Option<Self> {
-        Some(match value {
-            "default" => Self::Default,
-            "kept" => Self::Kept,
-            "instant" => Self::Instant,
-            "hourly" => Self::Hourly,
-            "daily" => Self::Daily,
-            "weekdays" => Self::Weekdays,
-            "weekly" => Self::Weekly,
-            "monthly" => Self::Monthly,
-            other => Self::Exactly(other.strip_prefix('=')?.parse().ok()?),
-        })
+        match (value, value.strip_prefix('=')) {
+            ("default", _) => Some(Self::Default),
+            ("kept", _) => Some(Self::Kept),
+            (_, Some(words)) => words.parse().ok().map(Self::Exactly),
+            (kind, None) => Self::of_kind(CadenceKind::named(kind)?),
+        }
     }
 
-    /// Reports if the time of day counts.
-    pub const fn has_time(&self) -> bool {
-        matches!(self, Self::Daily | Self::Weekdays | Self::Weekly | Self::Monthly)
+    fn of_kind(kind: CadenceKind) -> Option<Self> {
+        kind.fields().map(|_| Self::Kind(kind))
     }
 
-    /// Reports if the day of the week counts.
-    pub const fn has_day(&self) -> bool {
-        matches!(self, Self::Weekly)
-    }
-
-    /// Reports if the day of the month counts.
-    pub const fn has_date(&self) -> bool {
-        matches!(self, Self::Monthly)
+    /// The fields that count, in the order of a cadence's words.
+    pub fn fields(&self) -> &'static [CadenceField] {
+        match self {
+            Self::Kind(kind) => kind.fields().unwrap_or_default(),
+            Self::Default | Self::Kept | Self::Exactly(_) => &[],
+        }
     }
 
     /// The entries for a digest type where `present` is chosen. Kinds with a duration and schedules are left out: an operator can
     /// set them.
     pub fn offered(settings: &DigestSettings, present: &Self) -> Vec<Self> {
         let entry = |choice: &Choice| match choice {
-            Choice::Kind("instant") => Some(Self::Instant),
-            Choice::Kind("hourly") => Some(Self::Hourly),
-            Choice::Kind("daily") => Some(Self::Daily),
-            Choice::Kind("weekdays") => Some(Self::Weekdays),
-            Choice::Kind("weekly") => Some(Self::Weekly),
-            Choice::Kind("monthly") => Some(Self::Monthly),
-            Choice::Kind(_) | Choice::Whole(Cadence::Never) => None,
+            Choice::Kind(kind) => Self::of_kind(*kind),
+            Choice::Whole(Cadence::Never) => None,
             Choice::Whole(cadence) => Some(Self::Exactly(cadence.clone())),
         };
         let kept = (*present == Self::Kept).then_some(Self::Kept);
         let offered = settings.choices.entries().iter().filter_map(entry);
         [Self::Default].into_iter().chain(kept).chain(offered).collect()
-    }
-
-    /// The entry that says a cadence, if one of the offered does.
-    fn of(settings: &DigestSettings, cadence: &Cadence) -> Self {
-        let kind = match cadence {
-            Cadence::Instant => Self::Instant,
-            Cadence::Hourly(0) => Self::Hourly,
-            Cadence::Daily(_) => Self::Daily,
-            Cadence::Weekdays(None, _) => Self::Weekdays,
-            Cadence::Weekly(..) => Self::Weekly,
-            Cadence::Monthly(..) => Self::Monthly,
-            _ => Self::Kept,
-        };
-        let offered = Self::offered(settings, &Self::Default);
-        let whole = Self::Exactly(cadence.clone());
-        [whole, kind].into_iter().find(|entry| offered.contains(entry)).unwrap_or(Self::Kept)
     }
 }
 
@@ -123,41 +83,44 @@ impl Times {
     /// The fields as they are now.
     pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
         let cadence = Effective::chosen_cadence(settings, facts);
-        let Preferences { cadence: chosen, at, .. } = &facts.preferences;
-        let often = match (chosen, at) {
-            (None, None) => Often::Default,
-            _ => Often::of(settings, &cadence),
-        };
-        let (time, day, date) = match &cadence {
-            Cadence::Daily(time) | Cadence::Weekdays(_, time) => (*time, Weekday::Monday, 1),
-            Cadence::Weekly(day, time) => (*time, *day, 1),
-            Cadence::Monthly(date, time) => (*time, Weekday::Monday, *date),
-            _ => (Time::constant(8, 0, 0, 0), Weekday::Monday, 1),
-        };
-        let (time, day) = (time.strftime("%H:%M").to_string(), words::day_name(day).to_owned());
-        Self { often, time, day, date: date.to_string() }
+        let word = |field, usual: &str| cadence.word(field).unwrap_or_else(|| usual.to_owned());
+        let (time, day) = (word(CadenceField::Time, "08:00"), word(CadenceField::Weekday, "mon"));
+        let mut times = Self { often: Often::Default, time, day, date: word(CadenceField::Date, "1") };
+        if facts.preferences.cadence.is_some() || facts.preferences.at.is_some() {
+            let offered = Often::offered(settings, &Often::Default);
+            // Of a kind whose fields cannot say all of it, as `hourly at :30`, only that cadence itself is an entry.
+            let kind = Some(cadence.kind()).filter(|kind| times.words(*kind) == cadence.to_string());
+            let entries = [Some(Often::Exactly(cadence)), kind.map(Often::Kind)];
+            times.often = entries.into_iter().flatten().find(|entry| offered.contains(entry)).unwrap_or(Often::Kept);
+        }
+        times
     }
 
     /// Puts what the fields say into preferences. Fields that are as before leave them alone.
     pub fn put(&self, present: &Self, preferences: &mut Preferences) {
-        let Self { often, time, day, date } = self;
-        let same = often == &present.often
-            && (!often.has_time() || time == &present.time)
-            && (!often.has_day() || day == &present.day)
-            && (!often.has_date() || date == &present.date);
-        let cadence = match often {
-            _ if same => return,
+        let is_as_before = |field: &CadenceField| self.word(*field) == present.word(*field);
+        let cadence = match &self.often {
+            often if *often == present.often && often.fields().iter().all(is_as_before) => return,
             Often::Kept => return,
             Often::Default => None,
-            Often::Instant => Some("instant".to_owned()),
-            Often::Hourly => Some("hourly".to_owned()),
-            Often::Daily => Some(format!("daily {time}")),
-            Often::Weekdays => Some(format!("weekdays {time}")),
-            Often::Weekly => Some(format!("weekly {day} {time}")),
-            Often::Monthly => Some(format!("monthly {date} {time}")),
+            Often::Kind(kind) => Some(self.words(*kind)),
             Often::Exactly(cadence) => Some(cadence.to_string()),
         };
         (preferences.cadence, preferences.at) = (cadence, None);
+    }
+
+    /// The words of a cadence of this kind.
+    fn words(&self, kind: CadenceKind) -> String {
+        let fields = kind.fields().unwrap_or_default().iter().map(|field| self.word(*field));
+        [kind.name()].into_iter().chain(fields).collect::<Vec<_>>().join(" ")
+    }
+
+    fn word(&self, field: CadenceField) -> &str {
+        match field {
+            CadenceField::Time => &self.time,
+            CadenceField::Weekday => &self.day,
+            CadenceField::Date => &self.date,
+        }
     }
 }
 

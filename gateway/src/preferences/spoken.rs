@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 use tidings_mail::words::{Phrases, cadence, days};
-use tidings_model::{Cadence, rules::DayRange};
+use tidings_model::{Cadence, CadenceKind, rules::DayRange};
 
 use super::often::Often;
 
@@ -20,13 +20,10 @@ pub(super) fn often(
     match often {
         Often::Default => with("often_default", default),
         Often::Kept => with("often_kept", present),
-        Often::Instant => phrases.say("often_instant"),
-        Often::Hourly => phrases.say("often_hourly"),
-        Often::Daily => phrases.say("often_daily"),
-        Often::Weekdays if working_days == DayRange::MONDAY_TO_FRIDAY => phrases.say("often_weekdays"),
-        Often::Weekdays => capitalized(&days(phrases, &working_days.days().collect::<Vec<_>>())),
-        Often::Weekly => phrases.say("often_weekly"),
-        Often::Monthly => phrases.say("often_monthly"),
+        Often::Kind(CadenceKind::Weekdays) if working_days != DayRange::MONDAY_TO_FRIDAY => {
+            capitalized(&days(phrases, &working_days.days().collect::<Vec<_>>()))
+        }
+        Often::Kind(kind) => phrases.say(&format!("often_{kind}")),
         Often::Exactly(said) => capitalized(&cadence(said)),
     }
 }

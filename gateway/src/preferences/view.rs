@@ -7,7 +7,7 @@ use jiff::{Timestamp, ToSpan as _, civil::Weekday};
 use serde::Serialize;
 use tidings_mail::words::{Phrases, cadence};
 use tidings_model::{
-    Key, canonical_zone, is_place,
+    CadenceField, Key, canonical_zone, is_place,
     records::Facts,
     rules::{open_window::Foreseen, working_days::working_days},
     words, zone_names,
@@ -123,7 +123,7 @@ struct Entry {
     text: String,
     selected: bool,
     /// Classes: the fields that the option needs.
-    parts: &'static str,
+    parts: String,
 }
 
 impl<'a> View<'a> {
@@ -199,28 +199,24 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     let working_days = working_days(settings, facts);
     let present = Times::present(settings, facts);
     let offered = Often::offered(settings, &present.often);
+    let has = |field| offered.iter().any(|often| often.fields().contains(&field));
     let option = |often: &Often| Entry {
         value: often.value(),
         text: spoken::often(phrases, often, &settings.cadence, &effective.cadence, working_days),
         selected: *often == present.often,
-        parts: match often {
-            Often::Weekly => "timed weekly",
-            Often::Monthly => "timed monthly",
-            _ if often.has_time() => "timed",
-            _ => "",
-        },
+        parts: often.fields().iter().rev().map(|field| class(*field)).collect::<Vec<_>>().join(" "),
     };
     let day = |(name, day): (&str, Weekday)| Entry {
         value: name.to_owned(),
         text: phrases.weekday(day),
         selected: name == present.day,
-        parts: "",
+        parts: String::new(),
     };
     let date = |date: u8| Entry {
         value: date.to_string(),
         text: spoken::day_of_month(phrases, date),
         selected: date.to_string() == present.date,
-        parts: "",
+        parts: String::new(),
     };
     // A category that was turned off elsewhere is there as well.
     let off = settings.off_today(&facts.preferences.off);
@@ -230,7 +226,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         value: category.clone(),
         text: phrases.called("category", category).unwrap_or_else(|| title.clone()),
         selected: !off.contains(category),
-        parts: "",
+        parts: String::new(),
     };
     let pause = paused_date(facts, &effective.zone, now);
     let tomorrow = effective.zone.to_datetime(now).date().saturating_add(1.day()).to_string();
@@ -242,14 +238,23 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         adapted: effective.adapted.map(|_| phrases.say("adapted")),
         seen: seen(facts),
         on: facts.consent,
-        has_time: offered.iter().any(Often::has_time),
+        has_time: has(CadenceField::Time),
         often: offered.iter().map(option).collect(),
-        days: words::DAYS.into_iter().filter(|_| offered.iter().any(Often::has_day)).map(day).collect(),
-        dates: (1..=31).filter(|_| offered.iter().any(Often::has_date)).map(date).collect(),
+        days: words::DAYS.into_iter().filter(|_| has(CadenceField::Weekday)).map(day).collect(),
+        dates: (1..=31).filter(|_| has(CadenceField::Date)).map(date).collect(),
         time: present.time.clone(),
         categories: categories.map(category).collect(),
         pause_from: if pause.is_empty() { tomorrow } else { tomorrow.min(pause.clone()) },
         pause,
+    }
+}
+
+/// The class of an option that needs this field. `page.css` hides the field while no such option is chosen.
+const fn class(field: CadenceField) -> &'static str {
+    match field {
+        CadenceField::Time => "timed",
+        CadenceField::Weekday => "weekly",
+        CadenceField::Date => "monthly",
     }
 }
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+pub(super) use tidings_model::hex;
 use tidings_model::{
     delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
     foreign_text::skip_bom,
@@ -100,11 +101,6 @@ impl Parsed {
             self.unusable.push(letter::keep(reason, bytes));
         }
     }
-}
-
-/// Two lower-case digits for each byte.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The first word that is an enhanced status code. Providers write more around it, or something else instead of it.

@@ -1,12 +1,10 @@
 //! Dead letters of one signal, bounded however many malformed events it has: they are workflow state until buried.
 
-use std::fmt::Write;
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
 use super::signal::SignalPayload;
-use crate::{foreign_text::cut_bytes, step::DeadLetter};
+use crate::{foreign_text::cut_bytes, hex, step::DeadLetter};
 
 /// Bytes of all heads of one signal.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -68,7 +66,7 @@ impl DeadLetters {
             encoding: payload.encoding(),
             message_type: Some(payload.message_type()),
             size,
-            sha256: hex(hash),
+            sha256: hex(&hash),
             head: BASE64_STANDARD.encode(head),
         });
         self.next_seq += 1;
@@ -78,12 +76,4 @@ impl DeadLetters {
 /// At most `limit` bytes, without control characters, which could forge lines in a log.
 pub(super) fn printable(text: &str, limit: usize) -> String {
     cut_bytes(text, limit).replace(char::is_control, " ")
-}
-
-fn hex(bytes: [u8; 32]) -> String {
-    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

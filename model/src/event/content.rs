@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use super::Event;
+use crate::hex_sha256;
 
 /// The most categories of one id, those that came last by byte order are left out. A bound for the state (rule 5).
 const CATEGORIES: usize = 32;
@@ -103,7 +103,7 @@ impl Event {
     /// The content in short.
     #[must_use]
     pub fn content(&self) -> Content {
-        let sha256 = Sha256::digest(self.canonical()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex_sha256(&self.canonical());
         let category = self.other_categories.is_empty().then(|| self.category.clone());
         Content { occurred_at: self.occurred_at, sha256, urgent: self.urgent, category }
     }

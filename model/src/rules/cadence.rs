@@ -23,7 +23,7 @@ mod zones;
 
 pub use cron::{Cron, WeekTimes};
 pub use days::DayRange;
-pub use read::ParseError;
+pub use read::{CadenceField, CadenceKind, ParseError};
 
 /// The time of day of a weekly cadence in place of one without a time.
 const WEEKLY_AT: Time = Time::constant(8, 0, 0, 0);
@@ -137,9 +137,16 @@ impl Cadence {
     #[must_use]
     pub fn time_of_day(&self) -> Option<Time> {
         match self {
-            Self::Daily(time) | Self::Weekdays(_, time) | Self::Weekly(_, time) | Self::Monthly(_, time) => Some(*time),
             Self::Cron(cron) => Some(cron.first_of_day()),
-            Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Hourly(_) | Self::Never => None,
+            cadence => cadence.time(),
+        }
+    }
+
+    /// The time of day in the words.
+    const fn time(&self) -> Option<Time> {
+        match self {
+            Self::Daily(time) | Self::Weekdays(_, time) | Self::Weekly(_, time) | Self::Monthly(_, time) => Some(*time),
+            _ => None,
         }
     }
 

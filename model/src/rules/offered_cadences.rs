@@ -2,12 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Cadence, ParseError};
-
-/// The first words of all cadences. By default recipients choose among all but the last, whose
-/// schedules are an operator's tool.
-const KINDS: [&str; 10] =
-    ["instant", "after", "sliding", "hourly", "daily", "weekdays", "weekly", "monthly", "never", "cron"];
+use crate::{Cadence, CadenceKind, ParseError};
 
 /// The cadences that a digest type offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +11,8 @@ pub struct Choices(Vec<Choice>);
 /// One entry: `daily` is every cadence of that kind, `weekly mon 08:00` that one alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Every cadence that begins with this word.
-    Kind(&'static str),
+    /// Every cadence of this kind.
+    Kind(CadenceKind),
     /// This one.
     Whole(Cadence),
 }
@@ -32,10 +27,8 @@ impl Choices {
     /// Tells if a recipient may choose this cadence.
     #[must_use]
     pub fn allows(&self, cadence: &Cadence) -> bool {
-        let words = cadence.to_string();
-        let kind = words.split(' ').next();
         self.0.iter().any(|choice| match choice {
-            Choice::Kind(word) => kind == Some(word),
+            Choice::Kind(kind) => *kind == cadence.kind(),
             Choice::Whole(whole) => whole == cadence,
         })
     }
@@ -47,10 +40,10 @@ impl Choices {
     }
 }
 
-/// Every kind but `cron`.
+/// Every kind but `cron`, whose schedules are an operator's tool.
 impl Default for Choices {
     fn default() -> Self {
-        Self(KINDS.into_iter().filter(|kind| *kind != "cron").map(Choice::Kind).collect())
+        Self(CadenceKind::ALL.into_iter().filter(|kind| *kind != CadenceKind::Cron).map(Choice::Kind).collect())
     }
 }
 
@@ -60,7 +53,7 @@ impl FromStr for Choice {
     /// # Errors
     /// The text is neither the first word of a cadence nor a whole one.
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        match KINDS.into_iter().find(|kind| *kind == text.trim()) {
+        match CadenceKind::named(text.trim()) {
             Some(kind) => Ok(Self::Kind(kind)),
             None => text.parse().map(Self::Whole),
         }
@@ -70,7 +63,7 @@ impl FromStr for Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(word) => f.write_str(word),
+            Self::Kind(kind) => kind.fmt(f),
             Self::Whole(cadence) => cadence.fmt(f),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
 use tidings_client::CommandError;
-use tidings_model::{Key, command::Hold, pause::Paused};
+use tidings_model::{Key, command::Hold, pause::Paused, when};
 use tidings_workflows::{Stage, Status};
 
 use crate::{
@@ -57,7 +57,7 @@ const fn unable(error: &CommandError) -> Option<&'static str> {
 }
 
 fn in_words(key: &Key, status: &Status, zone: &TimeZone) -> String {
-    let at = |at: Timestamp| at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string();
+    let at = |at: Timestamp| when::local(at, zone.clone());
     let mut text = format!("{BOLD}{key}{BOLD:#}: {}", status.state);
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.

@@ -24,53 +24,131 @@ impl ParseError {
     }
 }
 
-/// Each cadence's first word, with an example of the whole.
-const EXAMPLES: [(&str, &str); 10] = [
-    ("instant", "\"instant\" alone"),
-    ("after", "\"after 60s\", with s, m, h or d"),
-    ("sliding", "\"sliding 5m max 1h\", with s, m, h or d"),
-    ("hourly", "\"hourly\" or \"hourly at :30\""),
-    ("daily", "\"daily 08:00\""),
-    ("weekdays", "\"weekdays 08:00\" or \"weekdays sun-thu 08:00\""),
-    ("weekly", "\"weekly mon 08:00\""),
-    ("monthly", "\"monthly 1 08:00\""),
-    ("cron", "\"cron 0 9,17 * * mon-fri\""),
-    ("never", "\"never\" alone"),
-];
+closed_set! {
+    /// The kinds of cadences, each named by its first word.
+    pub enum CadenceKind {
+        Instant = "instant",
+        After = "after",
+        Sliding = "sliding",
+        Hourly = "hourly",
+        Daily = "daily",
+        Weekdays = "weekdays",
+        Weekly = "weekly",
+        Monthly = "monthly",
+        Cron = "cron",
+        Never = "never",
+    }
+}
+
+/// What a recipient says about a cadence besides its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CadenceField {
+    /// The time of day.
+    Time,
+    /// The day of the week.
+    Weekday,
+    /// The day of the month.
+    Date,
+}
+
+impl CadenceKind {
+    /// The fields behind the first word, in their order. `None`: an operator's kind, with a duration or a schedule, or none to come.
+    #[must_use]
+    pub const fn fields(self) -> Option<&'static [CadenceField]> {
+        match self {
+            Self::Instant | Self::Hourly => Some(&[]),
+            Self::Daily | Self::Weekdays => Some(&[CadenceField::Time]),
+            Self::Weekly => Some(&[CadenceField::Weekday, CadenceField::Time]),
+            Self::Monthly => Some(&[CadenceField::Date, CadenceField::Time]),
+            Self::After | Self::Sliding | Self::Cron | Self::Never => None,
+        }
+    }
+
+    /// An example of the whole, and what else is right.
+    const fn example(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Instant => ("instant", " alone"),
+            Self::After => ("after 60s", ", with s, m, h or d"),
+            Self::Sliding => ("sliding 5m max 1h", ", with s, m, h or d"),
+            Self::Hourly => ("hourly", " or \"hourly at :30\""),
+            Self::Daily => ("daily 08:00", ""),
+            Self::Weekdays => ("weekdays 08:00", " or \"weekdays sun-thu 08:00\""),
+            Self::Weekly => ("weekly mon 08:00", ""),
+            Self::Monthly => ("monthly 1 08:00", ""),
+            Self::Cron => ("cron 0 9,17 * * mon-fri", ""),
+            Self::Never => ("never", " alone"),
+        }
+    }
+}
+
+impl Cadence {
+    /// The kind.
+    #[must_use]
+    pub const fn kind(&self) -> CadenceKind {
+        match self {
+            Self::Instant => CadenceKind::Instant,
+            Self::After(_) => CadenceKind::After,
+            Self::Sliding(..) => CadenceKind::Sliding,
+            Self::Hourly(_) => CadenceKind::Hourly,
+            Self::Daily(_) => CadenceKind::Daily,
+            Self::Weekdays(..) => CadenceKind::Weekdays,
+            Self::Weekly(..) => CadenceKind::Weekly,
+            Self::Monthly(..) => CadenceKind::Monthly,
+            Self::Cron(_) => CadenceKind::Cron,
+            Self::Never => CadenceKind::Never,
+        }
+    }
+
+    /// The word of a field: `08:00`, `mon` or `1`. `None`: the kind does not have it.
+    #[must_use]
+    pub fn word(&self, field: CadenceField) -> Option<String> {
+        match (field, self) {
+            (CadenceField::Time, _) => self.time().map(|time| time.strftime("%H:%M").to_string()),
+            (CadenceField::Weekday, Self::Weekly(day, _)) => Some(day_name(*day).to_owned()),
+            (CadenceField::Date, Self::Monthly(day, _)) => Some(day.to_string()),
+            _ => None,
+        }
+    }
+}
 
 impl FromStr for Cadence {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let cadence = match text.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
-            ["instant"] => Ok(Self::Instant),
-            ["after", wait] => duration(wait).map(Self::After),
-            ["sliding", by, "max", max] => sliding(by, max),
-            ["hourly"] => Ok(Self::Hourly(0)),
-            ["hourly", "at", at] => minute(at).map(Self::Hourly),
-            ["daily", at] => time(at).map(Self::Daily),
-            ["weekdays", at] => time(at).map(|at| Self::Weekdays(None, at)),
-            ["weekdays", days, at] => days.parse().and_then(|days| Ok(Self::Weekdays(Some(days), time(at)?))),
-            ["weekly", on, at] => day(on).and_then(|day| Ok(Self::Weekly(day, time(at)?))),
-            ["monthly", on, at] => day_of_month(on).and_then(|day| Ok(Self::Monthly(day, time(at)?))),
-            ["cron", fields @ ..] => Cron::parse(fields).map(Self::Cron),
-            ["never"] => Ok(Self::Never),
-            [] => Err("is empty; write for example \"daily 08:00\"".to_owned()),
-            [word, rest @ ..] => Err(unknown(word, rest)),
-        };
-        cadence.map_err(|problem| ParseError { text: text.to_owned(), problem })
+        let words: Vec<_> = text.split_ascii_whitespace().collect();
+        read(&words).map_err(|problem| ParseError { text: text.to_owned(), problem })
     }
 }
 
-fn unknown(word: &str, rest: &[&str]) -> String {
-    match EXAMPLES.iter().find(|(known, _)| *known == word) {
-        Some((_, example)) if rest.is_empty() => format!("{word:?} is not all; write {example}"),
-        Some((_, example)) => format!("{word:?} cannot be followed by {:?}; write {example}", rest.join(" ")),
-        None => format!(
-            "{word:?} is not a cadence; write \"instant\", \"after 60s\", \"sliding 5m max 1h\", \"hourly\", \
-             \"daily 08:00\", \"weekdays 08:00\", \"weekly mon 08:00\", \"monthly 1 08:00\", \"cron 0 9,17 * * mon-fri\" or \"never\""
-        ),
-    }
+fn read(words: &[&str]) -> Result<Cadence, String> {
+    use CadenceKind as Kind;
+    let [word, rest @ ..] = words else { return Err("is empty; write for example \"daily 08:00\"".to_owned()) };
+    let kind = Kind::named(word).ok_or_else(|| {
+        let [examples @ .., last] = Kind::ALL.map(|kind| format!("{:?}", kind.example().0));
+        format!("{word:?} is not a cadence; write {} or {last}", examples.join(", "))
+    })?;
+    Ok(match (kind, rest) {
+        (Kind::Instant, []) => Cadence::Instant,
+        (Kind::After, [wait]) => Cadence::After(duration(wait)?),
+        (Kind::Sliding, [by, "max", max]) => sliding(by, max)?,
+        (Kind::Hourly, []) => Cadence::Hourly(0),
+        (Kind::Hourly, ["at", at]) => Cadence::Hourly(minute(at)?),
+        (Kind::Daily, [at]) => Cadence::Daily(time(at)?),
+        (Kind::Weekdays, [at]) => Cadence::Weekdays(None, time(at)?),
+        (Kind::Weekdays, [days, at]) => Cadence::Weekdays(Some(days.parse()?), time(at)?),
+        (Kind::Weekly, [on, at]) => Cadence::Weekly(day(on)?, time(at)?),
+        (Kind::Monthly, [on, at]) => Cadence::Monthly(day_of_month(on)?, time(at)?),
+        (Kind::Cron, fields) => Cadence::Cron(Cron::parse(fields)?),
+        (Kind::Never, []) => Cadence::Never,
+        (kind, rest) => {
+            let (example, more) = kind.example();
+            let problem = match rest {
+                [] => "is not all".to_owned(),
+                rest => format!("cannot be followed by {:?}", rest.join(" ")),
+            };
+            return Err(format!("{word:?} {problem}; write {example:?}{more}"));
+        }
+    })
 }
 
 fn sliding(by: &str, max: &str) -> Result<Cadence, String> {
@@ -99,20 +177,17 @@ fn day_of_month(word: &str) -> Result<i8, String> {
 
 impl fmt::Display for Cadence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())?;
         match self {
-            Self::Instant => f.write_str("instant"),
-            Self::After(wait) => write!(f, "after {}", written(*wait)),
-            Self::Sliding(by, max) => write!(f, "sliding {} max {}", written(*by), written(*max)),
-            Self::Hourly(0) => f.write_str("hourly"),
-            Self::Hourly(minute) => write!(f, "hourly at :{minute:02}"),
-            Self::Daily(time) => write!(f, "daily {}", time.strftime("%H:%M")),
-            Self::Weekdays(None, time) => write!(f, "weekdays {}", time.strftime("%H:%M")),
-            Self::Weekdays(Some(days), time) => write!(f, "weekdays {days} {}", time.strftime("%H:%M")),
-            Self::Weekly(day, time) => write!(f, "weekly {} {}", day_name(*day), time.strftime("%H:%M")),
-            Self::Monthly(day, time) => write!(f, "monthly {day} {}", time.strftime("%H:%M")),
-            Self::Cron(cron) => write!(f, "cron {cron}"),
-            Self::Never => f.write_str("never"),
+            Self::After(wait) => write!(f, " {}", written(*wait))?,
+            Self::Sliding(by, max) => write!(f, " {} max {}", written(*by), written(*max))?,
+            Self::Hourly(minute @ 1..) => write!(f, " at :{minute:02}")?,
+            Self::Weekdays(Some(days), _) => write!(f, " {days}")?,
+            Self::Cron(cron) => write!(f, " {cron}")?,
+            _ => {}
         }
+        let fields = self.kind().fields().unwrap_or_default();
+        fields.iter().filter_map(|field| self.word(*field)).try_for_each(|word| write!(f, " {word}"))
     }
 }
 

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use sqlx::{query, query_as};
+use tidings_model::hex;
 
 use super::super::Sql;
 use super::super::dialect::Dialect;
-use crate::{Error, Result, hex::hex, pseudonym::Pseudonyms};
+use crate::{Error, Result, pseudonym::Pseudonyms};
 
 /// The name of the secret.
 const ADDRESSES: &str = "addresses";

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
-use tidings_model::Cadence;
+use tidings_model::{Cadence, when};
 
 /// The number of slots shown.
 const SHOWN: usize = 3;
@@ -27,10 +27,7 @@ struct Slot {
 
 impl NextSlots {
     pub fn new(cadence: &Cadence, zone: &TimeZone, now: Timestamp) -> Self {
-        let slot = |at: Timestamp| Slot {
-            local: at.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
-            utc: at,
-        };
+        let slot = |at: Timestamp| Slot { local: when::local(at, zone.clone()), utc: at };
         let next = |at: &Timestamp| Some(cadence.due_at(*at, zone));
         let count = if cadence.follows_the_calendar() { SHOWN } else { 0 };
         Self {
