@@ -10,14 +10,12 @@ use tidings_model::{
     settings::{FormerNames, StreamName},
 };
 
-mod deed;
 mod digest;
 mod error;
 mod message;
 mod update;
 
-pub use deed::{Deed, Done};
-pub use digest::DigestCommands;
+pub use digest::{DigestCommands, Done};
 pub use error::CommandError;
 pub use message::MessageCommands;
 use update::Caller;

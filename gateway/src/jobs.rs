@@ -32,7 +32,6 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-mod selection;
 mod work;
 
 use work::Work;

@@ -67,6 +67,7 @@ closed_set! {
 }
 
 /// The order to each key, with its arguments.
+// One key gets the same: from `tidings digest`, from its route of the API, and by `DigestCommands::send`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobTask))]
 #[serde(tag = "order", rename_all = "snake_case")]
@@ -85,6 +86,9 @@ pub enum Task {
         at: Option<Timestamp>,
     },
     Reopen {
+        /// `None`: the latest digest of the key that has an end, as for each key of a job.
+        #[serde(skip)]
+        digest_id: Option<Uuid>,
         may_duplicate: bool,
     },
 }
@@ -272,7 +276,7 @@ mod tests {
             Task::Release,
             Task::Drop,
             Task::Retime { at: Some(Timestamp::UNIX_EPOCH) },
-            Task::Reopen { may_duplicate: true },
+            Task::Reopen { digest_id: None, may_duplicate: true },
         ] {
             let json = json!(task);
             assert_eq!(json["order"], task.name());

@@ -7,9 +7,9 @@ use tidings_model::Key;
 
 use crate::{
     commands::{
-        audit, bounces, config, consent, copy, dead_letters, digest, digests, emit, flush, gateway, inbox, keys,
-        messages, migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send,
-        stats, status, subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
+        audit, bounces, config, consent, copy, dead_letters, digest, digests, emit, gateway, inbox, keys, messages,
+        migrate, pauses, preferences, recipients, recover, relays, report, retention, retract, runs, send, stats,
+        status, subscriptions, suppressions, template, tenants, tokens, webhooks, worker,
     },
     config::Config,
     dev,
@@ -221,7 +221,7 @@ impl Arguments {
             Command::Status(asked) => status::run(&load()?, &asked.key, asked.json).await,
             Command::Stats(options) => stats::run(options, &load()?).await,
             Command::Report(options) => report::run(options, &load()?).await,
-            Command::Flush(asked) => flush::run(&load()?, &asked.key, asked.json).await,
+            Command::Flush(asked) => digest::flush(&load()?, &asked.key, asked.json).await,
             Command::Digest(command) => digest::run(command, &load()?).await,
             Command::Digests(command) => digests::run(command, &load()?).await,
             Command::DeadLetters(command) => dead_letters::run(command, &load()?).await,

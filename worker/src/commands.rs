@@ -9,7 +9,6 @@ pub(crate) mod dead_letters;
 pub(crate) mod digest;
 pub(crate) mod digests;
 pub mod emit;
-pub(crate) mod flush;
 pub(crate) mod gateway;
 pub(crate) mod inbox;
 pub(crate) mod keys;

@@ -9,6 +9,7 @@ use temporalio_common::UntypedWorkflow;
 use tidings_model::{
     Key,
     command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
+    job::Task,
     names,
 };
 use tokio::time::timeout;
@@ -20,13 +21,32 @@ use super::{
 };
 use crate::{error::check_namespace, start::search_attributes};
 
-const FLUSH: Named<Order, Flushed> = Named::new("flush");
-const HOLD: Named<Hold, Held> = Named::new("hold");
-const RELEASE: Named<Release, Released> = Named::new("release");
-const DROP: Named<Order, Dropped> = Named::new("drop");
-const RETIME: Named<Retime, Retimed> = Named::new("retime");
-const REOPEN: Named<Reopen, Reopened> = Named::new("reopen");
-const DUE: Named<(), Option<Due>> = Named::new("due");
+/// The answer of the workflow. Its JSON is that of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Done {
+    Flushed(Flushed),
+    Held(Held),
+    Released(Released),
+    Dropped(Dropped),
+    Retimed(Retimed),
+    Reopened(Reopened),
+}
+
+impl Done {
+    /// Reports that nothing was pending, so that nothing was done.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Self::Flushed(flushed) => flushed.events == 0 && !flushed.hurried,
+            Self::Held(held) => *held == Held::default(),
+            Self::Released(released) => !released.held,
+            Self::Dropped(dropped) => *dropped == Dropped::default(),
+            Self::Retimed(retimed) => retimed.events == 0,
+            Self::Reopened(reopened) => reopened.events == 0,
+        }
+    }
+}
 
 /// The commands to the workflow of one key.
 ///
@@ -50,12 +70,31 @@ impl<'a> DigestCommands<'a> {
         Self { update_id: Some(id), ..self }
     }
 
+    /// Sends a command that is known at run time only. `spread`: the key is one of many that get it, see [`Release::spread`].
+    ///
+    /// # Errors
+    /// As for [`DigestCommands::flush`].
+    pub async fn send(self, task: &Task, order: Order, spread: bool) -> Result<Done, CommandError> {
+        Ok(match *task {
+            Task::Flush => Done::Flushed(self.flush(order).await?),
+            Task::Hold { until } => Done::Held(self.hold(Hold { order, until }).await?),
+            Task::Release => Done::Released(self.release(Release { order, spread }).await?),
+            Task::Drop => Done::Dropped(self.drop_pending(order).await?),
+            Task::Retime { at } => Done::Retimed(self.retime(Retime { order, at }).await?),
+            Task::Reopen { digest_id, may_duplicate } => {
+                // The workflow refuses the id of no digest.
+                let digest_id = digest_id.unwrap_or_default();
+                Done::Reopened(self.reopen(Reopen { order, digest_id, may_duplicate }).await?)
+            }
+        })
+    }
+
     /// Sends the pending events now. Holds, pauses, consent and suppressions still apply.
     ///
     /// # Errors
     /// See [`CommandError`]. Sending the command again is safe.
     pub async fn flush(self, order: Order) -> Result<Flushed, CommandError> {
-        self.update(FLUSH, order).await
+        self.update(Named::new("flush"), order).await
     }
 
     /// Stops the key from sending until the hold ends.
@@ -63,7 +102,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn hold(self, hold: Hold) -> Result<Held, CommandError> {
-        self.update(HOLD, hold).await
+        self.update(Named::new("hold"), hold).await
     }
 
     /// Ends a hold.
@@ -71,7 +110,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn release(self, release: Release) -> Result<Released, CommandError> {
-        self.update(RELEASE, release).await
+        self.update(Named::new("release"), release).await
     }
 
     /// Drops the pending events and the digest in delivery. The ledger keeps the events.
@@ -79,7 +118,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn drop_pending(self, order: Order) -> Result<Dropped, CommandError> {
-        self.update(DROP, order).await
+        self.update(Named::new("drop"), order).await
     }
 
     /// Gives the open window another deadline.
@@ -87,7 +126,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn retime(self, retime: Retime) -> Result<Retimed, CommandError> {
-        self.update(RETIME, retime).await
+        self.update(Named::new("retime"), retime).await
     }
 
     /// Reopens a digest that ended without a message, or that a terminated run left behind. Starts the key's workflow if
@@ -102,8 +141,8 @@ impl<'a> DigestCommands<'a> {
             task_queue: self.caller.task_queue.clone(),
             search_attributes: search_attributes(self.key),
         };
-        let span = debug_span!("temporal", call = REOPEN.name, key = %self.key);
-        let updated = target.update(self.caller, REOPEN, reopen, self.update_id);
+        let span = debug_span!("temporal", call = "reopen", key = %self.key);
+        let updated = target.update(self.caller, Named::new("reopen"), reopen, self.update_id);
         let answer = unless_paused(self.workflow(), updated).instrument(span).await;
         let answer = answer.map_err(|Paused| self.paused())?.ok_or_else(|| self.unanswered())?;
         answer.map_err(|failure| failure.of(&self.key.to_string()))
@@ -114,7 +153,7 @@ impl<'a> DigestCommands<'a> {
     /// # Errors
     /// As for [`DigestCommands::flush`].
     pub async fn due(self) -> Result<Option<Due>, CommandError> {
-        Ok(self.query(DUE).await?.flatten())
+        Ok(self.query(Named::<(), Option<Due>>::new("due")).await?.flatten())
     }
 
     /// Returns the status of the key; `None` if its workflow does not run. `S` is the workflow's type of a status.

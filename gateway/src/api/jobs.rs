@@ -7,25 +7,74 @@ use axum::{
     http::{HeaderMap, HeaderName, StatusCode, Uri, header::LOCATION},
 };
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidings_activities::operations::key_filter::KeyFilter;
 use tidings_model::{
-    job::{Job, JobFilter, JobPlace, MOST_WAITING},
+    job::{Job, JobFilter, JobPlace, MOST_WAITING, Task},
     records::Listed,
+    settings::FormerNames,
 };
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    Api, caller::Caller, idempotency_key, params::Params, path::Named, pauses::hide_operators, refusal::Refusal,
+    Api, body,
+    caller::Caller,
+    idempotency_key,
+    operate::later,
+    params::Params,
+    path::Named,
+    pauses::hide_operators,
+    refusal::{Fault, Refusal},
 };
 use crate::problem::Problem;
 
 pub(super) mod operations;
-mod posted;
 #[cfg(test)]
 mod tests;
 
 /// The reason of a cancellation without one.
 const NO_REASON: &str = "the job was cancelled";
+
+/// A job as an operator writes it.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = PostedJob)]
+#[serde(deny_unknown_fields)]
+struct Posted {
+    #[schema(required = true, nullable = false)]
+    order: Option<Order>,
+    /// The filter: `tenant=`, `type=` and `user=`, joined by `and`.
+    #[serde(rename = "where", default)]
+    #[schema(required = true)]
+    words: String,
+    /// The reason, for the audit trail.
+    #[serde(default)]
+    #[schema(required = true)]
+    why: String,
+    /// Of hold: the end, a time or a span from now.
+    until: Option<String>,
+    /// Of retime: the deadline, a time or a span from now.
+    at: Option<String>,
+    /// Of reopen: also digests that recipients may have already.
+    may_duplicate: Option<bool>,
+    /// Only selects the keys.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The order to each key.
+#[derive(Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[schema(as = JobOrder)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Flush,
+    Hold,
+    Release,
+    Drop,
+    Retime,
+    Reopen,
+}
 
 /// Records a job. A repeated `Idempotency-Key` of the same caller gives the job that the first request made, and is refused with another
 /// content.
@@ -38,15 +87,8 @@ pub(super) async fn post(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), Refusal> {
     let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
-    let mut job = posted::read(
-        &headers,
-        &bytes,
-        &caller,
-        tenant.clone(),
-        &api.state.settings.names,
-        Uuid::new_v4(),
-        Timestamp::now(),
-    )?;
+    let mut job =
+        read(&headers, &bytes, &caller, tenant.clone(), &api.state.settings.names, Uuid::new_v4(), Timestamp::now())?;
     if let Some(key) = key {
         job.id = idempotency_key::order_id(&api, &caller, tenant.as_deref(), "job", key, &bytes).await?;
     }
@@ -54,6 +96,55 @@ pub(super) async fn post(
     let job =
         job.ok_or_else(|| Refusal::conflict(&format!("{MOST_WAITING} jobs of the tenant have not ended; cancel one")))?;
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/v1/jobs/{}", job.id))], Json(job)))
+}
+
+/// Reads a job. `tenant` narrows its filter.
+fn read(
+    headers: &HeaderMap,
+    bytes: &[u8],
+    caller: &Caller,
+    tenant: Option<String>,
+    names: &FormerNames,
+    id: Uuid,
+    now: Timestamp,
+) -> Result<Job, Refusal> {
+    let mut posted: Posted = body::read(headers, bytes)?;
+    let tenant = filter(&posted.words)?.within(tenant, names).ok_or(Problem::NotFound)?.tenant;
+    let task = task(&mut posted)?;
+    let Posted { words, why, dry_run, .. } = posted;
+    Ok(Job { dry_run, ..Job::new(id, task, words, tenant, caller.order(why)?, now) })
+}
+
+fn filter(words: &str) -> Result<KeyFilter, Refusal> {
+    // No key has one.
+    if words.contains(char::is_control) {
+        return Err(Refusal::body(Fault::new("where", "has a control character")));
+    }
+    words.parse().map_err(|invalid| Refusal::body(Fault::new("where", format!("{invalid}"))))
+}
+
+/// Takes the order with its arguments, and refuses those of other orders.
+fn task(posted: &mut Posted) -> Result<Task, Refusal> {
+    let missing = || Fault::new("order", "is required: flush, hold, release, drop, retime or reopen");
+    let task = match posted.order.ok_or_else(|| Refusal::body(missing()))? {
+        Order::Flush => Task::Flush,
+        Order::Hold => Task::Hold { until: later("until", posted.until.take())? },
+        Order::Release => Task::Release,
+        Order::Drop => Task::Drop,
+        Order::Retime => Task::Retime { at: later("at", posted.at.take())? },
+        Order::Reopen => {
+            Task::Reopen { digest_id: None, may_duplicate: posted.may_duplicate.take().unwrap_or_default() }
+        }
+    };
+    let others = [
+        ("until", posted.until.is_some()),
+        ("at", posted.at.is_some()),
+        ("may_duplicate", posted.may_duplicate.is_some()),
+    ];
+    match others.into_iter().find(|(_, is_there)| *is_there) {
+        Some((field, _)) => Err(Refusal::body(Fault::new(field, format!("is no argument of {}", task.name())))),
+        None => Ok(task),
+    }
 }
 
 /// Lists jobs, the latest first. A token of one tenant sees the jobs of its tenant only.

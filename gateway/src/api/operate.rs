@@ -6,8 +6,9 @@
 use axum::{
     Json,
     body::{Bytes, to_bytes},
-    extract::{FromRequest, FromRequestParts as _, Request},
-    http::HeaderMap,
+    extract::{FromRequest, FromRequestParts as _, Request, State},
+    http::{HeaderMap, Uri, header::ALLOW},
+    response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -15,21 +16,27 @@ use serde_json::{Value, json};
 use tidings_activities::{
     Deps, Error,
     digest::preview::Instead,
-    operations::preview::{PreviewError, PreviewView, preview as previewed},
+    operations::{
+        preview::{PreviewError, PreviewView, preview as previewed},
+        reopen::{latest_under_each_name, name_of},
+    },
 };
-use tidings_client::commands::Deed;
+use tidings_client::commands::{Commands, Done};
 use tidings_model::{
     Key,
-    command::{Hold, Release, Retime},
+    command::{Order, Reopened},
+    job::Task,
     when,
 };
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::{
     Api,
     body::{self, Why},
     caller::Caller,
     idempotency_key,
+    params::Params,
     path::Named,
     pauses::hide_operators,
     refusal::{Fault, Refusal},
@@ -37,13 +44,11 @@ use super::{
 };
 use crate::problem::Problem;
 
-pub(super) mod by_key;
 pub(super) mod operations;
-pub(super) mod reopen;
 #[cfg(test)]
 mod tests;
 
-type Answer<T = Value> = Result<Json<T>, Refusal>;
+type Answer = Result<Json<Value>, Refusal>;
 
 /// A command to a key: the caller, the key and the body.
 pub(super) struct Call {
@@ -88,21 +93,46 @@ impl Call {
         Ok(Some(format!("{command}/{id}")))
     }
 
-    async fn carry_out(&self, deed: Deed) -> Answer {
-        let (id, commands) = (self.update_id(deed.name()).await?, self.api.commands()?);
+    /// Sends a command to the workflow under the name that is open.
+    async fn carry_out(&self, order: Order, task: Task) -> Answer {
+        let (id, commands) = (self.update_id(task.name()).await?, self.api.commands()?);
         let key = commands.open_name(&self.api.state.settings.names, &self.key).await?;
-        let workflow = commands.digest(&key);
+        self.send(&commands, &key, id, order, task).await
+    }
+
+    /// Sends a command; 409 with the reason if a digest is not reopened.
+    async fn send(&self, commands: &Commands, key: &Key, id: Option<String>, order: Order, task: Task) -> Answer {
+        let workflow = commands.digest(key);
         let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
-        let mut done = json!(deed.send(workflow).await?);
+        let done = workflow.send(&task, order, false).await?;
+        if let Done::Reopened(Reopened { refused: Some(why), .. }) = &done {
+            return Err(Refusal::conflict(why));
+        }
+        let mut done = json!(done);
         hide_operators(&self.api, &self.caller, &mut done).await?;
         Ok(Json(done))
+    }
+
+    /// Carries out a command that takes a reason only.
+    async fn without_terms(self, task: Task) -> Answer {
+        let Why { why } = self.terms()?;
+        self.carry_out(self.caller.order(why)?, task).await
     }
 }
 
 /// Sends the pending events now.
 pub(super) async fn flush(call: Call) -> Answer {
-    let Why { why } = call.terms()?;
-    call.carry_out(Deed::Flush(call.caller.order(why)?)).await
+    call.without_terms(Task::Flush).await
+}
+
+/// Ends a hold. What is overdue goes out at once.
+pub(super) async fn release(call: Call) -> Answer {
+    call.without_terms(Task::Release).await
+}
+
+/// Drops the pending events and the digest in delivery.
+pub(super) async fn drop(call: Call) -> Answer {
+    call.without_terms(Task::Drop).await
 }
 
 /// A hold.
@@ -119,19 +149,7 @@ struct HoldTerms {
 pub(super) async fn hold(call: Call) -> Answer {
     let HoldTerms { why, until } = call.terms()?;
     let (order, until) = (call.caller.order(why)?, later("until", until)?);
-    call.carry_out(Deed::Hold(Hold { order, until })).await
-}
-
-/// Ends a hold. What is overdue goes out at once.
-pub(super) async fn release(call: Call) -> Answer {
-    let Why { why } = call.terms()?;
-    call.carry_out(Deed::Release(Release::from(call.caller.order(why)?))).await
-}
-
-/// Drops the pending events and the digest in delivery.
-pub(super) async fn drop(call: Call) -> Answer {
-    let Why { why } = call.terms()?;
-    call.carry_out(Deed::Drop(call.caller.order(why)?)).await
+    call.carry_out(order, Task::Hold { until }).await
 }
 
 /// Another deadline.
@@ -148,7 +166,80 @@ struct RetimeTerms {
 pub(super) async fn retime(call: Call) -> Answer {
     let RetimeTerms { why, at } = call.terms()?;
     let (order, at) = (call.caller.order(why)?, later("at", at)?);
-    call.carry_out(Deed::Retime(Retime { order, at })).await
+    call.carry_out(order, Task::Retime { at }).await
+}
+
+/// A reopen.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReopenTerms {
+    /// The reason, for the audit trail.
+    why: String,
+    /// The digest. Without it the latest digest of the key that has an end.
+    digest_id: Option<Uuid>,
+    /// Reopens a digest that the recipient may have already.
+    #[serde(default)]
+    may_duplicate: bool,
+}
+
+/// Sends a digest that ended without a message, under its own id, by the workflow of the name that has it.
+pub(super) async fn reopen(call: Call) -> Answer {
+    let ReopenTerms { why, digest_id, may_duplicate } = call.terms()?;
+    let order = call.caller.order(why)?;
+    let (store, names) = (&*call.api.state.store, &call.api.state.settings.names);
+    let (key, digest_id) = if let Some(digest_id) = digest_id {
+        (name_of(store, names, &call.key, digest_id).await?, digest_id)
+    } else {
+        let latest = latest_under_each_name(store, names, &call.key).await?.ok_or(Problem::NotFound)?;
+        (latest.key, latest.digest_id)
+    };
+    let (id, commands) = (call.update_id("reopen").await?, call.api.commands()?);
+    call.send(&commands, &key, id, order, Task::Reopen { digest_id: Some(digest_id), may_duplicate }).await
+}
+
+/// Reopens a digest of a key that is one part of the path: `TENANT/TYPE/USER` as the command line takes it, with its slashes as `%2F`. The
+/// router knows the route as that of a key's status, whose user may be called `reopen`.
+pub(super) async fn reopen_by_key(
+    State(api): State<Api>,
+    caller: Caller,
+    Named((key, command)): Named<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    if command != "reopen" {
+        return Ok(([(ALLOW, "GET,HEAD")], Problem::WrongMethod).into_response());
+    }
+    let key = covered(&api, &caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
+    Ok(reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
+}
+
+/// Drops the pending events and the digest in delivery of a key that is one part of the path. The parameter `why` has the reason.
+pub(super) async fn delete_by_key(
+    State(api): State<Api>,
+    caller: Caller,
+    Named(key): Named<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer {
+    let mut params = Params::read(&uri, &["tenant", "why"])?;
+    let key = covered(&api, &caller, &key, &mut params)?;
+    let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
+    // The parameter is what a body would say.
+    let content = json!({"why": why}).to_string().into();
+    let call = Call::new(api, caller, key, headers, content)?;
+    call.carry_out(call.caller.order(why)?, Task::Drop).await
+}
+
+fn covered(api: &Api, caller: &Caller, key: &str, params: &mut Params) -> Result<Key, Problem> {
+    let tenant = caller.tenant(params.text("tenant"))?;
+    let key: Key = key.parse().map_err(|_| Problem::NotFound)?;
+    let names = &api.state.settings.names;
+    if tenant.is_none_or(|tenant| names.tenant(&tenant) == names.tenant(&key.tenant)) {
+        Ok(key)
+    } else {
+        Err(Problem::NotFound)
+    }
 }
 
 /// Shows the message as it would go out now; 404 if no window is open. Nothing is claimed, stored or sent.

@@ -1,21 +1,29 @@
 //! One job, from its lease to its end.
+//!
+//! Temporal's visibility finds the running keys, as for `--where`. A key to reopen is idle as a rule, so that the ledger finds it: the
+//! latest ended digest of the key came to nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
-use tidings_activities::operations::reopen::latest;
+use tidings_activities::operations::{
+    key_filter::KeyFilter,
+    reopen::{OUTCOMES, can_be_reopened, latest},
+};
 use tidings_client::{
     CommandError, Commands,
-    commands::{Deed, DigestCommands},
+    commands::{DigestCommands, Done},
 };
 use tidings_model::{
     Key,
-    command::{Hold, Release, Reopen, Retime},
-    job::{Job, JobState, KeyResult, MOST_SILENT, ORDERS_A_SECOND, Task},
+    command::Reopened,
+    job::{Job, JobState, KeyResult, MOST_KEYS, MOST_SILENT, ORDERS_A_SECOND, Task},
+    records::{DigestFilter, DigestRecord, Page},
     settings::FormerNames,
+    step::Outcome,
 };
 use tidings_store::Store;
 use tokio::{
@@ -25,7 +33,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::selection::select;
+/// Keys that are added to a job at once.
+const CHUNK: usize = 1_000;
+/// Digests of one page of the ledger.
+const DIGESTS: u32 = 500;
 
 /// Keys of one batch.
 const BATCH: u32 = 10;
@@ -52,7 +63,7 @@ pub(super) struct Work {
 }
 
 /// The reason why this gateway stops working on the job.
-pub(super) enum Stop {
+enum Stop {
     /// The job has this end.
     End(JobState, String),
     /// The process ends, and another gateway goes on at once.
@@ -178,26 +189,20 @@ impl Work {
     }
 
     async fn give(&self, key: &Key, workflow: DigestCommands<'_>) -> Result<Value, Failure> {
-        let order = self.job.order.clone();
-        let deed = match self.job.task {
-            Task::Flush => Deed::Flush(order),
-            Task::Hold { until } => Deed::Hold(Hold { order, until }),
-            Task::Release => Deed::Release(Release { order, spread: true }),
-            Task::Drop => Deed::Drop(order),
-            Task::Retime { at } => Deed::Retime(Retime { order, at }),
-            Task::Reopen { may_duplicate } => {
-                let digest = latest(&*self.store, key).await?;
-                let digest = digest.ok_or_else(|| Failure::Refused("no digest of the key has an end".to_owned()))?;
-                let reopen = Reopen { order, digest_id: digest.digest_id, may_duplicate };
-                let reopened = workflow.reopen(reopen).await?;
-                return reopened.refused.clone().map_or_else(|| Ok(json!(reopened)), |why| Err(Failure::Refused(why)));
-            }
-        };
-        Ok(json!(deed.send(workflow).await?))
+        let mut task = self.job.task.clone();
+        if let Task::Reopen { digest_id, .. } = &mut task {
+            let digest = latest(&*self.store, key).await?;
+            let digest = digest.ok_or_else(|| Failure::Refused("no digest of the key has an end".to_owned()))?;
+            *digest_id = Some(digest.digest_id);
+        }
+        match workflow.send(&task, self.job.order.clone(), true).await? {
+            Done::Reopened(Reopened { refused: Some(why), .. }) => Err(Failure::Refused(why)),
+            done => Ok(json!(done)),
+        }
     }
 
     /// Repeats a call until the store answers.
-    pub async fn persist<T, F: Future<Output = tidings_store::Result<T>>>(&self, call: impl Fn() -> F) -> T {
+    async fn persist<T, F: Future<Output = tidings_store::Result<T>>>(&self, call: impl Fn() -> F) -> T {
         loop {
             match call().await {
                 Ok(answer) => return answer,
@@ -205,6 +210,100 @@ impl Work {
             }
             sleep(PAUSE).await;
         }
+    }
+}
+
+/// Selects the keys of the job, unless that was done before.
+async fn select(work: &Work) -> Result<(), Stop> {
+    if work.job.matched.is_some() {
+        return Ok(());
+    }
+    let filter = work.job.words.parse::<KeyFilter>().ok();
+    let filter = filter.and_then(|filter| filter.within(work.job.tenant.clone(), &work.names));
+    let filter = filter.ok_or_else(|| failed("the filter cannot be read"))?;
+    let mut selected = 0;
+    for filter in filter.under_each_name(&work.names) {
+        match work.job.task {
+            Task::Reopen { .. } => select_ended(work, &filter, &mut selected).await?,
+            _ => select_running(work, &filter, &mut selected).await?,
+        }
+    }
+    add(work, &[], true).await
+}
+
+/// Adds the number of keys to `selected`, as [`select_ended`] does.
+async fn select_running(work: &Work, filter: &KeyFilter, selected: &mut usize) -> Result<(), Stop> {
+    let mut found = pin!(filter.found(&work.temporal).chunks(CHUNK));
+    while let Some(keys) = found.next().await {
+        let keys: Vec<Key> = keys.into_iter().collect::<Result<_, _>>().map_err(|error| {
+            tracing::warn!(%error, job = %work.job.id, "Temporal does not list the keys of a job");
+            Stop::Leave
+        })?;
+        *selected += keys.len();
+        add_some(work, &keys, *selected).await?;
+    }
+    Ok(())
+}
+
+async fn select_ended(work: &Work, filter: &KeyFilter, selected: &mut usize) -> Result<(), Stop> {
+    for outcome in OUTCOMES {
+        let mut digests = ended(filter, outcome);
+        loop {
+            let page = work.persist(|| work.store.list_digests(&digests)).await;
+            let mut keys = Vec::new();
+            for digest in page.rows.iter().filter(|digest| filter.selects(&digest.key)) {
+                if work.persist(|| is_latest(work, digest)).await {
+                    keys.push(digest.key.clone());
+                }
+            }
+            *selected += keys.len();
+            add_some(work, &keys, *selected).await?;
+            digests.page.after = match page.next {
+                Some(next) => Some(next),
+                None => break,
+            };
+        }
+    }
+    Ok(())
+}
+
+async fn is_latest(work: &Work, digest: &DigestRecord) -> tidings_store::Result<bool> {
+    let latest = latest(&*work.store, &digest.key).await?;
+    Ok(latest.is_some_and(|latest| latest.digest_id == digest.digest_id && can_be_reopened(&latest)))
+}
+
+async fn add_some(work: &Work, keys: &[Key], selected: usize) -> Result<(), Stop> {
+    if selected > MOST_KEYS {
+        return Err(failed(&format!("the filter selects more than {MOST_KEYS} keys; post several jobs")));
+    }
+    if work.shutdown.is_cancelled() {
+        return Err(Stop::GiveBack);
+    }
+    add(work, keys, false).await
+}
+
+async fn add(work: &Work, keys: &[Key], is_last: bool) -> Result<(), Stop> {
+    let add = || work.store.add_job_keys(work.job.id, work.holder, keys, is_last, Timestamp::now());
+    if work.persist(add).await { Ok(()) } else { Err(Stop::Leave) }
+}
+
+fn failed(problem: &str) -> Stop {
+    Stop::End(JobState::Failed, problem.to_owned())
+}
+
+/// The filter of digests with this outcome.
+fn ended(filter: &KeyFilter, outcome: Outcome) -> DigestFilter {
+    let KeyFilter { tenant, digest_type, user } = filter.clone();
+    DigestFilter {
+        tenant,
+        digest_type,
+        user,
+        outcome: Some(outcome),
+        state: None,
+        since: None,
+        until: None,
+        overdue_at: None,
+        page: Page { limit: DIGESTS, after: None },
     }
 }
 
@@ -271,7 +370,7 @@ mod tests {
         assert_eq!(after_silence(&hold, 1, false), Silence::AskAgain);
         assert_eq!(after_silence(&hold, ASKS, false), Silence::Failed);
         assert_eq!(after_silence(&hold, 1, true), Silence::LeaveToNext);
-        for task in [Task::Flush, Task::Drop, Task::Reopen { may_duplicate: false }] {
+        for task in [Task::Flush, Task::Drop, Task::Reopen { digest_id: None, may_duplicate: false }] {
             assert_eq!(after_silence(&task, 1, false), Silence::Failed, "{task:?}");
             assert_eq!(after_silence(&task, 1, true), Silence::Failed, "{task:?}");
         }

@@ -199,7 +199,7 @@ pub async fn an_order_without_an_answer_is_given_again_only_if_it_is_idempotent(
         Task::Release,
         Task::Drop,
         Task::Retime { at: None },
-        Task::Reopen { may_duplicate: false },
+        Task::Reopen { digest_id: None, may_duplicate: false },
     ]) {
         let (id, tenant) = (Uuid::from_u128(number), number.to_string());
         let job = post(bench, &job(number, Some(&tenant), task, 0)).await;

@@ -3,24 +3,26 @@
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::key_filter::KeyFilter;
-use tidings_client::commands::Deed;
+use tidings_activities::operations::{key_filter::KeyFilter, reopen::name_of};
+use tidings_client::{Commands, commands::Done};
 use tidings_model::{
     Key,
-    command::{Hold, Order, Release, Retime},
+    command::{Order, Reopened},
+    job::Task,
 };
+use uuid::Uuid;
 
 use crate::{
     Config,
-    args::{Reason, later},
+    args::{Reason, later, login},
     client::{self, explain},
     error::Usage,
+    storage,
 };
 
 pub(crate) mod answers;
 mod bulk;
 pub(crate) mod preview;
-pub(crate) mod reopen;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +76,7 @@ pub enum Command {
         at: Option<Timestamp>,
     },
     /// Sends a digest that was dropped, failed or was left behind
-    Reopen(reopen::Options),
+    Reopen(ReopenOptions),
     /// Shows the message as it would go out now, and sends nothing
     Preview(preview::Options),
 }
@@ -103,46 +105,83 @@ pub struct Options {
     json: bool,
 }
 
-/// Carries out the command. `false`: a key failed.
+/// The digest, the operator and the reason.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    tidings digest reopen acme/activity/ann 0192f0c1-7a55-5e0c-8f0e-2b1c93f46a52 --why 'dropped by mistake'\n\n\
+    `tidings digests list` has the ids. The digest goes out under its own id with the events that it has, \
+    and nothing new.")]
+pub struct ReopenOptions {
+    /// The key
+    #[arg(value_name = "TENANT/TYPE/USER")]
+    key: Key,
+    /// The digest: dropped, failed, unknown or ambiguous, or without an end
+    digest_id: Uuid,
+    #[command(flatten)]
+    reason: Reason,
+    /// Reopen even if the recipient may already have the message
+    #[arg(long)]
+    may_duplicate: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out the command. `false`: a key failed, or a digest is not reopened.
 ///
 /// # Errors
 /// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
-    match command {
-        Command::Flush(options) => options.carry_out(config, Deed::Flush).await,
-        Command::Hold { options, until } => options.carry_out(config, |order| Deed::Hold(Hold { order, until })).await,
-        Command::Release(options) => {
-            let spread = options.filter.is_some();
-            options.carry_out(config, |order| Deed::Release(Release { order, spread })).await
-        }
-        Command::Drop(options) => options.carry_out(config, Deed::Drop).await,
-        Command::Retime { options, at } => options.carry_out(config, |order| Deed::Retime(Retime { order, at })).await,
-        Command::Reopen(options) => reopen::run(options, config).await,
-        Command::Preview(options) => preview::run(options, config).await,
+    let (options, task) = match command {
+        Command::Flush(options) => (options, Task::Flush),
+        Command::Hold { options, until } => (options, Task::Hold { until }),
+        Command::Release(options) => (options, Task::Release),
+        Command::Drop(options) => (options, Task::Drop),
+        Command::Retime { options, at } => (options, Task::Retime { at }),
+        Command::Reopen(options) => return reopen(options, config).await,
+        Command::Preview(options) => return preview::run(options, config).await,
+    };
+    let Options { key, filter, dry_run, rate, reason, json } = options;
+    let order = reason.order()?;
+    match (key, filter) {
+        (Some(key), _) => one(config, &key, &task, order, json).await,
+        (None, Some(filter)) if dry_run => bulk::list(config, &filter, json).await,
+        (None, Some(filter)) => bulk::run(config, &filter, &task, &order, rate, json).await,
+        (None, None) => Err(Usage("name a key, or several with --where".to_owned()).into()),
     }
 }
 
-impl Options {
-    async fn carry_out(self, config: &Config, deed: impl FnOnce(Order) -> Deed) -> anyhow::Result<bool> {
-        let deed = deed(self.reason.order()?);
-        match (&self.key, &self.filter) {
-            (Some(key), _) => one(config, key, &deed, self.json).await,
-            (None, Some(filter)) if self.dry_run => bulk::list(config, filter, self.json).await,
-            (None, Some(filter)) => bulk::run(config, filter, &deed, self.rate, self.json).await,
-            (None, None) => Err(Usage("name a key, or several with --where".to_owned()).into()),
-        }
-    }
-}
-
-/// Sends a command to one key and prints the answer.
+/// `tidings flush`: flushes the key, without a reason for the audit trail.
 ///
 /// # Errors
-/// Temporal or the worker does not answer, or the workflow refuses the command.
-pub(crate) async fn one(config: &Config, key: &Key, deed: &Deed, as_json: bool) -> anyhow::Result<bool> {
+/// Temporal does not answer, or no worker does.
+pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
+    let order = Order { by: login(), why: "tidings flush".to_owned() };
+    one(config, key, &Task::Flush, order, as_json).await
+}
+
+async fn one(config: &Config, key: &Key, task: &Task, order: Order, as_json: bool) -> anyhow::Result<bool> {
     let commands = client::commands(config).await?;
     let key = commands.open_name(&config.names, key).await?;
-    let done = deed.send(commands.digest(&key)).await.map_err(|error| explain(&key, error))?;
-    let text = if as_json { json!(done).to_string() } else { answers::in_words(&key, deed, &done) };
+    send(&commands, &key, task, order, as_json).await
+}
+
+async fn reopen(options: ReopenOptions, config: &Config) -> anyhow::Result<bool> {
+    let ReopenOptions { key, digest_id, reason, may_duplicate, json } = options;
+    let order = reason.order()?;
+    let key = if config.names.keys(&key).len() > 1 {
+        name_of(&*storage::open(&config.database_url).await?, &config.names, &key, digest_id).await?
+    } else {
+        key
+    };
+    let task = Task::Reopen { digest_id: Some(digest_id), may_duplicate };
+    send(&client::commands(config).await?, &key, &task, order, json).await
+}
+
+/// Sends a command to the workflow of this name and prints the answer. `false`: a digest is not reopened.
+async fn send(commands: &Commands, key: &Key, task: &Task, order: Order, as_json: bool) -> anyhow::Result<bool> {
+    let done = commands.digest(key).send(task, order, false).await.map_err(|error| explain(key, error))?;
+    let text = if as_json { json!(done).to_string() } else { answers::in_words(key, task, &done) };
     anstream::println!("{text}");
-    Ok(true)
+    Ok(!matches!(done, Done::Reopened(Reopened { refused: Some(_), .. })))
 }

@@ -19,10 +19,7 @@ use crate::{
     Config,
     args::{Reason, one_of},
     client,
-    commands::{
-        digest::{answers, reopen},
-        page,
-    },
+    commands::{digest::answers, page},
     error::Usage,
     storage,
 };
@@ -150,7 +147,8 @@ async fn retry(store: &dyn Store, config: &Config, ordered: Ordered, may_duplica
     let retry = Retry { order: reason.order()?, may_duplicate };
     match message::retry(store, &client::commands(config).await?, id, retry).await.map_err(usage)? {
         RetryAnswer::Digest { key, reopened } => {
-            anstream::println!("{}", reopen::text(&key, id, &reopened, as_json));
+            let words = || format!("{key}: {}", answers::reopened(id, &reopened));
+            anstream::println!("{}", if as_json { json!(reopened).to_string() } else { words() });
             Ok(reopened.refused.is_none())
         }
         RetryAnswer::Single(answer) => {

@@ -1,7 +1,7 @@
 use serde_json::json;
 use tidings_model::job::{Job, KeyResult};
 
-use super::posted::Posted;
+use super::Posted;
 use crate::{
     api::{
         Endpoint,

@@ -2,7 +2,7 @@ use serde_json::json;
 use tidings_activities::operations::preview::PreviewView;
 use tidings_model::command::{Dropped, Flushed, Held, Released, Reopened, Retimed};
 
-use super::{HoldTerms, RetimeTerms, reopen::Terms};
+use super::{HoldTerms, ReopenTerms, RetimeTerms};
 use crate::{
     api::{
         body::Why,
@@ -76,7 +76,7 @@ pub(crate) fn retime() -> Operation {
 pub(crate) fn reopen() -> Operation {
     command("A digest that was dropped or failed goes out under its own id, and collects nothing new.")
         .query(&[Query::Tenant])
-        .body::<Terms>(&[("The latest digest", json!({"why": REASON}))])
+        .body::<ReopenTerms>(&[("The latest digest", json!({"why": REASON}))])
         .answer::<Reopened>(200, "The events that go out.")
 }
 

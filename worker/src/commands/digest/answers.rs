@@ -1,24 +1,27 @@
 //! Answers of a key's workflow, in words.
 
 use jiff::Timestamp;
-use tidings_client::commands::{Deed, Done};
+use tidings_client::commands::Done;
 use tidings_model::{
     Key,
-    command::{Dropped, Flushed, Held, Hold, Released, Retimed},
+    command::{Dropped, Flushed, Held, Released, Reopened, Retimed},
+    job::Task,
 };
 use uuid::Uuid;
 
 use crate::phrases::{counted, local, nothing_pending};
 
 /// The answer to a command in words.
-pub(super) fn in_words(key: &Key, deed: &Deed, done: &Done) -> String {
-    let until = if let Deed::Hold(Hold { until, .. }) = deed { *until } else { None };
+pub(super) fn in_words(key: &Key, task: &Task, done: &Done) -> String {
+    let until = if let Task::Hold { until } = task { *until } else { None };
+    let digest_id = if let Task::Reopen { digest_id, .. } = task { *digest_id } else { None };
     match done {
         Done::Flushed(answer) => flushed(key, answer),
         Done::Held(answer) => held(key, answer, until),
         Done::Released(answer) => released(key, answer, Timestamp::now()),
         Done::Dropped(answer) => dropped(key, answer),
         Done::Retimed(answer) => retimed(key, answer),
+        Done::Reopened(answer) => format!("{key}: {}", reopened(digest_id.unwrap_or_default(), answer)),
     }
 }
 
@@ -89,6 +92,13 @@ fn retimed(key: &Key, retimed: &Retimed) -> String {
     }
 }
 
+pub(crate) fn reopened(digest_id: Uuid, reopened: &Reopened) -> String {
+    match &reopened.refused {
+        None => format!("digest {digest_id} goes out with {}", counted(reopened.events, "event")),
+        Some(why) => format!("digest {digest_id} stays as it is: {why}"),
+    }
+}
+
 fn and_digest(delivering: Option<Uuid>) -> String {
     delivering.map(|digest| format!(" and digest {digest}, which was on its way")).unwrap_or_default()
 }
@@ -155,5 +165,13 @@ mod tests {
         ] {
             assert!(words.contains(said), "{words}");
         }
+    }
+
+    #[test]
+    fn it_says_what_goes_out_or_why_nothing_does() {
+        let answer = Reopened { events: 2, refused: None };
+        assert_eq!(reopened(Uuid::nil(), &answer), format!("digest {} goes out with 2 events", Uuid::nil()));
+        let refused = Reopened { events: 0, refused: Some("it was sent".to_owned()) };
+        assert_eq!(reopened(Uuid::nil(), &refused), format!("digest {} stays as it is: it was sent", Uuid::nil()));
     }
 }

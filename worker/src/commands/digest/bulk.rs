@@ -8,11 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use temporalio_client::Client as Temporal;
 use tidings_activities::operations::{at_rate::at_rate, key_filter::KeyFilter};
-use tidings_client::{
-    Commands,
-    commands::{Deed, Done},
-};
-use tidings_model::Key;
+use tidings_client::{Commands, commands::Done};
+use tidings_model::{Key, command::Order, job::Task};
 
 use crate::{Config, client::explain, phrases::counted};
 
@@ -23,7 +20,8 @@ use crate::{Config, client::explain, phrases::counted};
 pub(super) async fn run(
     config: &Config,
     filter: &KeyFilter,
-    deed: &Deed,
+    task: &Task,
+    order: &Order,
     rate: u32,
     json: bool,
 ) -> anyhow::Result<bool> {
@@ -32,7 +30,7 @@ pub(super) async fn run(
     let commands = &Commands::new(temporal, &config.task_queue);
     let mut report = Report::new(keys.len(), json)?;
     let send = |key: Key| async move {
-        let done = deed.send(commands.digest(&key)).await;
+        let done = commands.digest(&key).send(task, order.clone(), true).await;
         (done.map_err(|error| explain(&key, error)), key)
     };
     at_rate(keys, rate, send, |(answer, key)| report.told(&key, answer)).await;
