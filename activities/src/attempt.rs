@@ -31,9 +31,6 @@ mod verdict;
 
 use verdict::{Charge, RetryContext, verdict, withheld};
 
-/// The age up to which a relay that drops second copies knows the first copy. Resend says 24 hours, Mailjet does not say.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(23);
-
 /// The wait before the next try to record the end of an attempt.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
@@ -316,12 +313,11 @@ impl<'a> Outgoing<'a> {
     /// `true` if a second copy does no harm (rule 26): the stream is `at_least_once`, or the relay that may have the first
     /// copy still drops the second. `latest` counts the ambiguous attempts since an operator last allowed a repeat.
     async fn may_resend(&self, route: &Route<'_>, latest: u32) -> Result<bool, tidings_store::Error> {
-        if self.stream.guarantee == Guarantee::AtLeastOnce || !route.deduplicates() {
-            return Ok(self.stream.guarantee == Guarantee::AtLeastOnce);
-        }
+        let at_least_once = self.stream.guarantee == Guarantee::AtLeastOnce;
+        let Some(memory) = route.remembers().filter(|_| !at_least_once) else { return Ok(at_least_once) };
         let ambiguous = |attempt: &AttemptRecord| attempt.class == Some(AttemptClass::Ambiguous);
         let remembered = |attempt: &AttemptRecord| {
-            let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < REMEMBERED);
+            let recent = attempt.past_the_dot_at.is_some_and(|at| self.now.duration_since(at) < memory);
             recent && self.relays.has(route, &attempt.relay)
         };
         let attempts = self.store.attempts(self.id).await?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tidings_mail::smtp::{AttemptOutcome, Lane, Limits, Mailer, Ready, Slot, Timeouts, Withdrawal};
 use tidings_model::{
     Provider, RelaysToday,
@@ -142,7 +142,13 @@ impl Route<'_> {
     /// Returns whether the relay drops a second copy of a message.
     #[must_use]
     pub fn deduplicates(&self) -> bool {
-        self.relay.provider.deduplicates()
+        self.remembers().is_some()
+    }
+
+    /// See [`Provider::remembers`](tidings_model::Provider::remembers).
+    #[must_use]
+    pub fn remembers(&self) -> Option<SignedDuration> {
+        self.relay.provider.remembers()
     }
 
     /// Another relay would take the message, too.

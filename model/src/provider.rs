@@ -4,6 +4,7 @@
 //! They go in front of the stored bytes when these are sent. The same relay gets the same headers every time; another
 //! one never sees them. None of them is signed, so the signature holds with them and without (see `dkim`).
 
+use jiff::SignedDuration;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -19,6 +20,8 @@ closed_set! {
         Postmark = "postmark",
         Resend = "resend",
         Mailjet = "mailjet",
+        Brevo = "brevo",
+        SparkPost = "sparkpost",
         /// Any other server or provider. Like all of them it gets `X-Tidings-Message`, which is in the stored bytes.
         #[default]
         Other = "other",
@@ -26,17 +29,22 @@ closed_set! {
 }
 
 impl Provider {
-    /// Tells if the provider drops a second copy of a message, so that an ambiguous attempt can be repeated without harm
-    /// (rule 26). Resend remembers for 24 hours; Mailjet does not say how long.
+    /// The age up to which the provider knows the first copy of a message and drops a second one, so that an ambiguous attempt can
+    /// be repeated without harm (rule 26). `None` if no header over SMTP makes it do so.
     #[must_use]
-    pub const fn deduplicates(self) -> bool {
-        matches!(self, Self::Resend | Self::Mailjet)
+    pub const fn remembers(self) -> Option<SignedDuration> {
+        match self {
+            // Resend says 24 hours, Mailjet does not say.
+            Self::Resend | Self::Mailjet => Some(SignedDuration::from_hours(23)),
+            _ => None,
+        }
     }
 
-    /// Tells if a header chooses the IP pool: SES's configuration set, SendGrid's IP pool, Postmark's message stream.
+    /// Tells if a header chooses the IP pool: SES's configuration set, SendGrid's and SparkPost's IP pool, Postmark's message
+    /// stream.
     #[must_use]
     pub const fn has_pools(self) -> bool {
-        matches!(self, Self::Ses | Self::SendGrid | Self::Postmark)
+        matches!(self, Self::Ses | Self::SendGrid | Self::Postmark | Self::SparkPost)
     }
 
     /// The headers for a message, each line ended by CR LF. `pool` is ASCII letters, digits, `-` and `_`.
@@ -61,6 +69,8 @@ impl Provider {
                 Some(format!("X-Mailjet-Campaign: {message_id}")),
                 Some("X-Mailjet-DeduplicateCampaign: 1".to_owned()),
             ],
+            Self::Brevo => vec![Some(format!("X-Mailin-custom: {message_id}"))],
+            Self::SparkPost => vec![Some(format!("X-MSYS-API: {}", msys_api(message_id, pool)))],
             Self::Other => Vec::new(),
         };
         lines.into_iter().flatten().map(|line| line + "\r\n").collect()
@@ -72,6 +82,14 @@ fn smtpapi(message_id: Uuid, pool: Option<&str>) -> serde_json::Value {
     match pool {
         Some(pool) => json!({ "unique_args": arguments, "ip_pool": pool }),
         None => json!({ "unique_args": arguments }),
+    }
+}
+
+fn msys_api(message_id: Uuid, pool: Option<&str>) -> serde_json::Value {
+    let metadata = json!({ "tidings_message": message_id });
+    match pool {
+        Some(pool) => json!({ "metadata": metadata, "options": { "ip_pool": pool } }),
+        None => json!({ "metadata": metadata }),
     }
 }
 
@@ -113,6 +131,15 @@ mod tests {
                 Provider::Mailjet,
                 None,
                 format!("X-MJ-CustomID: {ID}\r\nX-Mailjet-Campaign: {ID}\r\nX-Mailjet-DeduplicateCampaign: 1\r\n"),
+            ),
+            (Provider::Brevo, None, format!("X-Mailin-custom: {ID}\r\n")),
+            (Provider::SparkPost, None, format!("X-MSYS-API: {{\"metadata\":{{\"tidings_message\":\"{ID}\"}}}}\r\n")),
+            (
+                Provider::SparkPost,
+                Some("marketing"),
+                format!(
+                    "X-MSYS-API: {{\"metadata\":{{\"tidings_message\":\"{ID}\"}},\"options\":{{\"ip_pool\":\"marketing\"}}}}\r\n"
+                ),
             ),
             (Provider::Other, None, String::new()),
         ] {

@@ -28,6 +28,7 @@ use crate::{
         Hook,
         samples::{Sample, samples},
         ses::Certificates,
+        tests::secret,
     },
 };
 
@@ -38,17 +39,12 @@ const MESSAGE: Uuid = Uuid::from_u128(7);
 const MAC_BYTES: usize = 16;
 /// The place of the purpose in a token.
 const PURPOSE: usize = 2;
-/// The relays of one gateway, each with a secret of its own. No sample of the last two can be made.
-const RELAYS: [(&str, Provider, &str); 8] = [
-    ("mailgun", Provider::Mailgun, "TEST_WEBHOOK_SIGNING_KEY"),
-    ("postmark", Provider::Postmark, "tidings:0123456789abcdef"),
-    ("mailjet", Provider::Mailjet, "tidings:fedcba9876543210"),
-    ("resend", Provider::Resend, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG9uZQ=="),
-    ("own", Provider::Other, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IHR3bw=="),
-    ("other", Provider::Other, "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IHRocmVl"),
-    ("ses", Provider::Ses, ""),
-    ("sendgrid", Provider::SendGrid, ""),
-];
+/// The relays of one gateway, each with a secret of its own, and two of [`Provider::Other`]. Without a secret no sample can be made.
+fn relays() -> Vec<(&'static str, Provider, Option<String>)> {
+    let of_provider = |provider: Provider| (provider.name(), provider, secret(provider, provider.name()));
+    let own = ("own", Provider::Other, secret(Provider::Other, "own"));
+    Provider::ALL.map(of_provider).into_iter().chain([own]).collect()
+}
 
 /// The whole answer to a request.
 #[derive(Debug, PartialEq)]
@@ -70,15 +66,15 @@ impl Gateway {
         let store = sqlite(folder.path()).await;
         store.migrate().await.unwrap();
         let state = over(store.clone(), Settings { link_keys: Some(KEYS.parse().unwrap()), ..settings() });
-        let hook = |(name, provider, secret): (&str, Provider, &str)| {
+        let hook = |(name, provider, secret): (&str, Provider, Option<String>)| {
             let mut hook = Hook::new(provider);
-            if !secret.is_empty() {
-                hook.add(secret).unwrap();
+            if let Some(secret) = secret {
+                hook.add(&secret).unwrap();
             }
             (name.to_owned(), hook)
         };
         let certificates = Certificates::new(Fetcher::new());
-        let webhooks = Webhooks { state: state.clone(), hooks: RELAYS.map(hook).into(), certificates };
+        let webhooks = Webhooks { state: state.clone(), hooks: relays().into_iter().map(hook).collect(), certificates };
         Self { store, router: router(state, webhooks, Admission::default()), _folder: folder }
     }
 
@@ -184,40 +180,33 @@ async fn walk_tokens(gateway: &Gateway, route: Route) {
 
 /// Walks the route of webhooks: each relay's requests at every other relay, and at one that does not exist.
 async fn walk_webhooks(gateway: &Gateway) {
-    let unsigned = Sample { headers: Vec::new(), ..made(Provider::Other, "") };
+    let unsigned = Sample { headers: Vec::new(), ..made(Provider::Other, None) };
     let nonsense = gateway.of_sample("own", &unsigned).await;
     assert_eq!((nonsense.status, nonsense.body.len()), (StatusCode::UNAUTHORIZED, 0));
-    for (from, provider, secret) in RELAYS.into_iter().filter(|(.., secret)| !secret.is_empty()) {
-        let sample = made(provider, secret);
-        for (to, ..) in RELAYS.into_iter().chain([("nobody", provider, "")]).filter(|(to, ..)| *to != from) {
+    let relays = relays();
+    let with_samples = relays.iter().filter(|(.., secret)| secret.is_some());
+    for (from, provider, right) in with_samples.clone() {
+        let sample = made(*provider, right.as_deref());
+        for to in relays.iter().map(|(to, ..)| *to).chain(["nobody"]).filter(|to| to != from) {
             assert_eq!(gateway.of_sample(to, &sample).await, nonsense, "from {from} to {to}");
         }
-        let forged = made(provider, other_secret(provider));
+        let forged = made(*provider, secret(*provider, "nobody").as_deref());
         assert_eq!(gateway.of_sample(from, &forged).await, nonsense, "{from} with another secret");
         assert_eq!(gateway.of_sample(from, &unsigned).await, nonsense, "{from} without a signature");
     }
     let filter = WebhookLetterFilter { since: None, until: None, page: Page { limit: 1, after: None } };
     assert_eq!(gateway.store.webhook_letters(&filter).await.unwrap().rows, []);
-    for (relay, provider, secret) in RELAYS.into_iter().filter(|(.., secret)| !secret.is_empty()) {
-        assert_eq!(gateway.of_sample(relay, &made(provider, secret)).await.status, StatusCode::OK, "{relay}");
+    for (relay, provider, secret) in with_samples {
+        let sample = made(*provider, secret.as_deref());
+        assert_eq!(gateway.of_sample(relay, &sample).await.status, StatusCode::OK, "{relay}");
     }
 }
 
 /// A request about an opening. Without a secret it is not signed.
-fn made(provider: Provider, secret: &str) -> Sample {
-    let secret = Some(secret).filter(|secret| !secret.is_empty());
+fn made(provider: Provider, secret: Option<&str>) -> Sample {
     let name = if secret.is_some() { "opened" } else { "unsigned" };
     let samples = samples(provider, secret, MESSAGE, Timestamp::now());
     samples.into_iter().find(|sample| sample.name == name).unwrap()
-}
-
-/// A secret that no relay of this provider has.
-fn other_secret(provider: Provider) -> &'static str {
-    match provider {
-        Provider::Postmark | Provider::Mailjet => "tidings:aaaaaaaaaaaaaaaa",
-        Provider::Resend | Provider::Other => "whsec_dGlkaW5ncyB0ZXN0cyBvbmx5IG5vYm9keQ==",
-        Provider::Mailgun | Provider::Ses | Provider::SendGrid => "NO_WEBHOOK_SIGNING_KEY",
-    }
 }
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
+use serde_json::Value;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::Refused;
+use super::{Proof, Refused, SampleRequest, WebhookSecret};
 
 /// Characters that a password must have. 128 random bits as hex have 32.
 const PASSWORD_CHARS: usize = 16;
@@ -20,12 +22,13 @@ impl Credentials {
     pub fn new(user: &str, password: &str) -> Self {
         Self(sha256(format!("{user}:{password}").as_bytes()))
     }
+}
+
+impl WebhookSecret for Credentials {
+    const WRONG: &'static str = "tidings:a-secret-that-nobody-has";
 
     /// Reads `USER:PASSWORD`.
-    ///
-    /// # Errors
-    /// Says what would be right.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
                 "is not USER:PASSWORD with a password of at least {PASSWORD_CHARS} characters; make one with `openssl rand -hex 16`"
@@ -37,28 +40,24 @@ impl Credentials {
         }
         Ok(Self::new(user, password))
     }
-}
 
-/// The header `Authorization` with `USER:PASSWORD`.
-pub(super) fn authorization(credentials: &str) -> String {
-    format!("Basic {}", STANDARD.encode(credentials))
-}
-
-/// Checks that the request has one of the credentials.
-///
-/// # Errors
-/// It has none, or wrong ones.
-pub fn verify(headers: &HeaderMap, credentials: &[Credentials]) -> Result<(), Refused> {
-    let header = headers.get(AUTHORIZATION).ok_or(Refused::Header("Authorization"))?;
-    let (scheme, encoded) =
-        header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Refused::Malformed("Authorization"))?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(Refused::Malformed("Authorization"));
+    fn verify(headers: &HeaderMap, _body: &[u8], known: &[Self], _now: Timestamp) -> Result<Proof, Refused> {
+        let header = headers.get(AUTHORIZATION).ok_or(Refused::Header("Authorization"))?;
+        let (scheme, encoded) =
+            header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or(Refused::Malformed("Authorization"))?;
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return Err(Refused::Malformed("Authorization"));
+        }
+        let given = STANDARD.decode(encoded.trim()).map_err(|_| Refused::Malformed("Authorization"))?;
+        let given = sha256(&given);
+        let same = known.iter().fold(Choice::from(0), |same, known| same | known.0.ct_eq(&given));
+        if same.into() { Ok(Proof::default()) } else { Err(Refused::Credentials) }
     }
-    let given = STANDARD.decode(encoded.trim()).map_err(|_| Refused::Malformed("Authorization"))?;
-    let given = sha256(&given);
-    let same = credentials.iter().fold(Choice::from(0), |same, known| same | known.0.ct_eq(&given));
-    if same.into() { Ok(()) } else { Err(Refused::Credentials) }
+
+    fn prove(secret: &str, event: Value, _now: Timestamp) -> Option<SampleRequest> {
+        let headers = vec![("authorization", format!("Basic {}", STANDARD.encode(secret)))];
+        Some(SampleRequest { headers, body: event.to_string() })
+    }
 }
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {

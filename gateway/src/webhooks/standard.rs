@@ -3,36 +3,51 @@
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
+use serde_json::Value;
 use subtle::{Choice, ConstantTimeEq as _};
 pub use tidings_model::webhook_secret::Secret;
 
-use super::Refused;
+use uuid::Uuid;
+
+use super::{Proof, Refused, SampleRequest, WebhookSecret};
 
 /// Seconds by which the time of a signature may differ from now, in both directions.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// Checks a signature, and returns the id of the request. A repeated request has the same id.
-///
-/// # Errors
-/// A header is missing or malformed, no secret made one of the signatures, or the time is too far from now.
-pub fn verify<'a>(headers: &'a HeaderMap, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<&'a str, Refused> {
-    let id = header(headers, ["svix-id", "webhook-id"])?;
-    let timestamp = header(headers, ["svix-timestamp", "webhook-timestamp"])?;
-    let signatures = header(headers, ["svix-signature", "webhook-signature"])?;
-    let digits = !timestamp.is_empty() && timestamp.bytes().all(|byte| byte.is_ascii_digit());
-    let seconds = timestamp.parse::<i64>().ok().filter(|_| digits).ok_or(Refused::Malformed("the timestamp"))?;
-    let expected: Vec<_> = secrets.iter().map(|secret| secret.mac(id, timestamp, body)).collect();
-    let given = signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok());
-    let same = given.fold(Choice::from(0), |same, given| {
-        expected.iter().fold(same, |same, expected| same | given.as_slice().ct_eq(expected.as_ref()))
-    });
-    if !bool::from(same) {
-        return Err(Refused::Signature);
+impl WebhookSecret for Secret {
+    const WRONG: &'static str = "whsec_YS1zZWNyZXQtdGhhdC1ub2JvZHktaGFz";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text)
     }
-    if seconds.abs_diff(now.as_second()) > TOLERANCE_SECONDS {
-        return Err(Refused::Time);
+
+    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused> {
+        let id = header(headers, ["svix-id", "webhook-id"])?;
+        let timestamp = header(headers, ["svix-timestamp", "webhook-timestamp"])?;
+        let signatures = header(headers, ["svix-signature", "webhook-signature"])?;
+        let digits = !timestamp.is_empty() && timestamp.bytes().all(|byte| byte.is_ascii_digit());
+        let seconds = timestamp.parse::<i64>().ok().filter(|_| digits).ok_or(Refused::Malformed("the timestamp"))?;
+        let expected: Vec<_> = known.iter().map(|secret| secret.mac(id, timestamp, body)).collect();
+        let given = signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok());
+        let same = given.fold(Choice::from(0), |same, given| {
+            expected.iter().fold(same, |same, expected| same | given.as_slice().ct_eq(expected.as_ref()))
+        });
+        if !bool::from(same) {
+            return Err(Refused::Signature);
+        }
+        if seconds.abs_diff(now.as_second()) > TOLERANCE_SECONDS {
+            return Err(Refused::Time);
+        }
+        Ok(Proof { id: Some(id.to_owned()), token: None })
     }
-    Ok(id)
+
+    fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
+        let (id, seconds, body) = (Uuid::new_v4().to_string(), now.as_second(), event.to_string());
+        let signature = Self::parse(secret).ok()?.sign(&id, seconds, body.as_bytes());
+        let headers =
+            vec![("webhook-id", id), ("webhook-timestamp", seconds.to_string()), ("webhook-signature", signature)];
+        Some(SampleRequest { headers, body })
+    }
 }
 
 /// The first header that is there and is not empty.

@@ -60,19 +60,7 @@ pub enum Command {
         --why 'wrote to support, ticket 812'")]
     Add(Added),
     /// Suppresses the addresses of another provider's list; importing twice changes nothing
-    #[command(after_help = "Examples:\n  \
-        tidings suppressions import sendgrid-bounces.csv --tenant acme\n  \
-        tidings suppressions import spam-reports.csv --tenant acme --reason complaint\n  \
-        aws sesv2 list-suppressed-destinations | jq -c '.SuppressedDestinationSummaries[]' |\n    \
-        tidings suppressions import - --tenant acme\n\n\
-        The first line of a CSV file, or the names in the first line of NDJSON, say the format:\n  \
-        sendgrid  status,reason,email,created\n  \
-        mailgun   address,code,error,created_at or address,tags,created_at\n  \
-        postmark  EmailAddress,SuppressionReason,Origin,CreatedAt\n  \
-        ses       EmailAddress,Reason,LastUpdateTime\n  \
-        mailjet   Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt,...\n  \
-        tidings   address,reason,detail,at\n\n\
-        Spam reports and unsubscribes of SendGrid, and complaints of Mailgun, do not say their reason: give --reason.")]
+    #[command(after_help = format::HELP)]
     Import(import::Options),
     /// Lets a tenant send to an address again; a new bounce or complaint suppresses the address again
     #[command(after_help = "Examples:\n  \

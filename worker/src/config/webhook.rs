@@ -2,7 +2,7 @@
 //!
 //! The variable may be missing. Only the gateway needs its value.
 
-use tidings_gateway::webhooks::Hook;
+use tidings_gateway::webhooks::{Hook, webhook};
 use tidings_model::Provider;
 use toml::Spanned;
 
@@ -64,7 +64,7 @@ impl RawWebhook<'_> {
         let named = variable_name(name, &format!("{:?}", example(self.table)));
         checks.accept(named.map_err(|fault| problem(&fault)))?;
         let Some(secrets) = checks.variable(name) else {
-            return Some(Err(problem(&format!("is not set; set it to {}", secret_of(provider)))));
+            return Some(Err(problem(&format!("is not set; set it to {}", webhook(provider).secret()))));
         };
         let mut hook = Hook::new(provider);
         let added = add_all(&mut hook, &secrets);
@@ -93,16 +93,4 @@ fn add_all(hook: &mut Hook, texts: &str) -> Result<(), String> {
 fn example(table: &str) -> String {
     let name = table.rsplit('.').next().unwrap_or_default().replace('-', "_");
     format!("{}_WEBHOOK", name.to_uppercase())
-}
-
-/// The secret to copy from the provider, or to make.
-const fn secret_of(provider: Provider) -> &'static str {
-    match provider {
-        Provider::Ses => "nothing",
-        Provider::SendGrid => "the verification key of the Event Webhook",
-        Provider::Mailgun => "the HTTP webhook signing key of the account",
-        Provider::Postmark | Provider::Mailjet => "USER:PASSWORD of the webhook's URL",
-        Provider::Resend => "the signing secret of the webhook, whsec_...",
-        Provider::Other => "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the relay",
-    }
 }

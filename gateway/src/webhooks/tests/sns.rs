@@ -233,9 +233,16 @@ fn a_certificate_of_another_name_or_key_is_refused() {
 
 #[test]
 fn the_text_that_follows_a_confirmation_is_no_event() {
-    let parsed = ses::parse("Successfully validated SNS topic for Amazon SES event publishing.", Some("id"), now());
+    let parsed = webhook(Provider::Ses).parse(
+        b"Successfully validated SNS topic for Amazon SES event publishing.",
+        Some("id"),
+        now(),
+    );
     assert_eq!((parsed.events.len(), parsed.unreadable), (0, 0));
-    let parsed =
-        ses::parse(r#"{"notificationType":"AmazonSnsSubscriptionSucceeded","message":"x"}"#, Some("id"), now());
+    let parsed = webhook(Provider::Ses).parse(
+        br#"{"notificationType":"AmazonSnsSubscriptionSucceeded","message":"x"}"#,
+        Some("id"),
+        now(),
+    );
     assert_eq!((parsed.events.len(), parsed.nameless, parsed.unreadable), (0, 0, 0));
 }

@@ -10,6 +10,21 @@ pub(super) type Values<'a> = &'a dyn Fn(&str) -> String;
 /// A wrong field, and what would be right.
 pub(super) type Problem = (&'static str, String);
 
+/// The help of `tidings suppressions import`.
+pub(super) const HELP: &str = "Examples:\n  \
+    tidings suppressions import sendgrid-bounces.csv --tenant acme\n  \
+    tidings suppressions import spam-reports.csv --tenant acme --reason complaint\n  \
+    aws sesv2 list-suppressed-destinations | jq -c '.SuppressedDestinationSummaries[]' |\n    \
+    tidings suppressions import - --tenant acme\n\n\
+    The first line of a CSV file, or the names in the first line of NDJSON, say the format:\n  \
+    sendgrid  status,reason,email,created\n  \
+    mailgun   address,code,error,created_at or address,tags,created_at\n  \
+    postmark  EmailAddress,SuppressionReason,Origin,CreatedAt\n  \
+    ses       EmailAddress,Reason,LastUpdateTime\n  \
+    mailjet   Email,IsExcludedFromCampaigns,IsSpamComplaining,UnsubscribedAt,...\n  \
+    tidings   address,reason,detail,at\n\n\
+    Spam reports and unsubscribes of SendGrid, and complaints of Mailgun, do not say their reason: give --reason.";
+
 /// The origin of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use serde::Deserialize;
 
-use super::Refused;
+use crate::webhooks::Refused;
 
 mod certificate;
 mod certificates;
@@ -18,8 +18,8 @@ mod topic;
 
 pub use certificate::Certificate;
 pub use certificates::Certificates;
+pub use event::Ses;
 pub(super) use event::bounce_kind;
-pub use event::parse;
 pub use topic::{Address, Topic};
 
 /// Difference between the time of an envelope and now. SNS tries for an hour.

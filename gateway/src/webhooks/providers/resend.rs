@@ -1,28 +1,57 @@
 //! Resend's webhooks: signatures of Svix; one event.
 
-use axum::http::HeaderMap;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::Deserialize;
-use tidings_model::delivery_events::{DeliveryEvent, Kind};
+use serde_json::{Value, json};
+use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use uuid::Uuid;
 
-use super::{
-    Parsed, Part, Refused, Secret,
+use crate::webhooks::{
+    Parsed, Part, Secret, Secrets, Webhook,
     parsed::{HARD, POLICY, unknown},
-    standard,
+    provider::{LINK, UNKNOWN, merged, refusal},
 };
 
-/// Checks the signature, and returns the id of the request.
-///
-/// # Errors
-/// A header is missing or malformed, no secret made one of the signatures, or the time is too far from now.
-pub fn verify<'a>(headers: &'a HeaderMap, body: &[u8], secrets: &[Secret], now: Timestamp) -> Result<&'a str, Refused> {
-    standard::verify(headers, body, secrets, now)
-}
+pub(super) struct Resend;
 
-/// Reads the event of an authentic body. `id` is that of the request, if known.
-#[must_use]
-pub fn parse(body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed {
-    Parsed::one(body, now, |event| read(event, id))
+impl Webhook for Resend {
+    fn secret(&self) -> &'static str {
+        "the signing secret of the webhook, whsec_..."
+    }
+
+    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+        Some(Arc::new(Vec::<Secret>::new()))
+    }
+
+    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed {
+        Parsed::one(body, now, |event| read(event, id))
+    }
+
+    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+        let bounced = |kind: &str, sub_type: &str, said: &str| {
+            ("email.bounced", json!({"bounce": {"type": kind, "subType": sub_type, "message": said}}))
+        };
+        let (event, data) = match kind {
+            Kind::Delivered => ("email.delivered", json!({})),
+            Kind::Deferred => ("email.delivery_delayed", json!({})),
+            Kind::Bounced(_) if never_sent => ("email.suppressed", json!({"suppressed": {"message": "a test"}})),
+            Kind::Bounced(Bounce::Hard) => bounced("Permanent", "General", refusal(Bounce::Hard).1),
+            Kind::Bounced(Bounce::Soft) => bounced("Transient", "MailboxFull", refusal(Bounce::Soft).1),
+            Kind::Bounced(Bounce::Policy) => bounced("Transient", "ContentRejected", refusal(Bounce::Policy).1),
+            Kind::Complained => ("email.complained", json!({})),
+            Kind::Unsubscribed => return None,
+            Kind::Opened => ("email.opened", json!({})),
+            Kind::Clicked => ("email.clicked", json!({"click": {"link": LINK}})),
+        };
+        let ours = json!({"email_id": Uuid::new_v4(), "headers": [{"name": "X-Tidings-Message", "value": message}]});
+        Some(json!({"type": event, "created_at": now, "data": merged(ours, data)}))
+    }
+
+    fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
+        json!({"type": UNKNOWN, "created_at": now, "data": {"email_id": id}})
+    }
 }
 
 #[derive(Deserialize)]

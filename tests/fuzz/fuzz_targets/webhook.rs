@@ -5,4 +5,4 @@ mod presentable;
 #[path = "../rules/webhook.rs"]
 mod webhook;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| webhook::mailjet(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| webhook::webhook(bytes));

@@ -1,13 +1,13 @@
 //! Events of SES: those of a configuration set, and notifications of an identity.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use tidings_model::delivery_events::{DeliveryEvent, Kind};
 
 use crate::webhooks::{
-    Parsed, Part,
+    Parsed, Part, Secrets, Webhook,
     parsed::{HARD, POLICY, SOFT, status, unknown},
 };
 
@@ -17,19 +17,30 @@ const VALIDATED: &str = "Successfully validated SNS topic";
 const TAG: &str = "tidings_message";
 const HEADER: &str = "X-Tidings-Message";
 
-/// Reads the event in the message of an authentic envelope. `id` is that of the envelope.
-#[must_use]
-pub fn parse(message: &str, id: Option<&str>, now: Timestamp) -> Parsed {
-    if message.starts_with(VALIDATED) {
-        return Parsed::default();
+/// Amazon SES. The proof is the certificate of SNS; the body is the message in the envelope.
+pub struct Ses;
+
+impl Webhook for Ses {
+    fn secret(&self) -> &'static str {
+        "nothing"
     }
-    Parsed::one(message.as_bytes(), now, |event: Payload| {
-        let part = read(event)?;
-        Ok(match part {
-            Part::Event(event) => Part::event(DeliveryEvent { event_id: id.map(str::to_owned), ..*event }),
-            Part::Nothing => Part::Nothing,
+
+    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+        None
+    }
+
+    fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed {
+        if body.starts_with(VALIDATED.as_bytes()) {
+            return Parsed::default();
+        }
+        Parsed::one(body, now, |event: Payload| {
+            let part = read(event)?;
+            Ok(match part {
+                Part::Event(event) => Part::event(DeliveryEvent { event_id: id.map(str::to_owned), ..*event }),
+                Part::Nothing => Part::Nothing,
+            })
         })
-    })
+    }
 }
 
 #[derive(Deserialize)]
@@ -250,4 +261,85 @@ fn unsubscribed(subscription: &Subscription) -> Option<DeliveryEvent> {
     let mut topics = new.topic_subscription_status.iter().map(|status| &status.topic_name);
     let left = new.unsubscribe_all || topics.any(|topic| new.is_out_of(topic) && !old.is_out_of(topic));
     left.then(|| DeliveryEvent::new(Kind::Unsubscribed, *timestamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tidings_model::delivery_events::Which;
+
+    use super::*;
+    use crate::webhooks::tests::{ID, assert_rows, now, with};
+
+    #[test]
+    fn rows_of_ses_that_no_vector_has() {
+        let base = json!({"mail": {"timestamp": "2026-11-21T11:59:58.000Z", "tags": {"tidings_message": [ID]}}});
+        let ses = |of: Value| Ses.parse(with(&base, &of).as_bytes(), Some("sns"), now());
+        let at = "2026-11-21T11:59:59.000Z";
+        let bounce = |kind: &str, sub: &str| json!({"eventType": "Bounce", "bounce": {"bounceType": kind, "bounceSubType": sub, "timestamp": at}});
+        let topics = |new: &str, old: &str| {
+            let preferences = |status: &str| json!({"unsubscribeAll": false, "topicSubscriptionStatus": [{"topicName": "a", "subscriptionStatus": status}]});
+            json!({"eventType": "Subscription", "subscription": {"timestamp": at, "newTopicPreferences": preferences(new),
+                "oldTopicPreferences": preferences(old)}})
+        };
+        assert_rows([
+            (ses(bounce("Permanent", "NoEmail")), "bounced hard"),
+            (ses(bounce("Permanent", "Suppressed")), "bounced hard never_sent"),
+            (ses(bounce("Permanent", "EmailValidationSuppressed")), "bounced hard never_sent"),
+            (ses(bounce("Transient", "CustomTimeoutExceeded")), "bounced soft"),
+            (ses(bounce("Transient", "MessageTooLarge")), "bounced policy"),
+            (ses(bounce("New", "General")), "unreadable"),
+            (ses(json!({"eventType": "Bounce"})), "unreadable"),
+            (ses(json!({"eventType": "Send"})), "nothing"),
+            (ses(json!({"eventType": "Rendering Failure"})), "nothing"),
+            (
+                ses(
+                    json!({"eventType": "Complaint", "complaint": {"timestamp": at, "complaintFeedbackType": "fraud"}}),
+                ),
+                "complained",
+            ),
+            (
+                ses(
+                    json!({"eventType": "Complaint", "complaint": {"timestamp": at, "complaintFeedbackType": "not-spam"}}),
+                ),
+                "nothing",
+            ),
+            (
+                ses(
+                    json!({"eventType": "DeliveryDelay", "deliveryDelay": {"timestamp": at, "delayType": "MailboxFull",
+                    "delayedRecipients": [{"status": "4.2.2"}]}}),
+                ),
+                "deferred 4.2.2",
+            ),
+            (
+                ses(
+                    json!({"eventType": "Subscription", "subscription": {"timestamp": at, "newTopicPreferences": {"unsubscribeAll": true}}}),
+                ),
+                "unsubscribed",
+            ),
+            (ses(topics("OptOut", "OptIn")), "unsubscribed"),
+            (ses(topics("OptOut", "OptOut")), "nothing"),
+            (ses(topics("OptIn", "OptOut")), "nothing"),
+            (ses(json!({"eventType": "Quantum"})), "unreadable"),
+        ]);
+    }
+
+    #[test]
+    fn a_message_of_ses_has_three_names() {
+        let named = |mail: Value| {
+            let event = json!({"eventType": "Open", "open": {"timestamp": "2026-11-21T11:59:59.000Z"}, "mail": mail});
+            let event = Ses.parse(event.to_string().as_bytes(), None, now()).events.remove(0);
+            event.of
+        };
+        let [tag, header] = ["01234567-89ab-5def-8123-456789abcdef", "11111111-1111-5111-8111-111111111111"];
+        let id = |id: &str| vec![Which::Id(id.parse().unwrap())];
+        let headers = json!([{"name": "x-tidings-MESSAGE", "value": header}, {"name": "message-id", "value": "<m@x>"}]);
+        let tags = json!({"tidings_message": [tag, "other"]});
+        assert_eq!(named(json!({"messageId": "0102", "tags": tags, "headers": headers})), id(tag));
+        assert_eq!(named(json!({"tags": {"tidings_message": []}, "headers": headers})), id(header));
+        let (message_id, relay_id) = (Which::MessageId("m@x".into()), Which::RelayId("0102".into()));
+        let mail = json!({"messageId": "0102", "headers": [{"name": "message-id", "value": "<m@x>"}]});
+        assert_eq!(named(mail), [message_id, relay_id.clone()]);
+        assert_eq!(named(json!({"messageId": "0102", "tags": null})), [relay_id]);
+    }
 }

@@ -1,0 +1,326 @@
+//! Mailgun's webhooks: HMAC-SHA256 over a time and a token in the body. The event itself is not signed, so that a token counts
+//! for one body only.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use jiff::{SignedDuration, Timestamp};
+use ring::{
+    digest::{SHA256, digest},
+    hmac,
+    rand::{SecureRandom as _, SystemRandom},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq as _;
+use tidings_model::{
+    delivery_events::{Bounce, DeliveryEvent, Kind, OneTimeToken},
+    wire,
+};
+use uuid::Uuid;
+
+use crate::webhooks::{
+    Parsed, Part, Proof, Refused, SampleRequest, Secrets, Webhook, WebhookSecret,
+    parsed::{HARD, POLICY, SOFT, hex, status, unknown},
+    provider::{LINK, UNKNOWN, merged, refusal},
+};
+
+/// Difference between the time of a token and now. Mailgun's retries take eight hours.
+const TOLERANCE: SignedDuration = SignedDuration::from_hours(12);
+const TOKEN_CHARS: usize = 50;
+const TIMESTAMP_CHARS: usize = 10;
+/// Characters that a key must have. Those of Mailgun have 32 and more.
+const KEY_CHARS: usize = 16;
+
+/// The "HTTP webhook signing key" of an account.
+#[derive(Clone)]
+pub struct SigningKey(hmac::Key);
+
+impl WebhookSecret for SigningKey {
+    const WRONG: &'static str = "a-secret-that-nobody-has";
+
+    /// Reads the key as Mailgun shows it.
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.len() < KEY_CHARS {
+            return Err("is not Mailgun's HTTP webhook signing key; copy it from API security in Mailgun".to_owned());
+        }
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
+    }
+
+    fn verify(_headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused> {
+        let signed = serde_json::from_slice(&wire::mended(body));
+        let Signed { signature, parent } = signed.map_err(|_| Refused::Malformed("the signature"))?;
+        let mut well_formed =
+            [Some(signature), parent].into_iter().flatten().filter(SignedToken::is_well_formed).peekable();
+        well_formed.peek().ok_or(Refused::Malformed("the signature"))?;
+        let signature = well_formed.find(|signature| known.iter().any(|key| key.made(signature)));
+        let SignedToken { timestamp, token, .. } = signature.ok_or(Refused::Signature)?;
+        let at = timestamp.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let at = at.ok_or(Refused::Malformed("the timestamp"))?;
+        if at.duration_since(now).abs() > TOLERANCE {
+            return Err(Refused::Time);
+        }
+        Ok(Proof { id: None, token: Some(OneTimeToken { token, body_sha256: hex(digest(&SHA256, body).as_ref()) }) })
+    }
+
+    fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
+        let (seconds, token) = (now.as_second().to_string(), random_hex()?);
+        let signature = Self::parse(secret).ok()?.sign(&seconds, &token);
+        let proof = json!({"timestamp": seconds, "token": token, "signature": signature});
+        Some(SampleRequest { headers: Vec::new(), body: json!({"signature": proof, "event-data": event}).to_string() })
+    }
+}
+
+/// 50 random digits: a token as Mailgun makes it.
+fn random_hex() -> Option<String> {
+    let mut bytes = [0; TOKEN_CHARS / 2];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(hex(&bytes))
+}
+
+impl SigningKey {
+    /// Returns the signature of a time and a token, in hex.
+    fn sign(&self, timestamp: &str, token: &str) -> String {
+        hex(hmac::sign(&self.0, format!("{timestamp}{token}").as_bytes()).as_ref())
+    }
+
+    fn made(&self, SignedToken { timestamp, token, signature }: &SignedToken) -> bool {
+        self.sign(timestamp, token).as_bytes().ct_eq(signature.as_bytes()).into()
+    }
+}
+
+#[derive(Deserialize)]
+struct Signed {
+    signature: SignedToken,
+    /// That of the account to which a subaccount belongs.
+    #[serde(rename = "parent-signature")]
+    parent: Option<SignedToken>,
+}
+
+#[derive(Deserialize)]
+struct SignedToken {
+    timestamp: String,
+    token: String,
+    signature: String,
+}
+
+impl SignedToken {
+    /// Time and token are joined without a separator, so that both must be known by their length.
+    fn is_well_formed(&self) -> bool {
+        let digits = self.timestamp.bytes().all(|byte| byte.is_ascii_digit());
+        let token = self.token.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        digits && token && self.timestamp.len() == TIMESTAMP_CHARS && self.token.len() == TOKEN_CHARS
+    }
+}
+
+pub(super) struct Mailgun;
+
+impl Webhook for Mailgun {
+    fn secret(&self) -> &'static str {
+        "the HTTP webhook signing key of the account"
+    }
+
+    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+        Some(Arc::new(Vec::<SigningKey>::new()))
+    }
+
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
+        Parsed::one(body, now, read)
+    }
+
+    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+        let event =
+            json!({"timestamp": now.as_second(), "id": Uuid::new_v4(), "user-variables": {"tidings_message": message}});
+        let of_kind = match kind {
+            Kind::Delivered => json!({"event": "delivered"}),
+            Kind::Deferred => json!({"event": "failed", "severity": "temporary"}),
+            Kind::Bounced(_) if never_sent => {
+                json!({"event": "failed", "severity": "permanent", "reason": "suppress-bounce", "delivery-status": {"code": 605}})
+            }
+            Kind::Bounced(bounce) => {
+                let (status, said) = refusal(bounce);
+                let code = if bounce == Bounce::Soft { 452 } else { 550 };
+                let refused = json!({"code": code, "enhanced-code": status, "message": said});
+                json!({"event": "failed", "severity": "permanent", "delivery-status": refused})
+            }
+            Kind::Complained => json!({"event": "complained"}),
+            Kind::Unsubscribed => json!({"event": "unsubscribed"}),
+            Kind::Opened => json!({"event": "opened"}),
+            Kind::Clicked => json!({"event": "clicked", "url": LINK}),
+        };
+        Some(merged(event, of_kind))
+    }
+
+    fn unknown_kind(&self, id: Uuid, now: Timestamp) -> Value {
+        json!({"event": UNKNOWN, "timestamp": now.as_second(), "id": id})
+    }
+}
+
+#[derive(Deserialize)]
+struct Body {
+    #[serde(rename = "event-data")]
+    event: Payload,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    event: String,
+    /// Seconds with a fraction.
+    timestamp: f64,
+    id: Option<String>,
+    severity: Option<String>,
+    reason: Option<String>,
+    url: Option<String>,
+    reject: Option<Reject>,
+    #[serde(rename = "delivery-status", default)]
+    delivery: Delivery,
+    #[serde(rename = "client-info", default)]
+    client: ClientInfo,
+    #[serde(rename = "user-variables", default)]
+    variables: Variables,
+    #[serde(default)]
+    message: Message,
+}
+
+#[derive(Deserialize)]
+struct Reject {
+    reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Delivery {
+    code: Option<i64>,
+    #[serde(rename = "enhanced-code")]
+    enhanced: Option<String>,
+    message: Option<String>,
+    description: Option<String>,
+}
+
+/// Of openings and clicks.
+#[derive(Default, Deserialize)]
+struct ClientInfo {
+    /// The name of the machine, such as `apple`; empty for a person.
+    bot: Option<Value>,
+}
+
+impl ClientInfo {
+    fn is_machine(&self) -> Option<bool> {
+        match self.bot.as_ref()? {
+            Value::String(name) => Some(!name.is_empty()),
+            Value::Bool(is_machine) => Some(*is_machine),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Variables {
+    tidings_message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Message {
+    #[serde(default)]
+    headers: MessageHeaders,
+}
+
+#[derive(Default, Deserialize)]
+struct MessageHeaders {
+    #[serde(rename = "message-id")]
+    message_id: Option<String>,
+}
+
+fn read(Body { event }: Body) -> Result<Part, String> {
+    let (kind, never_sent) = match event.event.as_str() {
+        "accepted" | "stored" => return Ok(Part::Nothing),
+        "delivered" => (Kind::Delivered, false),
+        "failed" if event.severity.as_deref() == Some("temporary") => (Kind::Deferred, false),
+        "failed" => failed(&event),
+        "rejected" => (POLICY, true),
+        "complained" => (Kind::Complained, false),
+        "unsubscribed" => (Kind::Unsubscribed, false),
+        "opened" => (Kind::Opened, false),
+        "clicked" => (Kind::Clicked, false),
+        other => return Err(unknown("event", other)),
+    };
+    let Delivery { enhanced, message, description, .. } = event.delivery;
+    let said = [message, description, event.reject.and_then(|reject| reject.reason), event.reason];
+    Ok(Part::event(DeliveryEvent {
+        message: event.variables.tidings_message,
+        message_id: event.message.headers.message_id,
+        status: status(enhanced.as_deref()),
+        diagnostic: said.into_iter().flatten().find(|text| !text.is_empty()),
+        event_id: event.id,
+        never_sent,
+        machine: event.client.is_machine().filter(|_| matches!(kind, Kind::Opened | Kind::Clicked)),
+        url: event.url.filter(|_| kind == Kind::Clicked),
+        ..DeliveryEvent::new(kind, time(event.timestamp)?)
+    }))
+}
+
+/// Mailgun keeps lists of addresses of its own. A code of 4xx means that it gave up after temporary failures.
+fn failed(event: &Payload) -> (Kind, bool) {
+    match (event.reason.as_deref(), event.delivery.code) {
+        (Some("suppress-bounce"), _) | (_, Some(605)) => (HARD, true),
+        (Some("suppress-unsubscribe"), _) | (_, Some(606)) => (Kind::Unsubscribed, true),
+        (Some("suppress-complaint"), _) | (_, Some(607)) => (Kind::Complained, true),
+        (_, Some(400..=499)) => (SOFT, false),
+        _ => (HARD, false),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+fn time(seconds: f64) -> Result<Timestamp, String> {
+    let milliseconds = (seconds * 1_000.0).round();
+    let out_of_range = || format!("timestamp {seconds} is out of range");
+    if !(0.0..1e15).contains(&milliseconds) {
+        return Err(out_of_range());
+    }
+    Timestamp::from_millisecond(milliseconds as i64).map_err(|_| out_of_range())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhooks::tests::{ID, assert_rows, now, with};
+
+    #[test]
+    fn rows_of_mailgun_that_no_vector_has() {
+        let base = json!({"timestamp": 1_795_262_399.25, "user-variables": {"tidings_message": ID}});
+        let mailgun =
+            |of: Value| Mailgun.parse(format!("{{\"event-data\":{}}}", with(&base, &of)).as_bytes(), None, now());
+        assert_rows([
+            (mailgun(json!({"event": "stored"})), "nothing"),
+            (mailgun(json!({"event": "delivered"})), "delivered"),
+            (
+                mailgun(json!({"event": "failed", "severity": "temporary", "delivery-status": {"code": 450}})),
+                "deferred",
+            ),
+            (
+                mailgun(
+                    json!({"event": "failed", "severity": "permanent", "delivery-status": {"code": 550, "enhanced-code": "5.1.1"}}),
+                ),
+                "bounced hard 5.1.1",
+            ),
+            (
+                mailgun(json!({"event": "failed", "severity": "permanent", "delivery-status": {"code": 605}})),
+                "bounced hard never_sent",
+            ),
+            (
+                mailgun(json!({"event": "failed", "severity": "permanent", "reason": "suppress-complaint"})),
+                "complained never_sent",
+            ),
+            (mailgun(json!({"event": "unsubscribed"})), "unsubscribed"),
+            (mailgun(json!({"event": "opened"})), "opened"),
+            (
+                mailgun(json!({"event": "opened", "client-info": {"client-type": "browser", "bot": "apple"}})),
+                "opened machine",
+            ),
+            (mailgun(json!({"event": "opened", "client-info": {"bot": ""}})), "opened person"),
+            (mailgun(json!({"event": "clicked", "client-info": {"bot": "generic"}})), "clicked machine"),
+            (mailgun(json!({"event": "delivered", "client-info": {"bot": "apple"}})), "delivered"),
+            (mailgun(json!({"event": "delivered", "timestamp": -1.0})), "unreadable"),
+            (mailgun(json!({"event": "delivered", "timestamp": 1e300})), "unreadable"),
+        ]);
+    }
+}

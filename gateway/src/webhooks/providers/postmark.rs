@@ -1,0 +1,190 @@
+//! Postmark's webhooks: Basic credentials, as Postmark signs nothing; one event.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tidings_model::delivery_events::{Bounce, DeliveryEvent, Kind};
+use uuid::Uuid;
+
+use crate::webhooks::{
+    Parsed, Part, Secrets, Webhook,
+    basic::Credentials,
+    parsed::{HARD, POLICY, SOFT, status, unknown},
+    provider::{LINK, UNKNOWN, merged, refusal},
+};
+
+pub(super) struct Postmark;
+
+impl Webhook for Postmark {
+    fn secret(&self) -> &'static str {
+        "USER:PASSWORD of the webhook's URL"
+    }
+
+    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+        Some(Arc::new(Vec::<Credentials>::new()))
+    }
+
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
+        Parsed::one(body, now, read)
+    }
+
+    fn event(&self, kind: Kind, never_sent: bool, message: Uuid, now: Timestamp) -> Option<Value> {
+        if never_sent {
+            return None;
+        }
+        let event = json!({"MessageID": Uuid::new_v4(), "Metadata": {"tidings-message": message}});
+        let bounce =
+            |kind: &str, said: &str| json!({"RecordType": "Bounce", "Type": kind, "BouncedAt": now, "Details": said});
+        let of_kind = match kind {
+            Kind::Delivered => json!({"RecordType": "Delivery", "DeliveredAt": now}),
+            Kind::Deferred => bounce("Transient", "451 4.3.0 a test: later"),
+            Kind::Bounced(of) => {
+                let kind = match of {
+                    Bounce::Hard => "HardBounce",
+                    Bounce::Soft => "SoftBounce",
+                    Bounce::Policy => "Blocked",
+                };
+                bounce(kind, refusal(of).1)
+            }
+            Kind::Complained => json!({"RecordType": "SpamComplaint", "BouncedAt": now}),
+            Kind::Unsubscribed => json!({"RecordType": "SubscriptionChange", "ChangedAt": now, "SuppressSending": true,
+                                         "SuppressionReason": "ManualSuppression", "Origin": "Recipient"}),
+            Kind::Opened => json!({"RecordType": "Open", "ReceivedAt": now}),
+            Kind::Clicked => json!({"RecordType": "Click", "ReceivedAt": now, "OriginalLink": LINK}),
+        };
+        Some(merged(event, of_kind))
+    }
+
+    fn unknown_kind(&self, id: Uuid, _now: Timestamp) -> Value {
+        json!({"RecordType": UNKNOWN, "MessageID": id})
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Payload {
+    record_type: String,
+    #[serde(rename = "MessageID")]
+    message_id: Option<String>,
+    #[serde(default)]
+    metadata: Metadata,
+    /// The id of a bounce or complaint.
+    #[serde(rename = "ID")]
+    id: Option<u64>,
+    #[serde(rename = "Type")]
+    kind: Option<String>,
+    description: Option<String>,
+    details: Option<String>,
+    delivered_at: Option<Timestamp>,
+    bounced_at: Option<Timestamp>,
+    received_at: Option<Timestamp>,
+    changed_at: Option<Timestamp>,
+    original_link: Option<String>,
+    origin: Option<String>,
+    suppress_sending: Option<bool>,
+    suppression_reason: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(rename = "tidings-message")]
+    message: Option<String>,
+}
+
+fn read(event: Payload) -> Result<Part, String> {
+    let Some(kind) = kind(&event)? else { return Ok(Part::Nothing) };
+    let at = match event.record_type.as_str() {
+        "Delivery" => event.delivered_at,
+        "Open" | "Click" => event.received_at,
+        "SubscriptionChange" => event.changed_at,
+        _ => event.bounced_at,
+    };
+    let details = event.details.filter(|details| !details.is_empty());
+    Ok(Part::event(DeliveryEvent {
+        message: event.metadata.message,
+        relay_id: event.message_id,
+        status: status(details.as_deref()).filter(|_| kind.bounce().is_some() || kind == Kind::Deferred),
+        diagnostic: details.or(event.description),
+        event_id: event.id.map(|id| id.to_string()),
+        url: event.original_link.filter(|_| kind == Kind::Clicked),
+        ..DeliveryEvent::new(kind, at.ok_or_else(|| format!("a {} without its time", event.record_type))?)
+    }))
+}
+
+fn kind(event: &Payload) -> Result<Option<Kind>, String> {
+    Ok(match event.record_type.as_str() {
+        "Delivery" => Some(Kind::Delivered),
+        "Open" => Some(Kind::Opened),
+        "Click" => Some(Kind::Clicked),
+        "SpamComplaint" => Some(Kind::Complained),
+        "Bounce" | "SMTPApiError" => bounce(event.kind.as_deref().unwrap_or_default())?,
+        "SubscriptionChange" => subscription(event),
+        "Inbound" => None,
+        other => return Err(unknown("RecordType", other)),
+    })
+}
+
+/// By the name, because the numbers that Postmark publishes differ.
+fn bounce(kind: &str) -> Result<Option<Kind>, String> {
+    Ok(match kind {
+        "HardBounce" | "BadEmailAddress" | "ManuallyDeactivated" => Some(HARD),
+        "SoftBounce" | "DnsError" | "Unknown" => Some(SOFT),
+        "Transient" => Some(Kind::Deferred),
+        "SpamNotification"
+        | "Blocked"
+        | "DMARCPolicy"
+        | "VirusNotification"
+        | "SMTPApiError"
+        | "TemplateRenderingFailed"
+        | "Unconfirmed" => Some(POLICY),
+        "SpamComplaint" => Some(Kind::Complained),
+        "Unsubscribe" => Some(Kind::Unsubscribed),
+        "AutoResponder"
+        | "AddressChange"
+        | "Subscribe"
+        | "OpenRelayTest"
+        | "ChallengeVerification"
+        | "InboundError" => None,
+        other => return Err(unknown("Type", other)),
+    })
+}
+
+/// A change by an operator is none of the recipient, and a bounce has a webhook of its own.
+fn subscription(event: &Payload) -> Option<Kind> {
+    let by_recipient = event.origin.as_deref() == Some("Recipient");
+    match event.suppression_reason.as_deref() {
+        _ if event.suppress_sending != Some(true) => None,
+        Some("SpamComplaint") => Some(Kind::Complained),
+        Some("ManualSuppression") if by_recipient => Some(Kind::Unsubscribed),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhooks::tests::{ID, assert_rows, now, with};
+
+    #[test]
+    fn rows_of_postmark_that_no_vector_has() {
+        let base = json!({"Metadata": {"tidings-message": ID}, "ChangedAt": "2026-11-21T11:59:59.1234567Z",
+            "DeliveredAt": "2026-11-21T11:59:59Z", "ReceivedAt": "2026-11-21T06:59:59-05:00", "BouncedAt": "2026-11-21T11:59:59Z"});
+        let postmark = |of: Value| Postmark.parse(with(&base, &of).as_bytes(), None, now());
+        let subscription = |origin: &str, reason: Value, suppress: bool| json!({"RecordType": "SubscriptionChange", "Origin": origin, "SuppressionReason": reason, "SuppressSending": suppress});
+        assert_rows([
+            (postmark(json!({"RecordType": "Delivery"})), "delivered"),
+            (postmark(json!({"RecordType": "Open"})), "opened"),
+            (postmark(json!({"RecordType": "Click", "OriginalLink": "https://app.example.com"})), "clicked"),
+            (postmark(json!({"RecordType": "SpamComplaint", "ID": 42})), "complained"),
+            (postmark(json!({"RecordType": "SMTPApiError", "Type": "SMTPApiError"})), "bounced policy"),
+            (postmark(json!({"RecordType": "Bounce", "Type": "SpamNotification"})), "bounced policy"),
+            (postmark(json!({"RecordType": "Bounce", "Type": "TemplateRenderingFailed"})), "bounced policy"),
+            (postmark(json!({"RecordType": "Bounce", "Type": "Newest"})), "unreadable"),
+            (postmark(json!({"RecordType": "Bounce", "Type": "HardBounce", "BouncedAt": null})), "unreadable"),
+            (postmark(subscription("Recipient", json!("ManualSuppression"), true)), "unsubscribed"),
+            (postmark(subscription("Recipient", Value::Null, false)), "nothing"),
+        ]);
+    }
+}

@@ -1,0 +1,193 @@
+//! SendGrid's Event Webhook: ECDSA over the time and the raw body; an array of events.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
+use serde::Deserialize;
+use serde_json::Value;
+use tidings_model::delivery_events::{DeliveryEvent, Kind};
+
+use crate::webhooks::{
+    Parsed, Part, Proof, Refused, SampleRequest, Secrets, Webhook, WebhookSecret,
+    parsed::{HARD, POLICY, SOFT, seconds, status, unknown},
+};
+
+const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
+const TIMESTAMP: &str = "x-twilio-email-event-webhook-timestamp";
+/// A `SubjectPublicKeyInfo` up to the point of P-256, which has 65 bytes.
+const SPKI: &[u8; 26] =
+    b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
+const POINT_BYTES: usize = 65;
+
+/// The verification key of a webhook.
+#[derive(Clone)]
+pub struct PublicKey(Vec<u8>);
+
+impl WebhookSecret for PublicKey {
+    const WRONG: &'static str = "";
+
+    /// Reads the key as SendGrid shows it: base64 of a `SubjectPublicKeyInfo`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let bytes = STANDARD.decode(text.trim()).ok();
+        let point =
+            bytes.as_deref().and_then(|bytes| bytes.strip_prefix(SPKI)).filter(|point| point.len() == POINT_BYTES);
+        let point = point
+            .ok_or("is not SendGrid's verification key, which begins with MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE")?;
+        Ok(Self(point.to_owned()))
+    }
+
+    /// SendGrid documents no limit for the age of a signature.
+    fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], _now: Timestamp) -> Result<Proof, Refused> {
+        let header = |name| headers.get(name).ok_or(Refused::Header(name));
+        let signature = STANDARD.decode(header(SIGNATURE)?).map_err(|_| Refused::Malformed(SIGNATURE))?;
+        let timestamp = header(TIMESTAMP)?.as_bytes();
+        // Time and body are joined without a separator, so that one of them must be known by its form.
+        if timestamp.is_empty() || !timestamp.iter().all(u8::is_ascii_digit) {
+            return Err(Refused::Malformed(TIMESTAMP));
+        }
+        let signed = [timestamp, body].concat();
+        let verifies = |key: &PublicKey| {
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &key.0).verify(&signed, &signature).is_ok()
+        };
+        if known.iter().any(verifies) { Ok(Proof::default()) } else { Err(Refused::Signature) }
+    }
+
+    /// Only SendGrid has the private key.
+    fn prove(_secret: &str, _event: Value, _now: Timestamp) -> Option<SampleRequest> {
+        None
+    }
+}
+
+pub(super) struct SendGrid;
+
+impl Webhook for SendGrid {
+    fn secret(&self) -> &'static str {
+        "the verification key of the Event Webhook"
+    }
+
+    fn secrets(&self) -> Option<Arc<dyn Secrets>> {
+        Some(Arc::new(Vec::<PublicKey>::new()))
+    }
+
+    fn parse(&self, body: &[u8], _id: Option<&str>, now: Timestamp) -> Parsed {
+        Parsed::many(body, now, read)
+    }
+
+    /// A letter is one element of the array, or the whole body.
+    fn parse_letter(&self, letter: &[u8], now: Timestamp) -> Parsed {
+        if letter.trim_ascii_start().starts_with(b"{") {
+            return self.parse(&[b"[", letter, b"]"].concat(), None, now);
+        }
+        self.parse(letter, None, now)
+    }
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    event: String,
+    timestamp: i64,
+    tidings_message: Option<String>,
+    #[serde(rename = "smtp-id")]
+    smtp_id: Option<String>,
+    sg_message_id: Option<String>,
+    sg_event_id: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    status: Option<String>,
+    reason: Option<String>,
+    response: Option<String>,
+    sg_machine_open: Option<bool>,
+    url: Option<String>,
+}
+
+fn read(event: Payload) -> Result<Part, String> {
+    let (kind, never_sent) = match event.event.as_str() {
+        "processed" | "group_resubscribe" | "account_status_change" => return Ok(Part::Nothing),
+        "delivered" => (Kind::Delivered, false),
+        "deferred" => (Kind::Deferred, false),
+        "bounce" if event.kind.as_deref() == Some("blocked") => (SOFT, false),
+        "bounce" => (HARD, false),
+        "dropped" => (dropped(event.reason.as_deref().unwrap_or_default()), true),
+        "spamreport" => (Kind::Complained, false),
+        "unsubscribe" | "group_unsubscribe" => (Kind::Unsubscribed, false),
+        "open" => (Kind::Opened, false),
+        "click" => (Kind::Clicked, false),
+        other => return Err(unknown("event", other)),
+    };
+    // The id in the answer to DATA is the part before the names of SendGrid's servers.
+    let relay_id = event.sg_message_id.as_deref().and_then(|id| id.split('.').next()).filter(|id| !id.is_empty());
+    Ok(Part::event(DeliveryEvent {
+        message: event.tidings_message,
+        message_id: event.smtp_id,
+        relay_id: relay_id.map(str::to_owned),
+        status: status(event.status.as_deref()),
+        diagnostic: event.reason.or(event.response),
+        event_id: event.sg_event_id,
+        never_sent,
+        machine: event.sg_machine_open.filter(|_| kind == Kind::Opened),
+        url: event.url.filter(|_| kind == Kind::Clicked),
+        ..DeliveryEvent::new(kind, seconds(event.timestamp)?)
+    }))
+}
+
+fn dropped(reason: &str) -> Kind {
+    match reason {
+        "Bounced Address" | "Invalid" => HARD,
+        "Spam Reporting Address" => Kind::Complained,
+        "Unsubscribed Address" => Kind::Unsubscribed,
+        _ => POLICY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tidings_model::delivery_events::Which;
+
+    use super::*;
+    use crate::webhooks::tests::{ID, assert_rows, now, with};
+
+    #[test]
+    fn rows_of_sendgrid_that_no_vector_has() {
+        let base = json!({"timestamp": 1_795_262_399, "tidings_message": ID});
+        let sendgrid = |of: Value| SendGrid.parse(format!("[{}]", with(&base, &of)).as_bytes(), None, now());
+        assert_rows([
+            (sendgrid(json!({"event": "deferred", "response": "451 4.2.0 later", "attempt": "2"})), "deferred"),
+            (sendgrid(json!({"event": "bounce", "type": "blocked", "status": "5.7.1"})), "bounced policy 5.7.1"),
+            (sendgrid(json!({"event": "bounce", "type": "blocked", "status": "5.2.2"})), "bounced soft 5.2.2"),
+            (sendgrid(json!({"event": "bounce", "type": "bounce", "status": ""})), "bounced hard"),
+            (sendgrid(json!({"event": "dropped", "reason": "Invalid"})), "bounced hard never_sent"),
+            (sendgrid(json!({"event": "dropped", "reason": "Unsubscribed Address"})), "unsubscribed never_sent"),
+            (
+                sendgrid(json!({"event": "dropped", "reason": "Recipient List over Package Quota"})),
+                "bounced policy never_sent",
+            ),
+            (sendgrid(json!({"event": "dropped"})), "bounced policy never_sent"),
+            (sendgrid(json!({"event": "spamreport"})), "complained"),
+            (sendgrid(json!({"event": "group_unsubscribe", "asm_group_id": 10})), "unsubscribed"),
+            (sendgrid(json!({"event": "group_resubscribe"})), "nothing"),
+            (sendgrid(json!({"event": "open", "sg_machine_open": false})), "opened person"),
+            (sendgrid(json!({"event": "open", "sg_machine_open": true})), "opened machine"),
+        ]);
+    }
+
+    #[test]
+    fn one_element_that_cannot_be_read_spoils_no_other() {
+        let body = br#"[{"event":"open","timestamp":1795262400,"sg_message_id":"a.b"}, 7, {"event":"ann@example.com"},
+            {"event":"open","timestamp":"soon ann@example.com"}, {"event":"open","timestamp":99999999999999}]"#;
+        let Parsed { events, unusable, unreadable, .. } = SendGrid.parse(body, None, now());
+        assert_eq!((events.len(), unreadable), (1, 4));
+        assert_eq!(events[0].of, [Which::RelayId("a".into())]);
+        assert_eq!((unusable[0].head.as_str(), unusable[0].size), ("7", 1));
+        for letter in &unusable {
+            assert!(!letter.reason.contains("ann@") && !letter.head.contains("ann@"), "{letter:?}");
+        }
+        assert!(
+            unusable[2].reason.contains("timestamp") || unusable[2].reason.contains("invalid type"),
+            "{unusable:?}"
+        );
+    }
+}
