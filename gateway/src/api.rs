@@ -10,7 +10,7 @@ use axum::{
     http::Uri,
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
-    routing::{MethodRouter, delete, get, patch, post, put},
+    routing::get,
 };
 use tidings_model::nearest;
 
@@ -71,7 +71,7 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
         let limit = BodyLimit { decodes: endpoint.decodes(), ..BodyLimit::of(endpoint.body_bytes()) };
         let body = from_fn_with_state(limit, request_body::read);
         let gate = from_fn_with_state((gate.clone(), endpoint), gate::check);
-        let handler = handler(endpoint).layer(body).layer(from_fn_with_state(endpoint, show_example));
+        let handler = endpoint.handler().layer(body).layer(from_fn_with_state(endpoint, show_example));
         routes = routes.route(endpoint.path(), handler.layer(gate));
     }
     // `BodyLimit` has read the body before axum's own limit counts.
@@ -81,60 +81,6 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
     let concurrency = Concurrency::new([REQUESTS; 2], [body_bytes, body_bytes / 2], trusted);
     let limited = limited(routes, concurrency, REQUEST_TIME);
     shared(limited.merge(health)).layer(from_fn(request_id::identify))
-}
-
-fn handler(endpoint: Endpoint) -> MethodRouter<Api> {
-    match endpoint {
-        Endpoint::PostEvents => post(events::post),
-        Endpoint::GetDigest => get(digests::get),
-        Endpoint::ListDigests => get(ledger::list),
-        Endpoint::ShowDigest => get(ledger::show),
-        Endpoint::ListAudit => get(ledger::audit::list),
-        Endpoint::ListDeadLetters => get(ledger::dead_letters::list),
-        Endpoint::ShowDeadLetter => get(ledger::dead_letters::show),
-        Endpoint::EmitDeadLetter => post(ledger::dead_letters::emit),
-        Endpoint::ListPauses => get(pauses::list),
-        Endpoint::Pause => post(pauses::pause),
-        Endpoint::Resume => post(pauses::resume),
-        Endpoint::FlushDigest => post(operate::flush),
-        Endpoint::HoldDigest => post(operate::hold),
-        Endpoint::ReleaseDigest => post(operate::release),
-        Endpoint::DropDigest => post(operate::drop),
-        Endpoint::RetimeDigest => post(operate::retime),
-        Endpoint::PreviewDigest => post(operate::preview),
-        Endpoint::ReopenDigest => post(operate::reopen),
-        Endpoint::ReopenByKey => post(operate::reopen_by_key),
-        Endpoint::DeleteByKey => delete(operate::delete_by_key),
-        Endpoint::PostJob => post(jobs::post),
-        Endpoint::ListJobs => get(jobs::list),
-        Endpoint::GetJob => get(jobs::show),
-        Endpoint::ListJobResults => get(jobs::results),
-        Endpoint::CancelJob => delete(jobs::cancel),
-        Endpoint::GetStats => get(watch::stats),
-        Endpoint::GetReport => get(watch::report),
-        Endpoint::ListRelays => get(watch::relays),
-        Endpoint::PostMessage => post(messages::post),
-        Endpoint::ListMessages => get(messages::list),
-        Endpoint::GetMessage => get(messages::show),
-        Endpoint::CancelMessage => post(messages::cancel),
-        Endpoint::RetryMessage => post(messages::retry),
-        Endpoint::ListRecipients => get(recipients::list),
-        Endpoint::PostRecipients => post(recipients::post),
-        Endpoint::GetRecipient => get(recipients::show),
-        Endpoint::PutRecipient => put(recipients::put),
-        Endpoint::PatchRecipient => patch(recipients::patch),
-        Endpoint::DeleteRecipient => delete(recipients::erase),
-        Endpoint::RenameRecipient => post(recipients::rename),
-        Endpoint::MergeRecipient => post(recipients::merge),
-        Endpoint::GetPreferences => get(preferences::show),
-        Endpoint::PutPreferences => put(preferences::put),
-        Endpoint::GetConsent => get(preferences::show_consent),
-        Endpoint::PutConsent => put(preferences::put_consent),
-        Endpoint::ListSuppressions => get(suppressions::list),
-        Endpoint::GetSuppression => get(suppressions::show),
-        Endpoint::PutSuppression => put(suppressions::put),
-        Endpoint::DeleteSuppression => delete(suppressions::lift),
-    }
 }
 
 /// Characters of a path that is compared with those of the routes.

@@ -4,11 +4,17 @@ use axum::{Json, extract::State};
 use serde_json::Value;
 use tidings_client::CommandError;
 use tidings_model::Key;
+use tidings_workflows::Status;
 
-use super::{Api, path::Named, pauses::hide_operators, refusal::Refusal, tenant::Question};
+use super::{
+    Api,
+    openapi::operation::{Operation, Tag},
+    path::Named,
+    pauses::hide_operators,
+    refusal::Refusal,
+    tenant::Question,
+};
 use crate::problem::Problem;
-
-pub(super) mod operations;
 
 /// Answers with the status of the key's workflow, or 404 if nothing is pending. A key of another tenant has the same answer. Only a
 /// token for all tenants must name the tenant.
@@ -28,4 +34,15 @@ pub(super) async fn get(
     let mut status = status.ok_or(Problem::NotFound)?;
     hide_operators(&api, &caller, &mut status).await?;
     Ok(Json(status))
+}
+
+pub(super) fn describe_get() -> Operation {
+    Operation::new(
+        Tag::Digests,
+        "Answers with the number of pending events, when they go out and why. A key without anything pending \
+         is a 404.",
+    )
+    .query(&Question::QUERY)
+    .answer::<Status>(200, "The state of the key.")
+    .problem(Problem::NoAnswer)
 }

@@ -11,15 +11,36 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{Api, caller::Caller, params::Params, path::Named, refusal::Refusal};
+use super::{
+    Api,
+    caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::Query,
+    },
+    params::Params,
+    path::Named,
+    refusal::Refusal,
+};
 use crate::problem::Problem;
 
 pub(super) mod audit;
 pub(super) mod dead_letters;
-pub(super) mod operations;
 
-const FILTERS: [&str; 11] =
-    ["tenant", "type", "user", "outcome", "state", "since", "until", "window", "overdue", "limit", "after"];
+const LIST: [Query; 11] = [
+    Query::Tenant,
+    Query::Type,
+    Query::User,
+    Query::Outcome,
+    Query::DigestState,
+    Query::Since,
+    Query::Until,
+    Query::Window,
+    Query::Overdue,
+    Query::Limit,
+    Query::After,
+];
+const SHOW: [Query; 4] = [Query::Tenant, Query::Addresses, Query::Limit, Query::After];
 
 /// Lists digests, the latest window first.
 pub(super) async fn list(
@@ -27,8 +48,19 @@ pub(super) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<DigestRecord, DigestPlace>>, Refusal> {
-    let filter = filter(&caller, Params::read(&uri, &FILTERS)?, Timestamp::now())?;
+    let filter = filter(&caller, Params::read(&uri, &LIST)?, Timestamp::now())?;
     Ok(Json(api.state.store.list_digests(&filter).await?))
+}
+
+pub(super) fn describe_list() -> Operation {
+    Operation::new(
+        Tag::Digests,
+        "The latest window comes first. A window that collects is in the ledger only if some of its events \
+         are stashed: ask for its key.",
+    )
+    .query(&LIST)
+    .page::<DigestRecord>("A page of digests.")
+    .link(200, "ShowDigest", "id", "$response.body#/rows/0/digest_id")
 }
 
 fn filter(caller: &Caller, mut params: Params, now: Timestamp) -> Result<DigestFilter, Refusal> {
@@ -72,7 +104,7 @@ pub(super) async fn show(
     Named(id): Named<Uuid>,
     uri: Uri,
 ) -> Result<Json<Story>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "addresses", "limit", "after"])?;
+    let mut params = Params::read(&uri, &SHOW)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let addresses = addresses(&caller, &mut params)?;
     let events = params.page::<EventPlace>()?;
@@ -82,6 +114,16 @@ pub(super) async fn show(
         story.audit.iter_mut().filter(|entry| entry.tenant.is_empty()).for_each(AuditRecord::forget_operator);
     }
     Ok(Json(story))
+}
+
+pub(super) fn describe_show() -> Operation {
+    Operation::new(
+        Tag::Digests,
+        "The events come in pages. Without addresses the message has no address, and reports have no texts of \
+         providers.",
+    )
+    .query(&SHOW)
+    .answer::<Story>(200, "The digest with everything that is known about it.")
 }
 
 /// Reads `addresses`, which needs a scope of its own.

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
+use serde_json::json;
 use tidings_activities::operations::{
     message::{self, CancelAnswer, MessageError, RetryAnswer},
     submit::{self, Accepted, Refused},
@@ -24,6 +25,10 @@ use super::{
     Api,
     body::{self, Why},
     caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::{Header, Query, ResponseHeader},
+    },
     params::Params,
     path::Named,
     refusal::Refusal,
@@ -32,11 +37,13 @@ use super::{
 };
 use crate::{parsing, problem::Problem};
 
-pub(super) mod operations;
 mod posted;
 mod view;
 
 pub(super) use posted::BODY_BYTES;
+
+const TAG: Tag = Tag::Messages;
+const LIST: [Query; 4] = [Query::Tenant, Query::MessageState, Query::Limit, Query::After];
 
 /// The body of a retry.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -83,15 +90,57 @@ pub(super) async fn post(
     Ok((status, [(LOCATION, url)], Json(view::AcceptedView { message, again })).into_response())
 }
 
+pub(super) fn describe_post() -> Operation {
+    let bodies = [
+        (
+            "Finished parts",
+            json!({"key": "invoice-812", "to": {"user": "ann"}, "subject": "Your invoice", "text": "It is 12 euros."}),
+        ),
+        (
+            "An attachment",
+            json!({
+                "key": "invoice-813",
+                "to": {"address": "bo@example.net", "name": "Bo"},
+                "subject": "Your invoice",
+                "text": "See the file.",
+                "attachments": [{"name": "invoice.txt", "type": "text/plain", "content": "MTIgZXVyb3M="}],
+            }),
+        ),
+    ];
+    let key = "$request.body#/key";
+    Operation::new(
+        TAG,
+        "The message is in the outbox, and its workflow runs. A key that was used for another content is a \
+         409; an unknown or suppressed recipient and a template that fails are a 422.",
+    )
+    .query(&Question::QUERY)
+    .header(Header::IdempotencyKey)
+    .body::<posted::Posted>(&bodies)
+    .answer_with::<view::AcceptedView>(200, "The same message was handed over before.", &[ResponseHeader::Location])
+    .answer_with::<view::AcceptedView>(201, "The message is new.", &[ResponseHeader::Location])
+    .problem(Problem::OtherContent)
+    .problem(Problem::UnknownRecipient)
+    .link(200, "GetMessage", "key", key)
+    .link(201, "GetMessage", "key", key)
+    .link(201, "CancelMessage", "key", key)
+    .link(201, "RetryMessage", "key", key)
+}
+
 /// Lists the messages of the outbox, those of digests included, the latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "state", "limit", "after"])?;
+    let mut params = Params::read(&uri, &LIST)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let state = params.one_of("state", &MessageState::ALL, MessageState::name)?;
     let filter = MessageFilter { tenant, state, page: params.page()? };
     let listed = api.state.store.messages(&filter).await?;
     let messages = listed.rows.into_iter().map(|message| view::message(message, &caller)).collect();
     Ok(Json(view::Rows { messages, next: listed.next }).into_response())
+}
+
+pub(super) fn describe_list() -> Operation {
+    Operation::new(TAG, "The outbox with the messages of digests; the latest message comes first.")
+        .query(&LIST)
+        .answer::<view::Rows>(200, "A page of messages.")
 }
 
 /// Shows a message with its attempts and the reports of providers.
@@ -111,6 +160,12 @@ pub(super) async fn show(
     }
     let message = view::message(message, &caller);
     Ok(Json(view::Story { message, attempts, delivery_events: reports }).into_response())
+}
+
+pub(super) fn describe_show() -> Operation {
+    Operation::new(TAG, "Addresses and links are there only if the token has the scope recipients:read, too.")
+        .query(&Question::QUERY)
+        .answer::<view::Story>(200, "The message with its attempts and the reports of providers.")
 }
 
 /// Ends a message. Answers with the message, or refuses if it had another end before.
@@ -139,6 +194,15 @@ pub(super) async fn cancel(
     }
 }
 
+pub(super) fn describe_cancel() -> Operation {
+    Operation::new(TAG, "A message that had another end before is a 409.")
+        .query(&Question::QUERY)
+        .body::<Why>(&[("A reason", json!({"why": "wrong invoice"}))])
+        .answer::<view::After>(200, "The message is cancelled.")
+        .problem(Problem::Conflict)
+        .problem(Problem::NoAnswer)
+}
+
 /// Sends a message again. Answers with the message, or refuses where that could do harm.
 pub(super) async fn retry(
     State(api): State<Api>,
@@ -155,6 +219,19 @@ pub(super) async fn retry(
         RetryAnswer::Single(Retried::Refused { why }) => Err(Refusal::conflict(&why)),
         RetryAnswer::Digest { .. } => Err(Problem::NotFound.into()),
     }
+}
+
+pub(super) fn describe_retry() -> Operation {
+    let bodies = [
+        ("A reason", json!({"why": "the mailbox has room again"})),
+        ("Perhaps twice", json!({"why": "ticket 812", "may_duplicate": true})),
+    ];
+    Operation::new(TAG, "A message that waits, or that was sent, is a 409.")
+        .query(&Question::QUERY)
+        .body::<Again>(&bodies)
+        .answer::<view::After>(200, "The message is sent again.")
+        .problem(Problem::Conflict)
+        .problem(Problem::NoAnswer)
 }
 
 /// The single message with this key.

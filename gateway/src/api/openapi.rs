@@ -1,6 +1,6 @@
 //! The `OpenAPI` 3.1 document of the api. It is made from [`Endpoint`], the types of requests and answers, and [`Problem`].
 //!
-//! The module `operations` of a route describes its request and its answers.
+//! A function beside the handler of a route describes its request and its answers.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -15,79 +15,20 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use tidings_model::api_token::Scope;
 
-use super::{
-    digests, endpoint::Endpoint, events, if_match::etag, jobs, ledger, messages, operate, pauses, preferences,
-    recipients, suppressions, watch,
-};
+use super::{endpoint::Endpoint, if_match::etag};
 use crate::problem::{Details, Problem};
 
 pub(super) mod operation;
 pub(super) mod parameter;
-mod schemas;
 #[cfg(test)]
 mod tests;
 
-use operation::Operation;
+use operation::{Operation, Schemas};
 use parameter::{Header, Query, ResponseHeader};
-use schemas::Schemas;
-
-/// The description of a route.
-fn described(endpoint: Endpoint) -> Operation {
-    match endpoint {
-        Endpoint::PostEvents => events::operations::post(),
-        Endpoint::GetDigest => digests::operations::get(),
-        Endpoint::ListDigests => ledger::operations::list(),
-        Endpoint::ShowDigest => ledger::operations::show(),
-        Endpoint::ListAudit => ledger::operations::audit(),
-        Endpoint::ListDeadLetters => ledger::operations::dead_letters(),
-        Endpoint::ShowDeadLetter => ledger::operations::show_dead_letter(),
-        Endpoint::EmitDeadLetter => ledger::operations::emit_dead_letter(),
-        Endpoint::ListPauses => pauses::operations::list(),
-        Endpoint::Pause => pauses::operations::pause(),
-        Endpoint::Resume => pauses::operations::resume(),
-        Endpoint::FlushDigest => operate::operations::flush(),
-        Endpoint::HoldDigest => operate::operations::hold(),
-        Endpoint::ReleaseDigest => operate::operations::release(),
-        Endpoint::DropDigest => operate::operations::drop(),
-        Endpoint::RetimeDigest => operate::operations::retime(),
-        Endpoint::PreviewDigest => operate::operations::preview(),
-        Endpoint::ReopenDigest | Endpoint::ReopenByKey => operate::operations::reopen(),
-        Endpoint::DeleteByKey => operate::operations::delete_by_key(),
-        Endpoint::PostJob => jobs::operations::post(),
-        Endpoint::ListJobs => jobs::operations::list(),
-        Endpoint::GetJob => jobs::operations::show(),
-        Endpoint::ListJobResults => jobs::operations::results(),
-        Endpoint::CancelJob => jobs::operations::cancel(),
-        Endpoint::GetStats => watch::operations::stats(),
-        Endpoint::GetReport => watch::operations::report(),
-        Endpoint::ListRelays => watch::operations::relays(),
-        Endpoint::PostMessage => messages::operations::post(),
-        Endpoint::ListMessages => messages::operations::list(),
-        Endpoint::GetMessage => messages::operations::show(),
-        Endpoint::CancelMessage => messages::operations::cancel(),
-        Endpoint::RetryMessage => messages::operations::retry(),
-        Endpoint::ListRecipients => recipients::operations::list(),
-        Endpoint::PostRecipients => recipients::operations::post(),
-        Endpoint::GetRecipient => recipients::operations::show(),
-        Endpoint::PutRecipient => recipients::operations::put(),
-        Endpoint::PatchRecipient => recipients::operations::patch(),
-        Endpoint::DeleteRecipient => recipients::operations::erase(),
-        Endpoint::RenameRecipient => recipients::operations::rename(),
-        Endpoint::MergeRecipient => recipients::operations::merge(),
-        Endpoint::GetPreferences => preferences::operations::show(),
-        Endpoint::PutPreferences => preferences::operations::put(),
-        Endpoint::GetConsent => preferences::operations::show_consent(),
-        Endpoint::PutConsent => preferences::operations::put_consent(),
-        Endpoint::ListSuppressions => suppressions::operations::list(),
-        Endpoint::GetSuppression => suppressions::operations::show(),
-        Endpoint::PutSuppression => suppressions::operations::put(),
-        Endpoint::DeleteSuppression => suppressions::operations::lift(),
-    }
-}
 
 /// A body that a route takes. `None`: the route takes none.
 pub(super) fn example(endpoint: Endpoint) -> Option<Value> {
-    described(endpoint).example
+    endpoint.described().example
 }
 
 /// The name of the security scheme.
@@ -100,13 +41,13 @@ pub fn document() -> Value {
     schemas.add::<Details>();
     let (mut paths, mut tags) = (Map::new(), Vec::new());
     for endpoint in Endpoint::ALL {
-        let operation = described(endpoint);
+        let operation = endpoint.described();
         if !tags.contains(&operation.tag) {
             tags.push(operation.tag);
         }
         let (method, path) = (endpoint.method().as_str().to_ascii_lowercase(), endpoint.documented_path());
         let methods = paths.entry(path).or_insert_with(|| json!({}));
-        methods[&method] = operation.in_json(endpoint, &mut schemas);
+        methods[&method] = in_json(endpoint, operation, &mut schemas);
     }
     let tags: Vec<_> = tags.iter().map(|tag| json!({"name": tag.name(), "description": tag.description()})).collect();
     json!({
@@ -130,6 +71,33 @@ pub fn document() -> Value {
             "securitySchemes": {TOKEN: scheme()},
         },
     })
+}
+
+/// A route in the document.
+fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut Schemas) -> Value {
+    schemas.extend(operation.schemas);
+    let path = endpoint.documented_path().split('{').skip(1).filter_map(|part| part.split('}').next());
+    let path = path.map(|name| parameter::in_path(endpoint.documented_path(), name));
+    let query = operation.query.iter().map(|query| parameter::reference(query.component()));
+    let headers = operation.headers.iter().map(|header| parameter::reference(header.component()));
+    let problem = |status: StatusCode| {
+        let reference = format!("#/components/responses/{}", operation::problem_name(status));
+        (status.as_str().to_owned(), json!({"$ref": reference}))
+    };
+    let answers = operation.answers.into_iter().map(|(status, answer)| (status.to_string(), answer));
+    let mut described = json!({
+        "operationId": operation::id(endpoint.name()),
+        "tags": [operation.tag.name()],
+        "summary": endpoint.summary().trim_end_matches('.'),
+        "description": format!("{} Scope: `{}`.", operation.description, endpoint.scope()),
+        "x-scope": endpoint.scope(),
+        "parameters": path.chain(query).chain(headers).collect::<Vec<_>>(),
+        "responses": answers.chain(operation.problems.into_iter().map(problem)).collect::<Map<_, _>>(),
+    });
+    if !operation.body.is_empty() {
+        described["requestBody"] = json!({"required": true, "content": operation.body});
+    }
+    described
 }
 
 const DESCRIPTION: &str = "Events and messages in, and everything that operators do. An answer of success means that the effect is \

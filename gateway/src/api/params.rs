@@ -24,7 +24,8 @@ pub(super) struct Params(BTreeMap<String, String>);
 
 impl Params {
     /// Reads the query of an address. `known` has the names that the route takes.
-    pub fn read(uri: &Uri, known: &[&str]) -> Result<Self, Refusal> {
+    pub fn read(uri: &Uri, known: &[impl AsRef<str>]) -> Result<Self, Refusal> {
+        let known: Vec<_> = known.iter().map(AsRef::as_ref).collect();
         let mut params = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
             if !known.contains(&name.as_ref()) {

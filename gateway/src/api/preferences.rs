@@ -26,6 +26,10 @@ use super::{
     Api, body,
     caller::Caller,
     if_match::{self, Seen, etag},
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::{Header, ResponseHeader},
+    },
     path::Named,
     pauses::hide_operators,
     refusal::Refusal,
@@ -33,7 +37,7 @@ use super::{
 };
 use crate::{problem::Problem, tell};
 
-pub(super) mod operations;
+const TAG: Tag = Tag::Preferences;
 
 /// All choices of a recipient for a digest type.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -78,6 +82,12 @@ pub(super) async fn show(
     shown(&api, &caller, &key(&api, tenant, digest_type, user)?).await
 }
 
+pub(super) fn describe_show() -> Operation {
+    Operation::new(TAG, "Answers with the choices, what is in force, and when a window would be due.")
+        .query(&Question::QUERY)
+        .answer_with::<PreferencesView<'_>>(200, "The choices and their effect.", &[ResponseHeader::Tag])
+}
+
 /// Replaces all choices. Only the version that `If-Match` names is replaced.
 pub(super) async fn put(
     State(api): State<Api>,
@@ -106,6 +116,24 @@ pub(super) async fn put(
     shown(&api, &caller, &key).await
 }
 
+pub(super) fn describe_put() -> Operation {
+    let bodies = [
+        ("Weekly without shares", json!({"cadence": "weekly mon 08:00", "off": ["share"]})),
+        ("The defaults", json!({})),
+    ];
+    Operation::new(
+        TAG,
+        "An omitted field is the default again. A repeated request whose wish is true already is answered \
+         with 200.",
+    )
+    .query(&Change::QUERY)
+    .header(Header::RequiredIfMatch)
+    .body::<Choice>(&bodies)
+    .answer_with::<PreferencesView<'_>>(200, "The choices and their effect.", &[ResponseHeader::Tag])
+    .problem(Problem::NoVersion)
+    .problem(Problem::Changed)
+}
+
 /// Shows if the recipient wants the digest type at all.
 pub(super) async fn show_consent(
     State(api): State<Api>,
@@ -113,6 +141,12 @@ pub(super) async fn show_consent(
     Named((user, digest_type)): Named<(String, String)>,
 ) -> Result<Response, Refusal> {
     consent(&api, &key(&api, tenant, digest_type, user)?).await
+}
+
+pub(super) fn describe_show_consent() -> Operation {
+    Operation::new(TAG, "A recipient consents unless the consent was withdrawn.")
+        .query(&Question::QUERY)
+        .answer_with::<ConsentView<'_>>(200, "The consent.", &[ResponseHeader::Tag])
 }
 
 /// Records if the recipient wants the digest type at all. `If-Match` is optional, because the wish is the whole state.
@@ -138,6 +172,16 @@ pub(super) async fn put_consent(
         tell::open_windows(&api.state, std::slice::from_ref(&key)).await;
     }
     consent(&api, &key).await
+}
+
+pub(super) fn describe_put_consent() -> Operation {
+    let bodies = [("Withdrawn", json!({"consent": false})), ("Given", json!({"consent": true}))];
+    Operation::new(TAG, "A withdrawn consent takes effect at once, also for the open window.")
+        .query(&Change::QUERY)
+        .header(Header::IfMatch)
+        .body::<Consent>(&bodies)
+        .answer_with::<ConsentView<'_>>(200, "The consent.", &[ResponseHeader::Tag])
+        .problem(Problem::Changed)
 }
 
 /// The key, if the tenant has the digest type. The caller is for this tenant, and may hear which type comes close.

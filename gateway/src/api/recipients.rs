@@ -9,6 +9,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::json;
 use tidings_activities::{
     operations::{
         erase::{self, Erasure},
@@ -28,6 +29,10 @@ use utoipa::ToSchema;
 use super::{
     Api, body,
     caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::Query,
+    },
     params::Params,
     path::Named,
     refusal::{Fault, Refusal},
@@ -37,10 +42,13 @@ use crate::{problem::Problem, tell};
 
 mod bulk;
 mod fields;
-pub(super) mod operations;
 mod view;
 
-pub(super) use bulk::post;
+pub(super) use bulk::{describe_post, post};
+
+const TAG: Tag = Tag::Recipients;
+const LIST: [Query; 7] =
+    [Query::Tenant, Query::Address, Query::Zone, Query::Locale, Query::Suppressed, Query::Limit, Query::After];
 
 /// Answers 201 if the person is new, else 200. The body replaces everything that the directory has about the person.
 pub(super) async fn put(
@@ -59,6 +67,16 @@ pub(super) async fn put(
     Ok((status, Json(view::recipient(stored, &caller))).into_response())
 }
 
+pub(super) fn describe_put() -> Operation {
+    let ann = json!({"address": "ann@example.net", "name": "Ann", "zone": "Europe/Berlin", "locale": "de"});
+    Operation::new(TAG, "The body replaces everything that the directory has about the person.")
+        .query(&Change::QUERY)
+        .body::<fields::Row>(&[("A person", ann), ("An address alone", json!({"address": "ann@example.net"}))])
+        .answer::<view::RecipientView>(200, "The person was known before.")
+        .answer::<view::RecipientView>(201, "The person is new.")
+        .problem(Problem::Conflict)
+}
+
 /// Changes the fields that a JSON merge patch (RFC 7396) names.
 pub(super) async fn patch(
     State(api): State<Api>,
@@ -75,6 +93,25 @@ pub(super) async fn patch(
     Ok(Json(view::recipient(stored, &caller)).into_response())
 }
 
+pub(super) fn describe_patch() -> Operation {
+    let text = json!({"type": ["string", "null"]});
+    let patch = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "description": "The fields to change. null clears one.",
+        "properties": {"address": {"type": "string"}, "name": text, "zone": text, "locale": text},
+    });
+    let examples = [("Another zone", json!({"zone": "Asia/Tokyo", "locale": null}))];
+    let reference = json!({"$ref": "#/components/schemas/RecipientPatch"});
+    Operation::new(TAG, "The body is a JSON merge patch (RFC 7396). The last of two patches at the same moment counts.")
+        .query(&Change::QUERY)
+        .schema("RecipientPatch", patch)
+        .content("application/merge-patch+json", &reference, &examples)
+        .content("application/json", &reference, &examples)
+        .answer::<view::RecipientView>(200, "The row of the directory.")
+        .problem(Problem::Conflict)
+}
+
 /// Shows the row of the directory, or what the team's own directory says.
 pub(super) async fn show(
     State(api): State<Api>,
@@ -87,10 +124,15 @@ pub(super) async fn show(
     Ok(Json(view::recipient(found, &caller)).into_response())
 }
 
+pub(super) fn describe_show() -> Operation {
+    Operation::new(TAG, "The address is there only if the token has the scope recipients:read, too.")
+        .query(&Question::QUERY)
+        .answer::<view::RecipientView>(200, "The row of the directory.")
+}
+
 /// Lists the directory by tenant and user.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    let known = ["tenant", "address", "zone", "locale", "suppressed", "limit", "after"];
-    let mut params = Params::read(&uri, &known)?;
+    let mut params = Params::read(&uri, &LIST)?;
     let filter = RecipientFilter {
         tenant: caller.tenant(params.text("tenant"))?,
         address: params.text("address"),
@@ -102,6 +144,12 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Re
     let listed = api.state.store.recipients(&filter).await?;
     let recipients = listed.rows.into_iter().map(|row| view::recipient(row, &caller)).collect();
     Ok(Json(view::Rows { recipients, next: listed.next }).into_response())
+}
+
+pub(super) fn describe_list() -> Operation {
+    Operation::new(TAG, "The order is by tenant and user.")
+        .query(&LIST)
+        .answer::<view::Rows>(200, "A page of the directory.")
 }
 
 /// Erases everything about the person, as `tidings recipients erase` does. A repeated request goes on after an error.
@@ -134,6 +182,19 @@ pub(super) async fn erase(
     erased(answer)
 }
 
+pub(super) fn describe_erase() -> Operation {
+    Operation::new(
+        TAG,
+        "Erases the person everywhere. After a 503 a repeated request goes on; a 409 says that something \
+         about the person came meanwhile. Folders in `unreachable_archives` were archived to and may have lines about the person, but the \
+         gateway's machine lacks them: erase once more with `tidings recipients erase` where they are.",
+    )
+    .query(&Change::QUERY)
+    .answer::<erase::Answer>(200, "What was erased.")
+    .problem(Problem::StillArriving)
+    .problem(Problem::NoAnswer)
+}
+
 /// What came meanwhile goes with another request. A folder that this machine lacks does not come by one: the answer names it.
 fn erased(answer: erase::Answer) -> Result<Response, Refusal> {
     for folder in &answer.unreachable_archives {
@@ -163,6 +224,13 @@ pub(super) async fn rename(
     moved(&api, MoveKind::Rename, &PersonId { tenant, user }, to, &order).await
 }
 
+pub(super) fn describe_rename() -> Operation {
+    moves(
+        "Choices, consent, open windows, waiting messages and links go on under the other id. Let the producers use it first: `left` \
+         has the keys that still got something, and a repeated request moves that, too. A 409 says that the other id is in use.",
+    )
+}
+
 /// Makes one person of two, as `tidings recipients merge` does.
 pub(super) async fn merge(
     State(api): State<Api>,
@@ -173,6 +241,22 @@ pub(super) async fn merge(
 ) -> Result<Response, Refusal> {
     let MoveTo { to } = body::read(&headers, &bytes)?;
     moved(&api, MoveKind::Merge, &PersonId { tenant, user }, to, &order).await
+}
+
+pub(super) fn describe_merge() -> Operation {
+    moves(
+        "The recipient goes, and the one in the body keeps address, name, zone and language. What either does not want, the person \
+         does not want; of other choices the later one counts.",
+    )
+}
+
+fn moves(description: &'static str) -> Operation {
+    Operation::new(TAG, description)
+        .query(&Change::QUERY)
+        .body::<MoveTo>(&[("Another id", json!({"to": "anna"}))])
+        .answer::<move_person::Answer>(200, "What was moved.")
+        .problem(Problem::Conflict)
+        .problem(Problem::NoAnswer)
 }
 
 async fn moved(api: &Api, kind: MoveKind, from: &PersonId, to: String, order: &Order) -> Result<Response, Refusal> {

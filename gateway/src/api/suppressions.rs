@@ -8,6 +8,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tidings_model::{
     AddressError, EmailAddress,
     records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
@@ -17,6 +18,10 @@ use utoipa::ToSchema;
 use super::{
     Api, body,
     caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::Query,
+    },
     params::Params,
     path::Named,
     refusal::Refusal,
@@ -24,7 +29,9 @@ use super::{
 };
 use crate::problem::Problem;
 
-pub(super) mod operations;
+const TAG: Tag = Tag::Suppressions;
+const LIST: [Query; 4] = [Query::Tenant, Query::Address, Query::Limit, Query::After];
+const LIFT: [Query; 3] = [Query::Tenant, Query::Why, Query::OfReason];
 
 /// Suppressions of one address: one for each reason, also under the pseudonym that an erasure left.
 const OF_ADDRESS: u32 = 100;
@@ -63,6 +70,12 @@ pub(super) async fn show(
     Ok(Json(of_address(&api, tenant, address).await?))
 }
 
+pub(super) fn describe_show() -> Operation {
+    Operation::new(TAG, "An address may be suppressed for several reasons.")
+        .query(&Question::QUERY)
+        .answer::<Shown>(200, "The suppressions of the address.")
+}
+
 /// Suppresses the address. Answers 201, or 200 if it was suppressed for this reason already.
 pub(super) async fn put(
     State(api): State<Api>,
@@ -83,13 +96,21 @@ pub(super) async fn put(
     Ok((status, Json(of_address(&api, tenant, address).await?)))
 }
 
+pub(super) fn describe_put() -> Operation {
+    Operation::new(TAG, "The tenant sends nothing more to the address that the reason forbids.")
+        .query(&Change::QUERY)
+        .body::<Put>(&[("A complaint", json!({"reason": "complaint"}))])
+        .answer::<Shown>(200, "The address was suppressed for this reason before.")
+        .answer::<Shown>(201, "The address is suppressed now.")
+}
+
 /// Lets the tenant send to the address again, or lifts the suppression for one reason only.
 pub(super) async fn lift(
     State(api): State<Api>,
     Named(address): Named<String>,
     parts: Parts,
 ) -> Result<Json<Lifted>, Refusal> {
-    let mut params = Params::read(&parts.uri, &["tenant", "why", "reason"])?;
+    let mut params = Params::read(&parts.uri, &LIFT)?;
     let only = params.one_of("reason", &Reason::ALL, Reason::name)?;
     let Change { tenant, order, .. } = Change::read(&parts, params)?;
     let entry = order.entry("suppression_lift", Timestamp::now());
@@ -97,9 +118,15 @@ pub(super) async fn lift(
     if lifted.is_empty() { Err(Problem::NotFound.into()) } else { Ok(Json(Lifted { lifted })) }
 }
 
+pub(super) fn describe_lift() -> Operation {
+    Operation::new(TAG, "The tenant may send to the address again. With a reason only that suppression is lifted.")
+        .query(&LIFT)
+        .answer::<Lifted>(200, "The reasons that no longer count.")
+}
+
 /// Lists suppressions, the latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Shown>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant", "address", "limit", "after"])?;
+    let mut params = Params::read(&uri, &LIST)?;
     let filter = SuppressionFilter {
         tenant: caller.tenant(params.text("tenant"))?,
         address: params.text("address"),
@@ -107,6 +134,12 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Re
     };
     let listed = api.state.store.suppressions(&filter).await?;
     Ok(Json(Shown { suppressions: listed.rows, next: listed.next }))
+}
+
+pub(super) fn describe_list() -> Operation {
+    Operation::new(TAG, "The latest suppression comes first.")
+        .query(&LIST)
+        .answer::<Shown>(200, "A page of suppressions.")
 }
 
 /// The suppressions of an address; there is at least one.

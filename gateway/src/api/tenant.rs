@@ -6,19 +6,23 @@ use axum::{
 };
 use tidings_model::command::Order;
 
-use super::{caller::Caller, params::Params, refusal::Refusal};
+use super::{caller::Caller, openapi::parameter::Query, params::Params, refusal::Refusal};
 
-/// A question about one tenant, or a command with a body. Its only parameter is `tenant`.
+/// A question about one tenant, or a command with a body.
 pub(super) struct Question {
     pub caller: Caller,
     pub tenant: String,
 }
 
-/// A change of a tenant's things. Its parameters are `tenant` and `why`.
+/// A change of a tenant's things.
 pub(super) struct Change {
     pub caller: Caller,
     pub tenant: String,
     pub order: Order,
+}
+
+impl Question {
+    pub const QUERY: [Query; 1] = [Query::Tenant];
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Question {
@@ -26,7 +30,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Question {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let caller = Caller::of(parts)?;
-        let tenant = caller.one_tenant(Params::read(&parts.uri, &["tenant"])?.text("tenant"))?;
+        let tenant = caller.one_tenant(Params::read(&parts.uri, &Self::QUERY)?.text("tenant"))?;
         Ok(Self { caller, tenant })
     }
 }
@@ -35,11 +39,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Change {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        Self::read(parts, Params::read(&parts.uri, &["tenant", "why"])?)
+        Self::read(parts, Params::read(&parts.uri, &Self::QUERY)?)
     }
 }
 
 impl Change {
+    pub const QUERY: [Query; 2] = [Query::Tenant, Query::Why];
+
     /// Reads a change from its parameters.
     pub fn read(parts: &Parts, mut params: Params) -> Result<Self, Refusal> {
         let caller = Caller::of(parts)?;

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidings_activities::{
-    operations::stats::{Question, StatsError, stats as asked},
+    operations::stats::{Question, Stats, StatsError, stats as asked},
     relays::RelayView,
 };
 use tidings_model::{
@@ -20,10 +20,22 @@ use tidings_model::{
 };
 use utoipa::ToSchema;
 
-use super::{Api, caller::Caller, params::Params, refusal::Refusal};
+use super::{
+    Api,
+    caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::Query,
+    },
+    params::Params,
+    refusal::Refusal,
+};
 use crate::problem::Problem;
 
-pub(super) mod operations;
+const TAG: Tag = Tag::Statistics;
+const STATS: [Query; 2] = [Query::Tenant, Query::Since];
+const REPORT: [Query; 4] = [Query::Tenant, Query::By, Query::Since, Query::Until];
+const RELAYS: [Query; 1] = [Query::Tenant];
 
 /// The span of statistics.
 const SPAN: SignedDuration = SignedDuration::from_hours(24);
@@ -49,7 +61,7 @@ struct Relays<'a> {
 /// Counts open, undelivered and overdue digests.
 pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Value>, Refusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &["tenant", "since"])?;
+    let mut params = Params::read(&uri, &STATS)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let since = params.moment("since", now)?.unwrap_or(now - SPAN);
     let (relays, temporal) = (&api.state.settings.relays, api.temporal()?);
@@ -75,6 +87,17 @@ pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> R
     Ok(Json(answer))
 }
 
+pub(super) fn describe_stats() -> Operation {
+    Operation::new(
+        TAG,
+        "Counts over a span that ends now; 24 hours unless since says more. A token of one tenant does not \
+         get taskQueues, breakers, inbox, notices, differences and upkeep, which belong to all tenants.",
+    )
+    .query(&STATS)
+    .answer::<Stats>(200, "The statistics.")
+    .problem(Problem::NoAnswer)
+}
+
 fn unanswered(error: StatsError) -> Refusal {
     match error {
         StatsError::Store(error) => error.into(),
@@ -88,7 +111,7 @@ fn unanswered(error: StatsError) -> Refusal {
 /// Says what became of messages, in all or by a property.
 pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Report>, Refusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &["tenant", "by", "since", "until"])?;
+    let mut params = Params::read(&uri, &REPORT)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let by = params.one_of("by", &By::ALL, By::name)?;
     let since = params.moment("since", now)?.unwrap_or(now - REPORTED);
@@ -98,15 +121,27 @@ pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> 
     Ok(Json(Report { rows }))
 }
 
+pub(super) fn describe_report() -> Operation {
+    Operation::new(TAG, "Counts the messages that were made in a span; 30 days unless since says more.")
+        .query(&REPORT)
+        .answer::<Report>(200, "The report.")
+}
+
 /// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
 pub(super) async fn relays(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    if caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?.is_some() {
+    if caller.tenant(Params::read(&uri, &RELAYS)?.text("tenant"))?.is_some() {
         return Err(Problem::NotFound.into());
     }
     let (now, settings) = (Timestamp::now(), &api.state.settings);
     let breakers = RelaysToday::of(settings).breakers(api.state.store.breakers().await?);
     let relays = settings.relays.iter().map(|(name, relay)| (name.as_str(), relay.relay.to_string()));
     Ok(Json(Relays { rows: RelayView::all(relays, settings, &breakers, now) }).into_response())
+}
+
+pub(super) fn describe_relays() -> Operation {
+    Operation::new(TAG, "Relays belong to no tenant. Only a token of all tenants that names none finds them.")
+        .query(&RELAYS)
+        .answer::<Relays<'_>>(200, "The relays with their breakers.")
 }
 
 #[cfg(test)]

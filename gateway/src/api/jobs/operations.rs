@@ -3,12 +3,9 @@ use tidings_model::job::{Job, KeyResult};
 
 use super::Posted;
 use crate::{
-    api::{
-        Endpoint,
-        openapi::{
-            operation::{Operation, Tag},
-            parameter::{Header, Query, ResponseHeader},
-        },
+    api::openapi::{
+        operation::{Operation, Tag},
+        parameter::{Header, Query, ResponseHeader},
     },
     problem::Problem,
 };
@@ -25,7 +22,7 @@ pub(crate) fn post() -> Operation {
         .header(Header::IdempotencyKey)
         .body::<Posted>(&bodies)
         .answer_with::<Job>(202, "The job.", &[ResponseHeader::Location])
-        .link(202, Endpoint::GetJob, "id", "$response.body#/id")
+        .link(202, "GetJob", "id", "$response.body#/id")
         .problem(Problem::Conflict)
         .problem(Problem::OtherContent)
 }

@@ -5,10 +5,29 @@ use jiff::Timestamp;
 use tidings_model::records::{Actor, AuditFilter, AuditPlace, AuditRecord, Listed};
 
 use super::addresses;
-use crate::api::{Api, caller::Caller, params::Params, refusal::Refusal};
+use crate::api::{
+    Api,
+    caller::Caller,
+    openapi::{
+        operation::{Operation, Tag},
+        parameter::Query,
+    },
+    params::Params,
+    refusal::Refusal,
+};
 
-const FILTERS: [&str; 10] =
-    ["tenant", "type", "user", "actor", "action", "since", "until", "addresses", "limit", "after"];
+const LIST: [Query; 10] = [
+    Query::Tenant,
+    Query::Type,
+    Query::User,
+    Query::Actor,
+    Query::Action,
+    Query::Since,
+    Query::Until,
+    Query::Addresses,
+    Query::Limit,
+    Query::After,
+];
 
 /// Lists audit entries, the latest first. Addresses that operators wrote into reasons are there only on request of a token that may
 /// read recipients.
@@ -18,7 +37,7 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Json<Listed<AuditRecord, AuditPlace>>, Refusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &FILTERS)?;
+    let mut params = Params::read(&uri, &LIST)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let (digest_type, user) = (params.text("type"), params.text("user"));
     if user.is_some() && tenant.is_none() {
@@ -34,4 +53,10 @@ pub(crate) async fn list(
         listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
     }
     Ok(Json(listed))
+}
+
+pub(crate) fn describe_list() -> Operation {
+    Operation::new(Tag::Audit, "The latest entry comes first. Without addresses the reasons have none.")
+        .query(&LIST)
+        .page::<AuditRecord>("A page of entries.")
 }

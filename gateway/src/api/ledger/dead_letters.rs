@@ -13,6 +13,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 use tidings_activities::{
     delivery_events::Received,
     operations::dead_letters::{
@@ -31,13 +32,26 @@ use tidings_model::{
 use utoipa::ToSchema;
 
 use crate::{
-    api::{Api, body, caller::Caller, params::Params, path::Named, refusal::Refusal},
+    api::{
+        Api,
+        body::{self, Why},
+        caller::Caller,
+        openapi::{
+            operation::{Operation, Tag},
+            parameter::Query,
+        },
+        params::Params,
+        path::Named,
+        refusal::Refusal,
+    },
     problem::Problem,
     tell,
     webhooks::{ShownWebhookLetter, read_letter, shown_letter},
 };
 
-const FILTERS: [&str; 8] = ["source", "tenant", "type", "user", "since", "until", "limit", "after"];
+const LIST: [Query; 8] =
+    [Query::Source, Query::Tenant, Query::Type, Query::User, Query::Since, Query::Until, Query::Limit, Query::After];
+const FIND: [Query; 1] = [Query::Tenant];
 /// Time for Temporal to take the events of a letter.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -48,13 +62,24 @@ pub(crate) async fn list(
     uri: Uri,
 ) -> Result<Json<Listed<Letter, Place>>, Refusal> {
     let now = Timestamp::now();
-    let mut params = Params::read(&uri, &FILTERS)?;
+    let mut params = Params::read(&uri, &LIST)?;
     let source = params.one_of("source", &Source::ALL, Source::name)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let of = EventsOf { tenant, digest_type: params.text("type"), user: params.text("user") };
     let span = [params.moment("since", now)?, params.moment("until", now)?];
     let filter = Filter::new(source, of, span, params.page()?);
     Ok(Json(listed(&*api.state.store, &filter).await?))
+}
+
+pub(crate) fn describe_list() -> Operation {
+    Operation::new(
+        Tag::DeadLetters,
+        "The latest letter comes first. Letters of webhooks belong to no tenant: only a token of all tenants \
+         finds them.",
+    )
+    .query(&LIST)
+    .page::<Letter>("A page of letters.")
+    .link(200, "ShowDeadLetter", "id", "$response.body#/rows/0/id")
 }
 
 /// A letter of either source.
@@ -105,6 +130,12 @@ pub(crate) async fn show(
     }))
 }
 
+pub(crate) fn describe_show() -> Operation {
+    Operation::new(Tag::DeadLetters, "The payload of a signal is not shown.")
+        .query(&FIND)
+        .answer::<Shown>(200, "The letter, and what an emission would do.")
+}
+
 /// Emits a letter once.
 pub(crate) async fn emit(
     State(api): State<Api>,
@@ -114,12 +145,25 @@ pub(crate) async fn emit(
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Json<Emitted>, Refusal> {
-    let body::Why { why } = body::read(&headers, &bytes)?;
+    let Why { why } = body::read(&headers, &bytes)?;
     let order = caller.order(why)?;
     match find(&api, &caller, &id, &uri).await? {
         Found::Events(id, _) => emit_events_of(&api, &id, &order).await,
         Found::Webhook(id, letter) => emit_webhook(&api, &id, &letter, &order).await,
     }
+}
+
+pub(crate) fn describe_emit() -> Operation {
+    Operation::new(
+        Tag::DeadLetters,
+        "A letter whose fault is fixed is emitted once. A letter that was emitted, or is still malformed, is \
+         a 409.",
+    )
+    .query(&FIND)
+    .body::<Why>(&[("A reason", json!({"why": "the producer was corrected"}))])
+    .answer::<Emitted>(200, "What was emitted.")
+    .problem(Problem::Conflict)
+    .problem(Problem::NoAnswer)
 }
 
 enum Found {
@@ -128,7 +172,7 @@ enum Found {
 }
 
 async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, Refusal> {
-    let tenant = caller.tenant(Params::read(uri, &["tenant"])?.text("tenant"))?;
+    let tenant = caller.tenant(Params::read(uri, &FIND)?.text("tenant"))?;
     let store = &api.state.store;
     let found = match id.parse() {
         Ok(LetterId::Events(id)) => {

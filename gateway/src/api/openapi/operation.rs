@@ -6,11 +6,8 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::{
-    parameter::{self, Header, Query, ResponseHeader},
-    schemas::Schemas,
-};
-use crate::{api::endpoint::Endpoint, problem::Problem};
+use super::parameter::{self, Header, Query, ResponseHeader};
+use crate::problem::Problem;
 
 const JSON: &str = "application/json";
 /// The statuses that every route may answer.
@@ -79,16 +76,16 @@ impl Tag {
 /// A description of an operation.
 pub(crate) struct Operation {
     pub tag: Tag,
-    description: &'static str,
-    query: Vec<Query>,
-    headers: Vec<Header>,
+    pub description: &'static str,
+    pub query: Vec<Query>,
+    pub headers: Vec<Header>,
     /// Media types of the body.
-    body: Map<String, Value>,
+    pub body: Map<String, Value>,
     /// The first example of a body.
-    pub(super) example: Option<Value>,
-    answers: BTreeMap<u16, Value>,
-    problems: BTreeSet<StatusCode>,
-    schemas: Schemas,
+    pub example: Option<Value>,
+    pub answers: BTreeMap<u16, Value>,
+    pub problems: BTreeSet<StatusCode>,
+    pub(super) schemas: Schemas,
 }
 
 impl Operation {
@@ -163,10 +160,10 @@ impl Operation {
         self
     }
 
-    /// Adds a link from an answer to another route: the parameter has the value of the expression.
-    pub fn link(mut self, status: u16, to: Endpoint, parameter: &str, expression: &str) -> Self {
+    /// Adds a link from an answer to another route, by its name: the parameter has the value of the expression.
+    pub fn link(mut self, status: u16, to: &str, parameter: &str, expression: &str) -> Self {
         if let Some(answer) = self.answers.get_mut(&status) {
-            answer["links"][to.name()] = json!({"operationId": id(to), "parameters": {parameter: expression}});
+            answer["links"][to] = json!({"operationId": id(to), "parameters": {parameter: expression}});
         }
         self
     }
@@ -176,38 +173,10 @@ impl Operation {
         self.problems.insert(problem.parts().0);
         self
     }
-
-    /// The operation in the document.
-    pub(super) fn in_json(self, endpoint: Endpoint, schemas: &mut Schemas) -> Value {
-        schemas.extend(self.schemas);
-        let path = endpoint.documented_path().split('{').skip(1).filter_map(|part| part.split('}').next());
-        let path = path.map(|name| parameter::in_path(endpoint, name));
-        let query = self.query.iter().map(|query| parameter::reference(query.component()));
-        let headers = self.headers.iter().map(|header| parameter::reference(header.component()));
-        let problem = |status: StatusCode| {
-            let reference = format!("#/components/responses/{}", problem_name(status));
-            (status.as_str().to_owned(), json!({"$ref": reference}))
-        };
-        let answers = self.answers.into_iter().map(|(status, answer)| (status.to_string(), answer));
-        let mut operation = json!({
-            "operationId": id(endpoint),
-            "tags": [self.tag.name()],
-            "summary": endpoint.summary().trim_end_matches('.'),
-            "description": format!("{} Scope: `{}`.", self.description, endpoint.scope()),
-            "x-scope": endpoint.scope(),
-            "parameters": path.chain(query).chain(headers).collect::<Vec<_>>(),
-            "responses": answers.chain(self.problems.into_iter().map(problem)).collect::<Map<_, _>>(),
-        });
-        if !self.body.is_empty() {
-            operation["requestBody"] = json!({"required": true, "content": self.body});
-        }
-        operation
-    }
 }
 
-/// The id of an operation: `postEvents`.
-fn id(endpoint: Endpoint) -> String {
-    let name = endpoint.name();
+/// The id of an operation, by the name of its route: `postEvents`.
+pub(super) fn id(name: &str) -> String {
     format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..])
 }
 
@@ -219,4 +188,52 @@ fn name_of(summary: &str) -> String {
 /// The name of the answer for all problems of a status: `NotFound`.
 pub(super) fn problem_name(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or_default().replace(' ', "")
+}
+
+/// The schemas that the operations name.
+#[derive(Default)]
+pub(super) struct Schemas(BTreeMap<String, Value>);
+
+impl Schemas {
+    /// Adds the schema of a type and those that it names. Returns the reference to it.
+    pub fn add<T: ToSchema>(&mut self) -> Value {
+        let mut found = vec![(T::name().into_owned(), T::schema())];
+        T::schemas(&mut found);
+        for (name, schema) in found {
+            let mut schema = json!(schema);
+            translate(&mut schema);
+            self.put(name, schema);
+        }
+        json!({"$ref": format!("#/components/schemas/{}", T::name())})
+    }
+
+    /// Adds a schema by its name.
+    pub fn put(&mut self, name: String, schema: Value) {
+        let known = self.0.entry(name.clone()).or_insert_with(|| schema.clone());
+        debug_assert_eq!(*known, schema, "two types have the schema name {name}");
+    }
+
+    pub fn extend(&mut self, others: Self) {
+        for (name, schema) in others.0 {
+            self.put(name, schema);
+        }
+    }
+
+    pub fn into_json(self) -> Value {
+        json!(self.0)
+    }
+}
+
+/// The comments of types speak of `None`, which JSON calls `null`.
+fn translate(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(description)) = fields.get_mut("description") {
+                *description = description.replace("`None`", "`null`");
+            }
+            fields.values_mut().for_each(translate);
+        }
+        Value::Array(values) => values.iter_mut().for_each(translate),
+        _ => {}
+    }
 }

@@ -8,8 +8,6 @@ use tidings_model::{
     step::Outcome,
 };
 
-use crate::api::endpoint::Endpoint;
-
 /// A time, or a span with units.
 const MOMENT: &str = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})|[0-9]{1,4}(m|h|d|w))$";
 
@@ -53,6 +51,12 @@ macro_rules! queries {
             }
         }
     };
+}
+
+impl AsRef<str> for Query {
+    fn as_ref(&self) -> &str {
+        self.name()
+    }
 }
 
 queries! {
@@ -207,23 +211,23 @@ pub(super) fn reference(component: &str) -> Value {
 }
 
 /// A parameter of a path, with an example that the tests use.
-pub(super) fn in_path(endpoint: Endpoint, name: &str) -> Value {
+pub(super) fn in_path(path: &str, name: &str) -> Value {
     let uuid = json!({"type": "string", "format": "uuid", "examples": ["01234567-89ab-5def-8123-456789abcdef"]});
     let text = |example: &str| json!({"type": "string", "minLength": 1, "examples": [example]});
-    let (description, schema) = match (name, endpoint) {
+    let (description, schema) = match (name, path.split('/').nth(2)) {
         ("type", _) => ("The digest type.", text("activity")),
         ("user", _) => ("The recipient's id in the directory.", text("ann")),
         ("address", _) => ("The address.", text("ann@example.net")),
-        ("key", Endpoint::ReopenByKey | Endpoint::DeleteByKey) => (
+        ("key", Some("digests")) => (
             "The key, TENANT/TYPE/USER, in one part of the path: its slashes are written %2F.",
             text("acme/activity/ann"),
         ),
         ("key", _) => ("The key of the message. A slash is written %2F.", text("invoice-812")),
-        ("id", Endpoint::ShowDeadLetter | Endpoint::EmitDeadLetter) => {
+        ("id", Some("dead-letters")) => {
             ("The id of the letter. A slash is written %2F.", text("0192f0c1-7a55-7d3e-9c57-8d4e11f07a63.0"))
         }
-        ("id", Endpoint::Resume) => ("The id of the pause.", uuid),
-        ("id", Endpoint::GetJob | Endpoint::ListJobResults | Endpoint::CancelJob) => ("The id of the job.", uuid),
+        ("id", Some("pauses")) => ("The id of the pause.", uuid),
+        ("id", Some("jobs")) => ("The id of the job.", uuid),
         _ => ("The id of the digest.", uuid),
     };
     json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema})

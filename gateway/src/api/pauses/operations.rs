@@ -1,12 +1,9 @@
 use serde_json::json;
 
 use super::{PauseEnded, PauseStarted, Rows, Terms, Why};
-use crate::api::{
-    Endpoint,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::Query,
-    },
+use crate::api::openapi::{
+    operation::{Operation, Tag},
+    parameter::Query,
 };
 
 const TAG: Tag = Tag::Pauses;
@@ -27,8 +24,8 @@ pub(crate) fn pause() -> Operation {
         .body::<Terms>(&bodies)
         .answer::<PauseStarted>(200, "The scope was paused before.")
         .answer::<PauseStarted>(201, "The scope is paused now.")
-        .link(200, Endpoint::Resume, "id", "$response.body#/pause/id")
-        .link(201, Endpoint::Resume, "id", "$response.body#/pause/id")
+        .link(200, "Resume", "id", "$response.body#/pause/id")
+        .link(201, "Resume", "id", "$response.body#/pause/id")
 }
 
 pub(crate) fn resume() -> Operation {

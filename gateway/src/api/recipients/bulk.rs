@@ -11,6 +11,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 use tidings_activities::operations::recipients;
 use tidings_model::{
     Key,
@@ -20,16 +21,17 @@ use tidings_model::{
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
-use super::{audit, writable};
+use super::{TAG, audit, writable};
 use crate::{
     State as Shared,
     api::{
         Api,
         caller::Caller,
         events,
+        openapi::operation::Operation,
         params::Params,
         refusal::{Fault, Refusal},
-        tenant::order,
+        tenant::{Change, order},
     },
     parsing,
     problem::Problem,
@@ -82,7 +84,7 @@ pub(crate) async fn post(
     parts: Parts,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let mut params = Params::read(&parts.uri, &["tenant", "why"])?;
+    let mut params = Params::read(&parts.uri, &Change::QUERY)?;
     let tenant = caller.tenant(params.text("tenant"))?;
     let order = order(&parts, &caller, &mut params)?;
     writable(&api)?;
@@ -109,6 +111,24 @@ pub(crate) async fn post(
     tokio::spawn(tell_all(api.state.clone(), keys));
     let (accepted, refused) = (people.len(), results.len() - people.len());
     Ok((StatusCode::OK, Json(Answer { accepted, refused, results })).into_response())
+}
+
+pub(crate) fn describe_post() -> Operation {
+    let text = json!({"type": "string"});
+    let lines =
+        "{\"user\": \"ann\", \"address\": \"ann@example.net\"}\n{\"user\": \"bo\", \"address\": \"bo@example.net\"}\n";
+    let table = "user,address,zone\nann,ann@example.net,Europe/Berlin\n";
+    Operation::new(
+        TAG,
+        "NDJSON, or CSV with the columns user, address, and optionally tenant, name, zone and locale: 1 MiB \
+         and 10,000 rows. What a row does not have stays as it is, and an empty value or a null clears it. Content-Encoding may be gzip or \
+         zstd.",
+    )
+    .query(&Change::QUERY)
+    .content("application/x-ndjson", &text, &[("Two people", json!(lines))])
+    .content("text/csv", &text, &[("A table", json!(table))])
+    .answer::<Answer>(200, "At least one row is stored. Each row has a result.")
+    .problem(Problem::Conflict)
 }
 
 /// The people to store, and the outcome of each row.
