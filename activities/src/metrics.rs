@@ -7,15 +7,14 @@
 use std::sync::LazyLock;
 
 use jiff::SignedDuration;
-use prometheus_client::{
-    encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::{Registry, Unit},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 use tidings_model::{
     ZoneData, attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome,
     subscription::DeliveryResult, troubled_run::Trouble, zone_data,
 };
+
+#[macro_use]
+pub mod table;
 
 pub mod fleet;
 pub mod labels;
@@ -23,7 +22,8 @@ pub mod labels;
 use fleet::Fleet;
 use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, ZoneDataOf, digest_type};
 
-static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::default);
+static FLEET: LazyLock<Fleet> = LazyLock::new(Fleet::default);
 
 /// The upper bounds of the buckets of lateness, in seconds: from a second to a day.
 const LATENESS: [f64; 14] =
@@ -31,93 +31,37 @@ const LATENESS: [f64; 14] =
 
 type Lateness = Family<OfType, Histogram, fn() -> Histogram>;
 
-struct Metrics {
-    attempts: Family<Attempt, Counter>,
-    digests: Family<Ended, Counter>,
-    events: Family<OfType, Counter>,
-    seen_questions: Family<Asked, Counter>,
-    directory_answers: Family<Answered, Counter>,
-    notices: Family<Delivery, Counter>,
-    dead_letters: Counter,
-    digests_failed: Counter,
-    messages_failed: Counter,
-    start_options: Counter,
-    unknown_zones: Counter,
-    zone_data: Family<ZoneDataOf, Gauge>,
-    runs_recovered: Family<OfTrouble, Counter>,
-    claim_lateness: Lateness,
-    acceptance_lateness: Lateness,
-    fleet: Fleet,
-    registry: Registry,
+metrics_table! {
+    struct Metrics {
+        attempts: Family<Attempt, Counter>, "Attempts to deliver a message that ended";
+        digests: Family<Ended, Counter>, "Digests that ended";
+        events: Family<OfType, Counter>, "Events that left a window for the ledger";
+        seen_questions: Family<Asked, Counter>, "Questions to the services that know which events were seen";
+        directory_answers: Family<Answered, Counter>, "Answers of the team's own directory of recipients";
+        notices: Family<Delivery, Counter>, "Deliveries of notices to subscriptions, by their ends";
+        dead_letters: Counter, "Signals and events that could not be decoded";
+        digests_failed: Counter, "Digests that could not be delivered: alert=digest_failed";
+        messages_failed: Counter, "Single messages that could not be delivered: alert=message_failed";
+        start_options: Counter, "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
+        unknown_zones: Counter, "Plans for recipients whose zone no zone data has: alert=unknown_zone";
+        zone_data: Family<ZoneDataOf, Gauge>, "1 for the release of the zone data that this process uses, and its source";
+        runs_recovered: Family<OfTrouble, Counter>, "Runs that ended without their code and were recovered: alert=run_recovered";
+        claim_lateness: Lateness = lateness(), "Time from a window's due time to its claim", Seconds;
+        acceptance_lateness: Lateness = lateness(), "Time from a digest's due time to the relay's acceptance", Seconds;
+    }
 }
 
-impl Metrics {
-    fn new() -> Self {
-        let mut registry = Registry::with_prefix("tidings");
-        let lateness = || Lateness::new_with_constructor(|| Histogram::new(LATENESS));
-        let (attempts, digests, events) = (Family::default(), Family::default(), Family::default());
-        let (seen_questions, directory_answers, notices) = (Family::default(), Family::default(), Family::default());
-        let (dead_letters, digests_failed, messages_failed) =
-            (Counter::default(), Counter::default(), Counter::default());
-        let (start_options, unknown_zones) = (Counter::default(), Counter::default());
-        let zone_data = Family::default();
-        let runs_recovered = Family::default();
-        let (claim_lateness, acceptance_lateness) = (lateness(), lateness());
-        registry.register("attempts", "Attempts to deliver a message that ended", attempts.clone());
-        registry.register("digests", "Digests that ended", digests.clone());
-        registry.register("events", "Events that left a window for the ledger", events.clone());
-        let help = "Questions to the services that know which events were seen";
-        registry.register("seen_questions", help, seen_questions.clone());
-        let help = "Answers of the team's own directory of recipients";
-        registry.register("directory_answers", help, directory_answers.clone());
-        registry.register("notices", "Deliveries of notices to subscriptions, by their ends", notices.clone());
-        registry.register("dead_letters", "Signals and events that could not be decoded", dead_letters.clone());
-        let help = "Digests that could not be delivered: alert=digest_failed";
-        registry.register("digests_failed", help, digests_failed.clone());
-        let help = "Single messages that could not be delivered: alert=message_failed";
-        registry.register("messages_failed", help, messages_failed.clone());
-        let help = "Digests started with a timeout, a retry policy or a cron schedule: alert=start_options";
-        registry.register("start_options", help, start_options.clone());
-        let help = "Plans for recipients whose zone no zone data has: alert=unknown_zone";
-        registry.register("unknown_zones", help, unknown_zones.clone());
-        let help = "1 for the release of the zone data that this process uses, and its source";
-        registry.register("zone_data", help, zone_data.clone());
-        let help = "Runs that ended without their code and were recovered: alert=run_recovered";
-        registry.register("runs_recovered", help, runs_recovered.clone());
-        let help = "Time from a window's due time to its claim";
-        registry.register_with_unit("claim_lateness", help, Unit::Seconds, claim_lateness.clone());
-        let help = "Time from a digest's due time to the relay's acceptance";
-        registry.register_with_unit("acceptance_lateness", help, Unit::Seconds, acceptance_lateness.clone());
-        let fleet = Fleet::register(&mut registry);
-        Self {
-            attempts,
-            digests,
-            events,
-            seen_questions,
-            directory_answers,
-            notices,
-            dead_letters,
-            digests_failed,
-            messages_failed,
-            start_options,
-            unknown_zones,
-            zone_data,
-            runs_recovered,
-            claim_lateness,
-            acceptance_lateness,
-            fleet,
-            registry,
-        }
-    }
+fn lateness() -> Lateness {
+    Lateness::new_with_constructor(|| Histogram::new(LATENESS))
 }
 
 /// All of it, in OpenMetrics' text format 1.0.
 #[must_use]
 pub fn text() -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = encode(&mut text, &METRICS.registry);
-    text
+    table::text(|registry| {
+        METRICS.register(registry);
+        FLEET.register(registry);
+    })
 }
 
 /// Creates the series of everything that the configuration names, at 0. Prometheus then sees the first increase of each.
@@ -138,13 +82,13 @@ pub fn prepare(settings: &Settings) {
     }
     let ZoneData { release, source, .. } = zone_data();
     METRICS.zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
-    METRICS.fleet.prepare(settings);
+    FLEET.prepare(settings);
 }
 
 /// The gauges that the poller sets.
 #[must_use]
 pub fn fleet() -> &'static Fleet {
-    &METRICS.fleet
+    &FLEET
 }
 
 /// An attempt ended.

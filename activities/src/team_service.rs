@@ -1,33 +1,27 @@
 //! One signed request to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
 
-use std::{io, pin::pin, sync::LazyLock, time::Duration};
+use std::{io, sync::LazyLock, time::Duration};
 
-use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
-    client::conn::http1,
     header::{ACCEPT, CONTENT_TYPE, HOST},
     http::uri::PathAndQuery,
 };
-use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use rustls::pki_types::ServerName;
-use tidings_mail::tls;
 use tidings_model::{settings::ServiceUrl, webhook_secret::Secret};
+use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
     time::timeout,
 };
-use tokio_rustls::TlsConnector;
 use uuid::Uuid;
 
 /// Time limit of a question, from the name to the last byte.
 const TIME: Duration = Duration::from_secs(2);
 
 /// Read once, when the first service is asked.
-static TLS: LazyLock<TlsConnector> = LazyLock::new(|| tls::connector(tls::system_roots()));
+static TLS: LazyLock<TlsConnector> = LazyLock::new(|| connector(system_roots()));
 
 /// A question.
 pub(crate) enum Question<'a> {
@@ -103,18 +97,15 @@ pub(crate) async fn send(
     let request = async {
         let tcp = connected(url).await?;
         let request = request(url, question, signed)?;
-        if url.is_https() {
-            let name = ServerName::try_from(url.host().to_owned())?;
-            answer(TLS.connect(name, tcp).await?, request, most).await
-        } else {
-            answer(tcp, request, most).await
-        }
+        let mut sender = http(tcp, url.is_https().then(|| (&*TLS, url.host()))).await?;
+        let response = sender.send_request(request).await?;
+        Ok((response.status(), read(response.into_body(), most).await.ok()))
     };
     let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", within.as_secs()) };
     timeout(within, request).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<Request<Full<Bytes>>, Failure> {
+fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<Request<Body>, Failure> {
     let of_url = &url.url()[url::Position::BeforePath..];
     let (method, target, body) = match question {
         Question::Get(target) => (Method::GET, target, Vec::new()),
@@ -128,7 +119,7 @@ fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<R
         _ => request.header(ACCEPT, "application/json"),
     };
     let request = request.header("webhook-id", signed.id).header("webhook-timestamp", signed.timestamp.to_string());
-    Ok(request.header("webhook-signature", signed.signature).body(Full::new(Bytes::from(body)))?)
+    Ok(request.header("webhook-signature", signed.signature).body(Bytes::from(body).into())?)
 }
 
 /// Connects to one of the host's addresses. Without TLS only addresses of this machine count, whatever the name says.
@@ -145,25 +136,4 @@ async fn connected(url: &ServiceUrl) -> Result<TcpStream, Failure> {
         }
     }
     Err(problem.into())
-}
-
-async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-    most: usize,
-) -> Result<(StatusCode, Option<Bytes>), Failure> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let answered = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), most).collect().await;
-        Ok((status, body.ok().map(|body| body.to_bytes())))
-    };
-    let mut answered = pin!(answered);
-    tokio::select! {
-        biased;
-        answered = &mut answered => answered,
-        // A server may end the connection behind its answer, and not politely.
-        _ = connection => answered.await,
-    }
 }

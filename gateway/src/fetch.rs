@@ -1,19 +1,12 @@
 //! Requests that the gateway makes: a certificate of SNS, the confirmation of a subscription, the keys of an issuer.
 
-use std::{io, net::SocketAddr, pin::pin, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use axum::http::{Request, StatusCode, header::HOST};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use rustls::{RootCertStore, pki_types::ServerName};
-use tidings_mail::tls;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::timeout,
-};
-use tokio_rustls::TlsConnector;
+use hyper::body::Bytes;
+use rustls::RootCertStore;
+use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
+use tokio::{net::TcpStream, time::timeout};
 use url::{Position, Url};
 
 /// Time limit of a request, from the name to the last byte.
@@ -46,13 +39,13 @@ impl Fetcher {
     /// Trusts the certificate authorities of the system.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: tls::connector(tls::system_roots()), server: None }
+        Self { tls: connector(system_roots()), server: None }
     }
 
     /// Connects to one server instead of any host, and trusts `roots`: for tests.
     #[must_use]
     pub fn to(server: SocketAddr, roots: RootCertStore) -> Self {
-        Self { tls: tls::connector(roots), server: Some(server) }
+        Self { tls: connector(roots), server: Some(server) }
     }
 
     /// Returns the body of an answer with status 200, of at most `bytes`, within five seconds.
@@ -67,7 +60,7 @@ impl Fetcher {
         let invalid = |error: &dyn std::error::Error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
         let url = Url::parse(url).map_err(|error| invalid(&error))?;
         let request = Request::get(&url[Position::BeforePath..Position::AfterQuery]);
-        let request = request.header(HOST, &url[Position::BeforeHost..Position::AfterPort]).body(Empty::new());
+        let request = request.header(HOST, &url[Position::BeforeHost..Position::AfterPort]).body(Body::default());
         let request = request.map_err(|error| invalid(&error))?;
         // An IPv6 address has brackets in a URL only.
         let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -75,33 +68,12 @@ impl Fetcher {
             Some(server) => TcpStream::connect(server).await?,
             None => TcpStream::connect((host, url.port_or_known_default().unwrap_or_default())).await?,
         };
-        if url.scheme() == "http" {
-            return exchange(tcp, request, bytes).await;
-        }
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| invalid(&error))?;
-        exchange(self.tls.connect(name, tcp).await?, request, bytes).await
-    }
-}
-
-async fn exchange<S>(stream: S, request: Request<Empty<Bytes>>, bytes: usize) -> Result<Bytes, FetchError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let answered = async {
+        let mut sender = http(tcp, (url.scheme() != "http").then_some((&self.tls, host))).await?;
         let response = sender.send_request(request).await?;
         if response.status() != StatusCode::OK {
             return Err(FetchError::Status(response.status()));
         }
-        let body = Limited::new(response.into_body(), bytes).collect().await;
-        Ok(body.map_err(|_| FetchError::Body(bytes))?.to_bytes())
-    };
-    let mut answered = pin!(answered);
-    tokio::select! {
-        biased;
-        answered = &mut answered => answered,
-        // A server may end the connection behind its answer, and not politely.
-        _ = connection => answered.await,
+        read(response.into_body(), bytes).await.map_err(|_| FetchError::Body(bytes))
     }
 }
 

@@ -10,10 +10,11 @@ use axum::{
     response::Response,
 };
 use jiff::Timestamp;
-use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::{Registry, Unit},
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
+use tidings_activities::{
+    metric_labels,
+    metrics::{labels::ZoneDataOf, table},
+    metrics_table,
 };
 use tidings_model::{ZoneData, inbox::Depth};
 use tokio::time::Instant;
@@ -23,101 +24,43 @@ const OTHER: &str = "other";
 /// The upper bounds of the buckets of durations, in seconds.
 const DURATIONS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
-static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
+static METRICS: LazyLock<Metrics> = LazyLock::new(|| {
+    let metrics = Metrics::default();
+    let ZoneData { release, source, .. } = tidings_model::zone_data();
+    metrics.zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
+    metrics
+});
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
-    route: String,
-    method: &'static str,
-    status: u16,
+metric_labels! {
+    struct Answered { route: String, method: &'static str, status: u16 }
+    struct OfRoute { route: String }
+    struct OfWebhook { relay: String }
+    struct WebhookEvents { relay: String, outcome: &'static str }
+    struct Tracked { outcome: &'static str }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfRoute {
-    route: String,
-}
+type Durations = Family<OfRoute, Histogram, fn() -> Histogram>;
+type Depths = Gauge<u64, AtomicU64>;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfWebhook {
-    relay: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookEvents {
-    relay: String,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Tracked {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ZoneDataOf {
-    release: String,
-    source: &'static str,
-}
-
-struct Metrics {
-    requests: Family<Answered, Counter>,
-    durations: Family<OfRoute, Histogram, fn() -> Histogram>,
-    webhook_events: Family<WebhookEvents, Counter>,
-    webhooks_refused: Family<OfWebhook, Counter>,
-    inbox_events: Gauge<u64, AtomicU64>,
-    inbox_bytes: Gauge<u64, AtomicU64>,
-    inbox_oldest: Gauge<u64, AtomicU64>,
-    tracked: Family<Tracked, Counter>,
-    registry: Registry,
-}
-
-impl Metrics {
-    fn new() -> Self {
-        let mut registry = Registry::with_prefix("tidings");
-        let requests = Family::default();
-        let constructor: fn() -> Histogram = || Histogram::new(DURATIONS);
-        let durations = Family::new_with_constructor(constructor);
-        registry.register("http_requests", "Requests that the gateway answered", requests.clone());
-        let help = "Time from a request's headers to the headers of its answer";
-        registry.register_with_unit("http_request_duration", help, Unit::Seconds, durations.clone());
-        let webhook_events = Family::default();
-        let help = "Events of authentic webhooks: new, again, unknown or unusable";
-        registry.register("webhook_events", help, webhook_events.clone());
-        let webhooks_refused = Family::default();
-        registry.register("webhooks_refused", "Webhooks that were not authentic", webhooks_refused.clone());
-        let tracked = Family::default();
-        registry.register("tracked", "Openings and clicks: new, again, unknown or dropped", tracked.clone());
-        let zone_data = Family::<ZoneDataOf, Gauge>::default();
-        let help = "1 for the release of the zone data that this process uses, and its source";
-        registry.register("zone_data", help, zone_data.clone());
-        let ZoneData { release, source, .. } = tidings_model::zone_data();
-        zone_data.get_or_create(&ZoneDataOf { release: release.clone(), source: source.name() }).set(1);
-        let (inbox_events, inbox_bytes, inbox_oldest) = (Gauge::default(), Gauge::default(), Gauge::default());
-        registry.register("inbox_events", "Accepted events that Temporal does not have yet", inbox_events.clone());
-        registry.register("inbox_bytes", "Bytes of these events", inbox_bytes.clone());
-        let help = "Age of the oldest of these events, 0 if there is none";
-        registry.register_with_unit("inbox_oldest", help, Unit::Seconds, inbox_oldest.clone());
-        Self {
-            requests,
-            durations,
-            webhook_events,
-            webhooks_refused,
-            inbox_events,
-            inbox_bytes,
-            inbox_oldest,
-            tracked,
-            registry,
-        }
+metrics_table! {
+    struct Metrics {
+        http_requests: Family<Answered, Counter>, "Requests that the gateway answered";
+        http_request_duration: Durations = Durations::new_with_constructor(|| Histogram::new(DURATIONS)),
+            "Time from a request's headers to the headers of its answer", Seconds;
+        webhook_events: Family<WebhookEvents, Counter>, "Events of authentic webhooks: new, again, unknown or unusable";
+        webhooks_refused: Family<OfWebhook, Counter>, "Webhooks that were not authentic";
+        tracked: Family<Tracked, Counter>, "Openings and clicks: new, again, unknown or dropped";
+        zone_data: Family<ZoneDataOf, Gauge>, "1 for the release of the zone data that this process uses, and its source";
+        inbox_events: Depths, "Accepted events that Temporal does not have yet";
+        inbox_bytes: Depths, "Bytes of these events";
+        inbox_oldest: Depths, "Age of the oldest of these events, 0 if there is none", Seconds;
     }
 }
 
 /// All of it, in OpenMetrics' text format 1.0.
 #[must_use]
 pub fn text() -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = encode(&mut text, &METRICS.registry);
-    text
+    table::text(|registry| METRICS.register(registry))
 }
 
 /// Shows the webhooks of a relay with zeros, so that an alert sees the first event.
@@ -164,8 +107,8 @@ pub(crate) async fn observe(request: Request, next: Next) -> Response {
     } else {
         tracing::debug!(route, method, status, ?took, "request");
     }
-    METRICS.durations.get_or_create(&OfRoute { route: route.clone() }).observe(took.as_secs_f64());
-    METRICS.requests.get_or_create(&Answered { route, method, status }).inc();
+    METRICS.http_request_duration.get_or_create(&OfRoute { route: route.clone() }).observe(took.as_secs_f64());
+    METRICS.http_requests.get_or_create(&Answered { route, method, status }).inc();
     response
 }
 

@@ -8,7 +8,6 @@ mod error;
 pub mod mime;
 pub mod render;
 pub mod smtp;
-pub mod tls;
 pub mod words;
 
 pub use error::Error;

@@ -7,10 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use tidings_model::{
     breaker::VersionedBreaker,
     delivery_events::Kind,
@@ -30,27 +27,28 @@ use crate::{metrics::labels, operations::stats};
 
 type Seconds = Gauge<f64, AtomicU64>;
 
-/// The gauges of the fleet.
-#[derive(Default)]
-pub struct Fleet {
-    undelivered: Family<OfTenant, Gauge>,
-    overdue: Family<OfTenant, Gauge>,
-    oldest_overdue: Family<OfTenant, Seconds>,
-    open: Gauge,
-    troubled_runs: Family<OfTrouble, Gauge>,
-    process_differences: Family<OfAspect, Gauge>,
-    last_upkeep: Seconds,
-    refused_contents: Gauge,
-    suppressions: Family<OfReason, Gauge>,
-    delivery_events: Family<Reported, Counter>,
-    waiting_notices: Family<OfSubscription, Gauge>,
-    oldest_notice: Family<OfSubscription, Seconds>,
-    dead_notices: Family<OfSubscription, Gauge>,
-    backlog: Family<Queue, Gauge>,
-    backlog_age: Family<Queue, Seconds>,
-    pollers: Family<Queue, Gauge>,
-    relay_open: Family<Relay, Gauge>,
-    last_success: Family<Source, Seconds>,
+metrics_table! {
+    /// The gauges of the fleet.
+    pub struct Fleet {
+        undelivered_digests: Family<OfTenant, Gauge>, "Digests that were claimed and have no end";
+        overdue_digests: Family<OfTenant, Gauge>, "Undelivered digests past their due time";
+        oldest_overdue: Family<OfTenant, Seconds>, "Time since the oldest overdue digest was due", Seconds;
+        open_digests: Gauge, "Keys whose workflow runs";
+        troubled_runs: Family<OfTrouble, Gauge>, "Runs in Temporal that wait for an operator: tidings runs list";
+        process_differences: Family<OfAspect, Gauge>, "1 while processes of the installation differ in this: tidings stats";
+        last_upkeep_timestamp: Seconds, "The end of the last upkeep, or else the first beat of a worker", Seconds;
+        refused_contents: Gauge, "Events of the last 24 hours with other content under a known id, which are in no message";
+        suppressions: Family<OfReason, Gauge>, "Suppressed addresses, at most a million";
+        delivery_events: Family<Reported, Counter>, "Delivery events that reached the store since this worker started";
+        waiting_notices: Family<OfSubscription, Gauge>, "Notices that wait for their delivery, at most 100,000";
+        oldest_notice: Family<OfSubscription, Seconds>, "Age of the oldest notice that waits", Seconds;
+        dead_notices: Family<OfSubscription, Gauge>, "Notices that were not delivered within 24 hours, at most 100,000";
+        task_queue_backlog: Family<Queue, Gauge>, "Tasks that wait for a worker";
+        task_queue_backlog_age: Family<Queue, Seconds>, "Age of the oldest task that waits for a worker", Seconds;
+        task_queue_pollers: Family<Queue, Gauge>, "Pollers in the last minutes";
+        relay_open: Family<Relay, Gauge>, "Whether the relay is left alone";
+        poller_last_success_timestamp: Family<Source, Seconds>, "The time of the poller's last success", Seconds;
+    }
 }
 
 /// The poller's sources. Each succeeds or fails by itself.
@@ -90,42 +88,6 @@ struct Backlog {
 }
 
 impl Fleet {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let fleet = Self::default();
-        let mut gauge =
-            |name: &str, help: &str, of: &Family<OfTenant, Gauge>| registry.register(name, help, of.clone());
-        gauge("undelivered_digests", "Digests that were claimed and have no end", &fleet.undelivered);
-        gauge("overdue_digests", "Undelivered digests past their due time", &fleet.overdue);
-        let help = "Time since the oldest overdue digest was due";
-        registry.register_with_unit("oldest_overdue", help, Unit::Seconds, fleet.oldest_overdue.clone());
-        registry.register("open_digests", "Keys whose workflow runs", fleet.open.clone());
-        let help = "Runs in Temporal that wait for an operator: tidings runs list";
-        registry.register("troubled_runs", help, fleet.troubled_runs.clone());
-        let help = "1 while processes of the installation differ in this: tidings stats";
-        registry.register("process_differences", help, fleet.process_differences.clone());
-        let help = "The end of the last upkeep, or else the first beat of a worker";
-        registry.register_with_unit("last_upkeep_timestamp", help, Unit::Seconds, fleet.last_upkeep.clone());
-        let help = "Events of the last 24 hours with other content under a known id, which are in no message";
-        registry.register("refused_contents", help, fleet.refused_contents.clone());
-        registry.register("suppressions", "Suppressed addresses, at most a million", fleet.suppressions.clone());
-        let help = "Delivery events that reached the store since this worker started";
-        registry.register("delivery_events", help, fleet.delivery_events.clone());
-        let help = "Notices that wait for their delivery, at most 100,000";
-        registry.register("waiting_notices", help, fleet.waiting_notices.clone());
-        let help = "Age of the oldest notice that waits";
-        registry.register_with_unit("oldest_notice", help, Unit::Seconds, fleet.oldest_notice.clone());
-        let help = "Notices that were not delivered within 24 hours, at most 100,000";
-        registry.register("dead_notices", help, fleet.dead_notices.clone());
-        registry.register("task_queue_backlog", "Tasks that wait for a worker", fleet.backlog.clone());
-        let help = "Age of the oldest task that waits for a worker";
-        registry.register_with_unit("task_queue_backlog_age", help, Unit::Seconds, fleet.backlog_age.clone());
-        registry.register("task_queue_pollers", "Pollers in the last minutes", fleet.pollers.clone());
-        registry.register("relay_open", "Whether the relay is left alone", fleet.relay_open.clone());
-        let help = "The time of the poller's last success";
-        registry.register_with_unit("poller_last_success_timestamp", help, Unit::Seconds, fleet.last_success.clone());
-        fleet
-    }
-
     pub(super) fn prepare(&self, settings: &Settings) {
         self.waiting(settings, &BTreeMap::new());
         self.suppressions(&[]);
@@ -138,7 +100,7 @@ impl Fleet {
             }
         }
         for source in [PolledSource::Store, PolledSource::Temporal] {
-            drop(self.last_success.get_or_create(&Source { source: source.name() }));
+            drop(self.poller_last_success_timestamp.get_or_create(&Source { source: source.name() }));
         }
     }
 
@@ -153,8 +115,8 @@ impl Fleet {
                 let Waiting { undelivered, overdue, oldest } =
                     waiting.get(&(tenant.clone(), name.clone())).copied().unwrap_or_default();
                 let of = OfTenant { tenant: tenant.clone(), r#type: name };
-                self.undelivered.get_or_create(&of).set(count(undelivered));
-                self.overdue.get_or_create(&of).set(count(overdue));
+                self.undelivered_digests.get_or_create(&of).set(count(undelivered));
+                self.overdue_digests.get_or_create(&of).set(count(overdue));
                 self.oldest_overdue.get_or_create(&of).set(oldest);
             }
         }
@@ -197,7 +159,7 @@ impl Fleet {
 
     /// Sets the end of the last upkeep.
     pub fn upkeep(&self, ended_at: Timestamp) {
-        self.last_upkeep.set(ended_at.as_duration().as_secs_f64());
+        self.last_upkeep_timestamp.set(ended_at.as_duration().as_secs_f64());
     }
 
     /// Sets the notices that wait and the dead ones, for each subscription of the configuration and for all others together.
@@ -214,7 +176,7 @@ impl Fleet {
 
     /// Sets the number of keys whose workflow runs.
     pub fn open(&self, digests: u64) {
-        self.open.set(count(digests));
+        self.open_digests.set(count(digests));
     }
 
     /// Sets the events that came with other content under a known id.
@@ -226,14 +188,14 @@ impl Fleet {
     pub fn task_queue(&self, queue: &stats::Queue) {
         let of = Queue { task_queue: queue.name.clone(), kind: queue.kind.name() };
         match queue.backlog {
-            Some(backlog) => drop(self.backlog.get_or_create(&of).set(count(backlog))),
-            None => drop(self.backlog.remove(&of)),
+            Some(backlog) => drop(self.task_queue_backlog.get_or_create(&of).set(count(backlog))),
+            None => drop(self.task_queue_backlog.remove(&of)),
         }
         match queue.backlog_seconds {
-            Some(seconds) => drop(self.backlog_age.get_or_create(&of).set(seconds)),
-            None => drop(self.backlog_age.remove(&of)),
+            Some(seconds) => drop(self.task_queue_backlog_age.get_or_create(&of).set(seconds)),
+            None => drop(self.task_queue_backlog_age.remove(&of)),
         }
-        self.pollers.get_or_create(&of).set(count(queue.pollers));
+        self.task_queue_pollers.get_or_create(&of).set(count(queue.pollers));
     }
 
     /// Sets for each of these relays if it is left alone. A relay without a breaker works.
@@ -254,7 +216,9 @@ impl Fleet {
 
     /// The poller has all figures of this source.
     pub fn succeeded(&self, source: PolledSource, now: Timestamp) {
-        self.last_success.get_or_create(&Source { source: source.name() }).set(now.as_duration().as_secs_f64());
+        self.poller_last_success_timestamp
+            .get_or_create(&Source { source: source.name() })
+            .set(now.as_duration().as_secs_f64());
     }
 }
 

@@ -1,54 +1,43 @@
 //! The labels of metrics. Each has a bounded number of values: closed sets, and names that the configuration has.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use tidings_model::settings::Settings;
 
 /// The value for everything that the configuration does not name.
 pub const OTHER: &str = "other";
 
-macro_rules! labels {
-    ($($(#[$meta:meta])* $name:ident { $($label:ident: $type:ty),+ })+) => { $(
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-        pub struct $name {
-            $(pub $label: $type,)+
-        }
-    )+ };
-}
-
-labels! {
+metric_labels! {
     /// Answers of a team's directory.
-    Answered { result: &'static str }
+    pub struct Answered { result: &'static str }
     /// Questions about seen events, by digest type and result.
-    Asked { r#type: String, result: &'static str }
+    pub struct Asked { r#type: String, result: &'static str }
     /// Attempts by relay and class.
-    Attempt { relay: String, class: &'static str }
+    pub struct Attempt { relay: String, class: &'static str }
     /// Deliveries to a subscription of the configuration, by result.
-    Delivery { subscription: String, result: &'static str }
+    pub struct Delivery { subscription: String, result: &'static str }
     /// Digests that ended, by type and outcome.
-    Ended { r#type: String, outcome: &'static str }
+    pub struct Ended { r#type: String, outcome: &'static str }
     /// Differences between processes by what they are in.
-    OfAspect { aspect: &'static str }
+    pub struct OfAspect { aspect: &'static str }
     /// Digests by type.
-    OfType { r#type: String }
+    pub struct OfType { r#type: String }
     /// Digests by tenant and type.
-    OfTenant { tenant: String, r#type: String }
+    pub struct OfTenant { tenant: String, r#type: String }
     /// Delivery events by relay, its provider and kind.
-    Reported { relay: String, provider: &'static str, kind: &'static str }
+    pub struct Reported { relay: String, provider: &'static str, kind: &'static str }
     /// Suppressed addresses by reason.
-    OfReason { reason: &'static str }
+    pub struct OfReason { reason: &'static str }
     /// Notices by subscription.
-    OfSubscription { subscription: String }
+    pub struct OfSubscription { subscription: String }
     /// Runs by their trouble.
-    OfTrouble { trouble: &'static str }
+    pub struct OfTrouble { trouble: &'static str }
     /// Tasks that wait, by task queue and kind.
-    Queue { task_queue: String, kind: &'static str }
+    pub struct Queue { task_queue: String, kind: &'static str }
     /// A relay.
-    Relay { relay: String }
+    pub struct Relay { relay: String }
     /// The source of the poller's figures.
-    Source { source: &'static str }
+    pub struct Source { source: &'static str }
     /// The release and the source of the zone data of a process.
-    ZoneDataOf { release: String, source: &'static str }
+    pub struct ZoneDataOf { release: String, source: &'static str }
 }
 
 /// The digest type, or [`OTHER`].

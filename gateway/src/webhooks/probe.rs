@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::{body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tidings_mail::tls;
+use tidings_net as tls;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,

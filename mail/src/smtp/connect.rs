@@ -32,21 +32,21 @@ use super::{
     tokens::Tokens,
     wire::{ReplyLines, SharedStream},
 };
-use crate::{Error, tls};
+use crate::Error;
 
 /// Prepares TLS for a relay. Returns `None` if the relay never uses TLS. Reads files.
 pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
     if relay.tls == Tls::None {
         return Ok(None);
     }
-    let mut roots = tls::system_roots();
+    let mut roots = tidings_net::system_roots();
     if let Some(path) = &relay.ca {
         add_file(&mut roots, path)?;
     }
     if roots.is_empty() {
         return Err(Error::Trust("the system has none; install its CA certificates, or name a file by ca=FILE".into()));
     }
-    Ok(Some(tls::connector(roots)))
+    Ok(Some(tidings_net::connector(roots)))
 }
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
