@@ -15,6 +15,7 @@ pub mod preview;
 pub mod recipients;
 pub mod recover;
 pub mod reopen;
+pub mod rows;
 pub mod stats;
 pub mod submit;
 pub mod take_back;

@@ -3,10 +3,9 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use temporalio_common::data_converters::RawValue;
 use tidings_model::inbox::batch_len;
 
-use crate::{pace::Pace, signal, waiting::Waiting};
+use crate::{pace::Pace, waiting::Waiting};
 
 /// The next step of a lane's driver.
 pub(crate) enum Next {
@@ -52,11 +51,6 @@ impl Lane {
     pub(crate) fn ended(&mut self, started: Instant, ended: Instant, acknowledged: bool) {
         self.pace.ended(started, ended, acknowledged);
     }
-}
-
-/// The batch as the signal carries it.
-pub(crate) fn signal(batch: &[Waiting]) -> RawValue {
-    signal::batch(batch.iter().map(|item| (item.kind, item.json.as_str())))
 }
 
 #[cfg(test)]

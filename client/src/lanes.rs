@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     Error,
-    lane::{self, Lane, Next},
+    lane::{Lane, Next},
     signal,
     waiting::{Waiting, time_left},
 };
@@ -86,7 +86,7 @@ async fn send(lanes: &Arc<Lanes>, key: &Key) {
     }
     let started = Instant::now();
     let time_left = time_left(&batch, started);
-    let payload = lane::signal(&batch);
+    let payload = signal::batch(batch.iter().map(|item| (item.kind, item.json.as_str())));
     let call = {
         let (lanes, key) = (Arc::clone(lanes), key.clone());
         async move { signal::send(&lanes.temporal, &lanes.task_queue, &key, payload, time_left).await }

@@ -1,4 +1,4 @@
-//! Shared parts of the commands that read many lines: the progress bar, the rejections and the summary.
+//! Shared parts of the commands that read many lines: the input, the progress bar, the rejections and the summary.
 
 use std::{
     fs::File,
@@ -6,9 +6,11 @@ use std::{
     path::Path,
 };
 
+use anyhow::Context as _;
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde::Serialize;
+use tidings_activities::operations::rows::{NO_OBJECT, Rows, Unreadable, WrongHeader, WrongLine};
 use tidings_model::foreign_text::{WrongEncoding, cut_bytes, is_utf16, skip_bom};
 
 use crate::error::Usage;
@@ -31,6 +33,13 @@ impl Rejection {
     /// A refusal that is fit for a terminal: bounded, and without control characters.
     pub(crate) fn new(line: u64, field: &str, problem: &str) -> Self {
         Self { line, field: presentable(field), problem: presentable(problem) }
+    }
+}
+
+impl From<WrongLine> for Rejection {
+    fn from(WrongLine { line, problem }: WrongLine) -> Self {
+        let remedy = if problem == NO_OBJECT { "; write one object a line (NDJSON)" } else { "" };
+        Self::new(line, "", &(problem + remedy))
     }
 }
 
@@ -144,6 +153,50 @@ pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead
     Ok(text)
 }
 
+/// Reads the first line of CSV.
+///
+/// # Errors
+/// As for [`Rows::csv`]; it names a column that is not among `columns`, or lacks one of `required`.
+pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Rows<R>> {
+    let mut table = csv(input)?;
+    let header = column_names(&mut table)?;
+    let right = format!("the first line names the columns {}", columns.join(","));
+    if let Some(unknown) = header.iter().find(|column| !columns.contains(&column.as_str())) {
+        return Err(Usage(format!("column {unknown:?} is unknown; {right}")).into());
+    }
+    match required.iter().find(|required| header.iter().all(|column| column != **required)) {
+        Some(missing) => Err(Usage(format!("there is no column {missing:?}; {right}")).into()),
+        None => Ok(table),
+    }
+}
+
+/// Reads the first line of CSV or, if that begins with `{`, of NDJSON. Answers with the names of its values, too.
+///
+/// # Errors
+/// It cannot be read, or names no values.
+pub(crate) fn records<R: BufRead>(mut input: R) -> anyhow::Result<(Rows<R>, Vec<String>)> {
+    let head = input.fill_buf().context("the first line cannot be read")?;
+    let is_json = head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let mut records = if is_json { Rows::json(input) } else { csv(input)? };
+    let columns = column_names(&mut records)?;
+    Ok((records, columns))
+}
+
+fn csv<R: BufRead>(input: R) -> anyhow::Result<Rows<R>> {
+    Rows::csv(input).map_err(|wrong| match wrong {
+        WrongHeader::Unreadable(_) => wrong.into(),
+        WrongHeader::NotUtf8 | WrongHeader::Columns(_) => Usage(wrong.to_string()).into(),
+    })
+}
+
+fn column_names<R: BufRead>(rows: &mut Rows<R>) -> anyhow::Result<Vec<String>> {
+    match rows.columns() {
+        Ok(columns) => Ok(columns.map_err(|wrong| Usage(format!("line 1: {}", Rejection::from(wrong).problem)))?),
+        Err(Unreadable::Line(_, error)) => Err(error).context("the first line cannot be read"),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn style(template: &str) -> anyhow::Result<ProgressStyle> {
     Ok(ProgressStyle::with_template(template)?)
 }
@@ -173,5 +226,39 @@ mod tests {
         let Rejection { field, problem, .. } = Rejection::new(1, "\u{1b}[2J", &"ü".repeat(1_000));
         assert_eq!(field, " [2J");
         assert_eq!(problem, format!("{}…", "ü".repeat(SHOWN_BYTES / 2)));
+    }
+
+    #[test]
+    fn the_first_line_must_name_known_columns() {
+        for (header, says) in [
+            ("tenant,user", "no column \"address\""),
+            ("tenant,user,address,tz", "\"tz\" is unknown"),
+            ("tenant;user;address", "semicolons between its columns"),
+            ("tenant\tuser\taddress", "tabs between its columns"),
+            ("tenant,user,address, user", "\"user\" is there twice"),
+        ] {
+            let table = table(header.as_bytes(), &["tenant", "user", "address"], &["address"]);
+            let error = table.err().unwrap();
+            assert!(error.is::<Usage>() && error.to_string().contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn csv_and_ndjson_are_told_apart_by_their_first_byte() {
+        let read = |text: &'static [u8]| {
+            let (records, columns) = records(text).unwrap();
+            let rows = records.map(|line| {
+                let row = line.unwrap().map(|row| (row.line, row.value("a")));
+                row.map_err(|wrong| Rejection::from(wrong).problem)
+            });
+            (columns, rows.collect::<Vec<_>>())
+        };
+        let (columns, rows) = read(b"a,b\n1,2\n3,4\n");
+        assert_eq!(columns, ["a", "b"]);
+        assert_eq!(rows, [Ok((2, "1".to_owned())), Ok((3, "3".to_owned()))]);
+        let (columns, rows) = read(b"{\"a\":1,\"b\":null}\n\n{\"a\":\" x \"}\n[1]\n{\"b\":2}\n");
+        assert_eq!(columns, ["a", "b"]);
+        let problem = "is not a JSON object; write one object a line (NDJSON)".to_owned();
+        assert_eq!(rows, [Ok((1, "1".to_owned())), Ok((3, "x".to_owned())), Err(problem), Ok((5, String::new()))]);
     }
 }

@@ -3,27 +3,34 @@
 //! The store is the truth. The signals to the running keys only hurry them: a signal that is lost delays what the key shows,
 //! and after a resume the key's next look at the store, which comes within an hour.
 
+use std::fmt;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 use temporalio_client::Client;
 use tidings_activities::{
+    choices,
     installation::Refusal,
-    operations::pauses::{self, Resumed, by_id, latest, scope},
+    operations::{
+        at_rate::at_rate,
+        pauses::{self, Resumed, by_id, latest, running, scope},
+    },
 };
-use tidings_model::pause::{Paused, Scope};
+use tidings_model::{
+    pause::{Pause, PauseEnd, Paused, Scope},
+    settings::FormerNames,
+};
 use uuid::Uuid;
 
 use crate::{
     Config,
     args::{Reason, later},
     error::Usage,
+    phrases::counted,
     storage,
 };
-
-mod view;
-mod wake;
-
-use wake::{Woken, wake};
 
 const PAUSE_HELP: &str = "\
 Examples:
@@ -128,7 +135,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     let before = latest(&*store, &config.names, &scope).await?;
     let pause = store.pause(&scope, messages, &paused).await?;
     if !common.json {
-        anstream::println!("{}", view::line(&pause));
+        anstream::println!("{}", line(&pause));
     }
     let with_messages = messages || before.is_some_and(|before| before.messages);
     let woken = wake(temporal, &config.names, &scope, with_messages, common.rate).await;
@@ -163,7 +170,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
         let said = if ended.is_some() { "is resumed" } else { "was not paused any more" };
         anstream::println!("{} {said}", known.scope);
         for other in &still {
-            anstream::eprintln!("still in force: {}", view::line(other));
+            anstream::eprintln!("still in force: {}", line(other));
         }
     }
     let woken = wake(temporal, &config.names, &known.scope, known.messages, common.rate).await;
@@ -177,7 +184,7 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
 pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -> anyhow::Result<bool> {
     let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
     for pause in &pauses {
-        anstream::println!("{}", if json { json!(pause).to_string() } else { view::line(pause) });
+        anstream::println!("{}", if json { json!(pause).to_string() } else { line(pause) });
     }
     if pauses.is_empty() && !json {
         anstream::println!("nothing is paused");
@@ -194,6 +201,61 @@ async fn connect(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
         Err(error) if error.is::<Refusal>() => Err(error),
         connected => Ok(connected),
     }
+}
+
+/// One line: the id, the scope, who paused it, since when, until when, why, and its end.
+fn line(pause: &Pause) -> String {
+    let Pause { id, scope, messages, paused, ended } = pause;
+    let messages = if *messages { ", with single messages" } else { "" };
+    let ended = ended.as_ref().map(|PauseEnd { at, by, why }| format!("; ended by {by} at {at:.0}: {why}"));
+    format!("{id}  {scope}{messages}  {paused}{}", ended.unwrap_or_default())
+}
+
+/// The number of signals.
+#[derive(Default)]
+struct Woken {
+    signalled: u64,
+    failed: u64,
+}
+
+impl fmt::Display for Woken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} signalled, {} failed", counted(self.signalled, "running workflow"), self.failed)
+    }
+}
+
+/// Signals the keys of the scope whose workflow runs, and with `messages` the single messages of its tenant. A workflow that
+/// has ended meanwhile needs no signal.
+///
+/// # Errors
+/// Temporal does not answer at all.
+async fn wake(
+    temporal: anyhow::Result<Client>,
+    names: &FormerNames,
+    scope: &Scope,
+    messages: bool,
+    rate: u32,
+) -> anyhow::Result<Woken> {
+    let temporal = &temporal?;
+    let ids =
+        running(temporal, names, scope, messages).await.context("Temporal does not list the running workflows")?;
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} signals, {eta} left")?;
+    let bar = ProgressBar::new(ids.len() as u64).with_style(style);
+    let mut woken = Woken::default();
+    let send = |id: String| async move { (choices::signal(temporal, id.clone()).await, id) };
+    at_rate(ids, rate, send, |(answer, id)| {
+        match answer {
+            Ok(()) => woken.signalled += 1,
+            Err(error) => {
+                woken.failed += 1;
+                bar.suspend(|| anstream::eprintln!("{id} was not signalled: {error:#}"));
+            }
+        }
+        bar.inc(1);
+    })
+    .await;
+    bar.finish_and_clear();
+    Ok(woken)
 }
 
 /// Prints the result of the signals. `false`: one of them failed.
@@ -214,4 +276,30 @@ fn report(woken: &anyhow::Result<Woken>, as_json: bool, answer: &serde_json::Val
         }
     }
     woken.as_ref().is_ok_and(|woken| woken.failed == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_one_line_for_people_and_one_object_for_machines() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let pause = Pause {
+            id: Uuid::nil(),
+            scope: Scope { tenant: Some("acme".into()), digest_type: None },
+            messages: true,
+            paused: Paused { by: "ann".into(), why: "wrong prices".into(), since: at(0), until: None },
+            ended: Some(PauseEnd { at: at(60), by: "carol".into(), why: "prices fixed".into() }),
+        };
+        assert_eq!(
+            line(&pause),
+            "00000000-0000-0000-0000-000000000000  tenant=acme, with single messages  paused by ann since \
+             1970-01-01T00:00:00Z: wrong prices; ended by carol at 1970-01-01T00:01:00Z: prices fixed"
+        );
+        assert_eq!(
+            json!(pause).to_string(),
+            r#"{"by":"ann","ended":{"at":"1970-01-01T00:01:00Z","by":"carol","why":"prices fixed"},"id":"00000000-0000-0000-0000-000000000000","messages":true,"since":"1970-01-01T00:00:00Z","tenant":"acme","type":null,"why":"wrong prices"}"#
+        );
+    }
 }

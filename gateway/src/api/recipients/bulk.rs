@@ -12,7 +12,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::operations::recipients;
+use tidings_activities::operations::{recipients, rows::Row};
 use tidings_model::{
     Key,
     records::{PersonId, RecipientChange},
@@ -155,12 +155,7 @@ fn read(
 }
 
 /// Checks a row. It names a tenant, or is of the request's.
-fn recipient(
-    row: &rows::Row,
-    tenant: Option<&str>,
-    caller: &Caller,
-    settings: &Settings,
-) -> Result<RecipientChange, Fault> {
+fn recipient(row: &Row, tenant: Option<&str>, caller: &Caller, settings: &Settings) -> Result<RecipientChange, Fault> {
     let own = row.get("tenant").unwrap_or_default();
     let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
     if !tenant.is_empty() && caller.tenant(Some(tenant.clone())).is_err() {

@@ -1,9 +1,9 @@
 //! From lines of NDJSON to events.
 
-use std::io::{self, BufRead, Read as _};
+use std::io::BufRead;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
+use tidings_activities::operations::rows;
 use tidings_mail::render::doubts;
 use tidings_model::{
     Event,
@@ -65,10 +65,8 @@ impl Key {
 /// The lines of an input: each is an event, or the reason why it is none. Blank ones are passed over. An error in reading
 /// names the line, too, and ends it.
 pub struct Lines {
-    input: Box<dyn BufRead + Send>,
+    input: rows::Lines<Box<dyn BufRead + Send>>,
     key: Key,
-    /// Of the latest line, from 1.
-    number: u64,
     over: bool,
 }
 
@@ -76,17 +74,7 @@ impl Lines {
     /// The lines of `input`, with `key` for what events leave out.
     #[must_use]
     pub fn new(input: Box<dyn BufRead + Send>, key: Key) -> Self {
-        Self { input, key, number: 0, over: false }
-    }
-
-    fn read(&mut self) -> io::Result<Option<Read>> {
-        while let Some(line) = next_line(&mut self.input)? {
-            self.number += 1;
-            if !line.trim_ascii().is_empty() || line.len() > LINE_BYTES {
-                return Ok(Some(event_of(self.number, &line, &self.key)));
-            }
-        }
-        Ok(None)
+        Self { input: rows::Lines::new(input, LINE_BYTES), key, over: false }
     }
 }
 
@@ -97,9 +85,13 @@ impl Iterator for Lines {
         if self.over {
             return None;
         }
-        let read = self.read().with_context(|| format!("line {} cannot be read", self.number + 1));
-        self.over = !matches!(read, Ok(Some(_)));
-        read.transpose()
+        let is_blank = |line: &[u8]| line.trim_ascii().is_empty() && line.len() <= LINE_BYTES;
+        let line = self.input.find(|line| line.as_ref().map_or(true, |(_, line)| !is_blank(line)));
+        self.over = !matches!(line, Some(Ok(_)));
+        line.map(|line| {
+            let (number, line) = line?;
+            Ok(event_of(number, &line, &self.key))
+        })
     }
 }
 
@@ -122,19 +114,6 @@ pub(super) fn only(event: v1::Event) -> mpsc::Receiver<anyhow::Result<Read>> {
     // The channel has room for one, and its receiver is still here.
     let _ = sender.try_send(Ok(checked(1, event)));
     lines
-}
-
-/// The next line, or its first [`LINE_BYTES`] and one byte when it is longer.
-fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    let most = u64::try_from(LINE_BYTES + 1).unwrap_or(u64::MAX);
-    if input.take(most).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
-    }
-    if line.len() > LINE_BYTES && line.last() != Some(&b'\n') {
-        input.skip_until(b'\n')?;
-    }
-    Ok(Some(line))
 }
 
 fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
@@ -223,13 +202,5 @@ mod tests {
                 assert!(!problem.contains(phrase), "{event}: {problem}");
             }
         }
-    }
-
-    #[test]
-    fn a_line_past_the_limit_is_skipped_to_its_end() {
-        let mut input = io::Cursor::new(format!("{}\nnext\n", "x".repeat(LINE_BYTES * 2)));
-        assert_eq!(next_line(&mut input).unwrap().unwrap().len(), LINE_BYTES + 1);
-        assert_eq!(next_line(&mut input).unwrap().unwrap(), b"next\n");
-        assert_eq!(next_line(&mut input).unwrap(), None);
     }
 }

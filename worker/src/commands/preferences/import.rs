@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Chosen, Error};
+use tidings_activities::{
+    choices::{self, Chosen, Error},
+    operations::rows::Row,
+};
 use tidings_model::{Key, command::Order, records::Preferences, when};
 
 use super::changes::quiet;
 use crate::{
     Config,
-    csv_table::{Row, Table},
     line_input::{self, Rejection, Report},
     preference_store::PreferenceStore,
 };
@@ -23,13 +25,13 @@ const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
 /// The file cannot be read or lacks a column, or the store does not answer.
 pub(super) async fn run(file: &Path, order: &Order, json: bool, config: &Config) -> anyhow::Result<bool> {
     let (bar, input) = line_input::open(file)?;
-    let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
+    let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
     let mut people = PreferenceStore::open(config).await?;
     let mut report = Report::new(json, bar);
-    while let Some(line) = table.next() {
+    for line in table {
         let put = match line? {
             Ok(row) => put(&mut people, &row, order).await?,
-            Err(rejection) => Err(rejection),
+            Err(wrong) => Err(wrong.into()),
         };
         match put {
             Ok(()) => report.accepted(1),

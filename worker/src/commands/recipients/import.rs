@@ -9,7 +9,10 @@ use std::{
 use indicatif::HumanCount;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::recipients::{self, COLUMNS, WrongValue};
+use tidings_activities::operations::{
+    recipients::{self, COLUMNS, WrongValue},
+    rows::Row,
+};
 use tidings_model::{
     records::{PersonId, RecipientChange},
     settings::FormerNames,
@@ -19,7 +22,6 @@ use tidings_store::Store;
 use super::moved;
 use crate::{
     Config,
-    csv_table::{Row, Table},
     error::Usage,
     line_input::{self, Rejection, Report},
     storage,
@@ -38,14 +40,14 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
         return Err(Usage(directory.refusal()).into());
     }
     let (bar, input) = line_input::open(file)?;
-    let mut table = Table::new(input, &COLUMNS, &REQUIRED)?;
+    let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
     let settings = config.unsigned();
     let store = storage::open(&config.database_url).await?;
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
     let (mut moved, mut listed) = (Vec::new(), Listed::default());
-    while let Some(line) = table.next() {
-        let line = line?;
+    for line in table {
+        let line = line?.map_err(Rejection::from);
         let person = line.as_ref().ok().and_then(|row| person(&settings.names, row));
         match line.and_then(|row| recipient(&settings.names, |tenant| settings.digest_types(tenant), &row)) {
             Ok(recipient) => {
@@ -138,10 +140,9 @@ mod tests {
     use super::*;
 
     fn read(csv: &str) -> Vec<Result<RecipientChange, Rejection>> {
-        let mut table = Table::new(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
-        std::iter::from_fn(|| table.next())
-            .map(|line| line.unwrap().and_then(|row| recipient(&FormerNames::default(), |_| BTreeSet::new(), &row)))
-            .collect()
+        let lines = line_input::table(csv.as_bytes(), &COLUMNS, &REQUIRED).unwrap();
+        let lines = lines.map(|line| line.unwrap().map_err(Rejection::from));
+        lines.map(|line| recipient(&FormerNames::default(), |_| BTreeSet::new(), &line?)).collect()
     }
 
     #[test]

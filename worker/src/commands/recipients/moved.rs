@@ -3,19 +3,15 @@
 //! A crash before a signal is harmless: admission finds the changed revision when the window is due. Keys are made of the configured
 //! digest types, and not asked for in visibility, which is a moment behind. A signal starts no workflow.
 
-use std::time::Duration;
-
-use futures::{StreamExt as _, stream::FuturesUnordered};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::{choices, operations::recipients::keys_of};
+use tidings_activities::{
+    choices,
+    operations::{at_rate::at_rate, recipients::keys_of},
+};
 use tidings_model::{Key, records::PersonId};
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{Config, phrases::counted};
-
-/// Signals that may be under way at once before the others wait.
-const IN_FLIGHT: usize = 32;
 
 /// Signals every key of these people, at `rate` keys a second, and prints the number of keys. Failures are warnings only.
 ///
@@ -48,24 +44,20 @@ async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usiz
     };
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys told of another zone, {eta} left")?;
     let bar = ProgressBar::new(keys.len() as u64).with_style(style);
-    let mut turn = interval(Duration::from_secs(1) / rate);
-    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut keys, mut untold, mut first) = (keys.iter(), 0, None);
-    let mut under_way = FuturesUnordered::new();
-    while keys.len() > 0 || !under_way.is_empty() {
-        tokio::select! {
-            _ = turn.tick(), if keys.len() > 0 && under_way.len() < IN_FLIGHT => {
-                under_way.extend(keys.next().map(|key| choices::tell(&temporal, key)));
+    let (mut untold, mut first) = (0, None);
+    at_rate(
+        keys,
+        rate,
+        |key| choices::tell(&temporal, key),
+        |answer| {
+            bar.inc(1);
+            if let Err(error) = answer {
+                untold += 1;
+                first.get_or_insert(error.to_string());
             }
-            Some(answer) = under_way.next() => {
-                bar.inc(1);
-                if let Err(error) = answer {
-                    untold += 1;
-                    first.get_or_insert(error.to_string());
-                }
-            }
-        }
-    }
+        },
+    )
+    .await;
     bar.finish_and_clear();
     if let Some(error) = first {
         warn(&format!("{} keys were not told ({error})", HumanCount(untold as u64)));

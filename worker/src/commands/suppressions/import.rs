@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use tidings_activities::operations::rows::Row;
 use tidings_model::{
     EmailAddress,
     records::{AuditEntry, Reason, Suppression},
@@ -14,7 +15,6 @@ use crate::{
     Config,
     args::{self, OptionalReason, one_of},
     line_input::{self, Rejection, Report},
-    record_input::{Record, Records},
     storage,
 };
 
@@ -51,16 +51,16 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let Options { file, tenant, format, all, reason, json } = options;
     let order = reason.order("tidings suppressions import")?;
     let (bar, input) = line_input::open(&file)?;
-    let mut records = Records::open(input)?;
-    let format = Format::of(&records.columns()?, format)?;
+    let (records, columns) = line_input::records(input)?;
+    let format = Format::of(&columns, format)?;
     let store = storage::open(&config.database_url).await?;
     let now = Timestamp::now();
     let entry = order.entry(super::ADD, now);
     let list = List { tenant, format, all, now };
     let mut report = Report::new(json, bar);
     let mut batch = Vec::with_capacity(BATCH);
-    while let Some(record) = records.next() {
-        match record?.and_then(|record| list.suppression(&record)) {
+    for record in records {
+        match record?.map_err(Rejection::from).and_then(|record| list.suppression(&record)) {
             Ok(suppression) => batch.extend(suppression),
             Err(rejection) => report.rejected(&rejection),
         }
@@ -94,7 +94,7 @@ struct List {
 
 impl List {
     /// The suppression of a row; `None`: the address is not suppressed.
-    fn suppression(&self, record: &Record) -> Result<Option<Suppression>, Rejection> {
+    fn suppression(&self, record: &Row) -> Result<Option<Suppression>, Rejection> {
         let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
         let value = |column: &str| record.value(column);
         let written = value(self.format.address());

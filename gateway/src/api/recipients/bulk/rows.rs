@@ -1,12 +1,11 @@
 //! The rows of a bulk request: NDJSON or CSV. A wrong row spoils no other.
 
 use axum::http::HeaderMap;
-use serde_json::{Map, Value};
-use tidings_activities::operations::recipients::COLUMNS;
-use tidings_model::{
-    foreign_text::{WrongEncoding, clean_edges, is_utf16, read_text},
-    header_fault, wire,
+use tidings_activities::operations::{
+    recipients::COLUMNS,
+    rows::{Row, Rows, WrongHeader, WrongLine},
 };
+use tidings_model::foreign_text::{WrongEncoding, is_utf16};
 
 use crate::{
     api::{
@@ -22,80 +21,51 @@ const CSV: &str = "text/csv";
 /// Rows of a request.
 const ROWS: usize = 10_000;
 
-/// The values of a row by column, as text.
-#[derive(Debug)]
-pub(super) struct Row(Map<String, Value>);
-
 /// A row, or its fault, with the number of its line.
 type Line = (u64, Result<Row, Fault>);
-
-impl Row {
-    /// The text of a column, empty for a null. `None`: the row has no such column.
-    pub fn get(&self, column: &str) -> Option<String> {
-        Some(clean_edges(self.0.get(column)?.as_str().unwrap_or_default()).to_owned())
-    }
-}
 
 /// Reads the rows of a body.
 pub(super) fn read(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
     let rows = match body::media_type(headers).as_str() {
         NDJSON | CSV if is_utf16(bytes) => return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string())),
-        NDJSON => lines(bytes),
+        NDJSON => Rows::json(bytes),
         CSV => table(bytes)?,
         _ => return Err(Refusal::media_type(headers, &[NDJSON, CSV])),
     };
+    let rows: Result<Vec<_>, _> = rows.take(ROWS + 1).map(|row| row.map(checked)).collect();
+    let rows = rows.map_err(|unreadable| Refusal::unreadable(unreadable.to_string()))?;
     if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
 }
 
-fn lines(bytes: &[u8]) -> Vec<Line> {
-    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
-    lines.take(ROWS + 1).map(|(number, line)| (number, object(line))).collect()
-}
-
-fn object(line: &[u8]) -> Result<Row, Fault> {
-    let text = read_text(line).map_err(|wrong| Fault::new("", wrong.to_string()))?;
-    let fields = serde_json::from_slice::<Map<String, Value>>(&wire::mended(text.as_bytes()));
-    let fields = fields.map_err(|_| Fault::new("", "is not a JSON object"))?;
-    for (name, value) in &fields {
-        if !COLUMNS.contains(&name.as_str()) {
-            return Err(Fault::new(name, format!("is not one of {}", COLUMNS.join(", "))));
-        }
-        if !value.is_string() && !value.is_null() {
-            return Err(Fault::new(name, "is not a string"));
-        }
-    }
-    Ok(Row(fields))
-}
-
-/// Reads CSV (RFC 4180) whose first line names the columns.
-fn table(bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
-    let mut reader = csv::Reader::from_reader(bytes);
-    let header = reader.headers().map_err(|_| Refusal::unreadable("has a first line that is not UTF-8"))?;
-    let header: csv::StringRecord = header.iter().map(clean_edges).collect();
-    if let Some(fault) = header_fault(&header) {
-        return Err(Refusal::body(Fault::new("", fault)));
-    }
-    if let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column)) {
+/// Reads the first line of CSV, which names the columns.
+fn table(bytes: &[u8]) -> Result<Rows<&[u8]>, Refusal> {
+    let rows = Rows::csv(bytes).map_err(|wrong| match wrong {
+        WrongHeader::Columns(fault) => Refusal::body(Fault::new("", fault)),
+        WrongHeader::NotUtf8 | WrongHeader::Unreadable(_) => Refusal::unreadable("has a first line that is not UTF-8"),
+    })?;
+    if let Rows::Csv { header, .. } = &rows
+        && let Some(unknown) = header.iter().find(|column| !COLUMNS.contains(column))
+    {
         return Err(Refusal::body(Fault::new(unknown, format!("is not a column; take {}", COLUMNS.join(", ")))));
     }
-    let rows = reader.records().take(ROWS + 1).map(|record| match record {
-        Ok(record) => {
-            let line = record.position().map_or(0, csv::Position::line);
-            let values = header.iter().map(str::to_owned).zip(record.iter().map(Value::from));
-            (line, Ok(Row(values.collect())))
+    Ok(rows)
+}
+
+/// Refuses unknown names, and what is no text.
+fn checked(row: Result<Row, WrongLine>) -> Line {
+    let row = match row {
+        Ok(row) => row,
+        Err(WrongLine { line, problem }) => return (line, Err(Fault::new("", problem))),
+    };
+    for (name, value) in &row.values {
+        if !COLUMNS.contains(&name.as_str()) {
+            return (row.line, Err(Fault::new(name, format!("is not one of {}", COLUMNS.join(", ")))));
         }
-        Err(error) => {
-            let line = error.position().map_or(0, csv::Position::line);
-            let problem = match error.kind() {
-                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                    format!("has {len} values, the first line has {expected_len} columns")
-                }
-                _ => "is not UTF-8".to_owned(),
-            };
-            (line, Err(Fault::new("", problem)))
+        if !value.is_string() && !value.is_null() {
+            return (row.line, Err(Fault::new(name, "is not a string")));
         }
-    });
-    Ok(rows.collect())
+    }
+    (row.line, Ok(row))
 }
 
 #[cfg(test)]

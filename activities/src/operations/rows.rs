@@ -1,0 +1,247 @@
+//! Rows of CSV (RFC 4180) and of NDJSON: each is a line with named values, and a wrong line spoils no other. Files of the command line and
+//! bodies of the api are read by the same code.
+
+use std::io::{self, BufRead, Read as _};
+
+use serde_json::{Map, Value};
+use tidings_model::{
+    foreign_text::{clean_edges, read_text},
+    header_fault, wire,
+};
+
+/// The rows of an input.
+pub enum Rows<R> {
+    /// The first line names the columns.
+    Csv { reader: csv::Reader<R>, header: csv::StringRecord },
+    /// `first` was read for the names of its values.
+    Json { lines: Lines<R>, first: Option<(u64, Vec<u8>)> },
+}
+
+/// One row.
+#[derive(Debug)]
+pub struct Row {
+    /// Counted from 1.
+    pub line: u64,
+    pub values: Map<String, Value>,
+}
+
+/// A line that is no row.
+#[derive(Debug)]
+pub struct WrongLine {
+    /// Counted from 1.
+    pub line: u64,
+    pub problem: String,
+}
+
+/// The problem of a line of NDJSON.
+pub const NO_OBJECT: &str = "is not a JSON object";
+
+/// A first line that names no columns.
+#[derive(Debug, thiserror::Error)]
+pub enum WrongHeader {
+    #[error("the first line is not UTF-8; save the file as UTF-8")]
+    NotUtf8,
+    #[error("the first line cannot be read")]
+    Unreadable(#[source] csv::Error),
+    /// Another separator than a comma, or a column that is named twice.
+    #[error("{0}")]
+    Columns(String),
+}
+
+/// Nothing more can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error(transparent)]
+    Csv(csv::Error),
+    #[error("line {0} cannot be read")]
+    Line(u64, #[source] io::Error),
+}
+
+/// A row, or why the line is none.
+pub type Line = Result<Row, WrongLine>;
+
+impl<R: BufRead> Rows<R> {
+    /// Reads the first line of CSV.
+    ///
+    /// # Errors
+    /// It cannot be read, is not separated by commas, or names a column twice.
+    pub fn csv(input: R) -> Result<Self, WrongHeader> {
+        let mut reader = csv::Reader::from_reader(input);
+        let header: csv::StringRecord = match reader.headers() {
+            Ok(header) => header.iter().map(clean_edges).collect(),
+            Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => return Err(WrongHeader::NotUtf8),
+            Err(error) => return Err(WrongHeader::Unreadable(error)),
+        };
+        match header_fault(&header) {
+            Some(fault) => Err(WrongHeader::Columns(fault)),
+            None => Ok(Self::Csv { reader, header }),
+        }
+    }
+
+    /// Reads NDJSON.
+    #[must_use]
+    pub const fn json(input: R) -> Self {
+        Self::Json { lines: Lines::new(input, usize::MAX), first: None }
+    }
+
+    /// The names of the values: those of the first line.
+    ///
+    /// # Errors
+    /// The first line cannot be read, or is not a JSON object.
+    pub fn columns(&mut self) -> Result<Result<Vec<String>, WrongLine>, Unreadable> {
+        match self {
+            Self::Csv { header, .. } => Ok(Ok(header.iter().map(str::to_owned).collect())),
+            Self::Json { lines, first } => {
+                *first = lines.next().transpose()?;
+                let line = first.as_ref().map_or(&[][..], |(_, line)| line);
+                Ok(object(1, line).map(|row| row.values.into_iter().map(|(name, _)| name).collect()))
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Rows<R> {
+    type Item = Result<Line, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Csv { reader, header } => {
+                let mut values = csv::StringRecord::new();
+                match reader.read_record(&mut values) {
+                    Ok(false) => None,
+                    Ok(true) => {
+                        let line = values.position().map_or(0, csv::Position::line);
+                        let values = header.iter().map(str::to_owned).zip(values.iter().map(Value::from));
+                        Some(Ok(Ok(Row { line, values: values.collect() })))
+                    }
+                    Err(error) => Some(wrong_line(error).map(Err)),
+                }
+            }
+            Self::Json { lines, first } => loop {
+                match first.take().map(Ok).or_else(|| lines.next())? {
+                    Ok((_, line)) if line.trim_ascii().is_empty() => {}
+                    line => return Some(line.map(|(number, line)| object(number, &line))),
+                }
+            },
+        }
+    }
+}
+
+impl Row {
+    /// Returns the value with this name as text, empty for a null, without what nobody sees at its edges. `None`: the row has no such value.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<String> {
+        Some(match self.values.get(name)? {
+            Value::Null => String::new(),
+            Value::String(text) => clean_edges(text).to_owned(),
+            other => other.to_string(),
+        })
+    }
+
+    /// Returns the value with this name as text; empty without one.
+    #[must_use]
+    pub fn value(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default()
+    }
+}
+
+/// Returns the problem of one line. Other errors end the input.
+fn wrong_line(error: csv::Error) -> Result<WrongLine, Unreadable> {
+    let problem = match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("has {len} values, the first line has {expected_len} columns")
+        }
+        csv::ErrorKind::Utf8 { .. } => "is not UTF-8".to_owned(),
+        _ => return Err(Unreadable::Csv(error)),
+    };
+    match error.position() {
+        Some(position) => Ok(WrongLine { line: position.line(), problem }),
+        None => Err(Unreadable::Csv(error)),
+    }
+}
+
+/// A line of another encoding is refused by itself. Half a surrogate pair, in the name of somebody, becomes U+FFFD.
+fn object(line: u64, json: &[u8]) -> Line {
+    let text = read_text(json).map_err(|wrong| WrongLine { line, problem: wrong.to_string() })?;
+    let values = serde_json::from_slice(&wire::mended(text.as_bytes()));
+    let values = values.map_err(|_| WrongLine { line, problem: NO_OBJECT.to_owned() })?;
+    Ok(Row { line, values })
+}
+
+/// The lines of an input with their numbers, counted from 1. Of a line that is longer than `longest` come its first bytes, and one more than
+/// that.
+pub struct Lines<R> {
+    input: R,
+    number: u64,
+    longest: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    #[must_use]
+    pub const fn new(input: R, longest: usize) -> Self {
+        Self { input, number: 0, longest }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let most = u64::try_from(self.longest.saturating_add(1)).unwrap_or(u64::MAX);
+        if self.input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        if line.len() > self.longest && line.last() != Some(&b'\n') {
+            self.input.skip_until(b'\n')?;
+        }
+        Ok(Some(line))
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<(u64, Vec<u8>), Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let read = self.read().transpose()?;
+        self.number += 1;
+        Some(read.map(|line| (self.number, line)).map_err(|error| Unreadable::Line(self.number, error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_other_bytes_spoils_no_other() {
+        let text = b"{\"a\":\"\\ud83d\"}\n{\"a\":\"f\xfcr\"}\r\n\xef\xbb\xbf{\"a\":\"\xc2\xa0x\xe2\x80\x8b\"}\n";
+        let row = |row: Line| row.map(|row| (row.line, row.value("a"))).map_err(|wrong| wrong.problem);
+        let rows: Vec<_> = Rows::json(&text[..]).map(|line| row(line.unwrap())).collect();
+        let problem = "is not UTF-8 at byte 8; save it as UTF-8".to_owned();
+        assert_eq!(rows, [Ok((1, "\u{fffd}".to_owned())), Err(problem), Ok((3, "x".to_owned()))]);
+    }
+
+    #[test]
+    fn a_row_of_another_length_is_refused_alone() {
+        let mut rows = Rows::csv("a,b\n1\n 2 ,3\n".as_bytes()).unwrap();
+        let wrong = rows.next().unwrap().unwrap().unwrap_err();
+        assert_eq!((wrong.line, wrong.problem.as_str()), (2, "has 1 values, the first line has 2 columns"));
+        let row = rows.next().unwrap().unwrap().unwrap();
+        assert_eq!((row.line, row.value("a").as_str(), row.value("c").as_str()), (3, "2", ""));
+        assert!(rows.next().is_none());
+    }
+
+    #[test]
+    fn what_nobody_sees_at_the_edges_of_a_value_goes() {
+        let text = "a\u{200b},\u{a0}b\n\u{feff}1\u{a0},\"\u{200e}2\0\"\n";
+        let row = Rows::csv(text.as_bytes()).unwrap().next().unwrap().unwrap().unwrap();
+        assert_eq!((row.value("a"), row.value("b")), ("1".to_owned(), "2".to_owned()));
+    }
+
+    #[test]
+    fn a_line_past_the_limit_is_skipped_to_its_end() {
+        const LINE_BYTES: usize = 256 * 1024;
+        let input = io::Cursor::new(format!("{}\nnext\n", "x".repeat(LINE_BYTES * 2)));
+        let mut lines = Lines::new(input, LINE_BYTES).map(|line| line.unwrap().1);
+        assert_eq!(lines.next().unwrap().len(), LINE_BYTES + 1);
+        assert_eq!(lines.next().unwrap(), b"next\n");
+        assert_eq!(lines.next(), None);
+    }
+}
