@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Finds circles of imports between more than two files of a crate.
+"""Finds circles of imports between more than two files of a crate, and between its top folders.
 
-A parent and its child may know each other. A larger circle has no place to begin reading. An edge leads from a file to the
+A parent and its child may know each other. A larger circle has no place to begin reading, and neither has one of folders: a folder is
+a module of the crate's root with all that is below it. An edge leads from a file to the
 file that defines the imported name: a `pub use` on the way is followed, and tests inside a file are left out."""
 
 import pathlib
@@ -79,20 +80,30 @@ class Crate:
                 return self.file(module, export, hops + 1) or module
         return module if module in self.code else None
 
-    def circles(self) -> list[set[Module]]:
-        """The sets of files that all reach each other."""
+    def folders(self) -> dict[Module, set[Module]]:
+        """The edges between the top folders, without tests; the crate's root, which declares them, is none."""
+        edges: dict[Module, set[Module]] = {module[:1]: set() for module in self.code if module}
+        for module, others in self.edges.items():
+            if module and "tests" not in module:
+                edges[module[:1]] |= {other[:1] for other in others if other and other[:1] != module[:1]}
+        return edges
 
-        def reached(start: Module) -> set[Module]:
-            seen, left = set(), [start]
-            while left:
-                new = self.edges[left.pop()] - seen
-                seen |= new
-                left += new
-            return seen
 
-        reach = {module: reached(module) for module in self.code}
-        circles = {frozenset({a} | {b for b in reach[a] if a in reach[b]}) for a in self.code}
-        return [set(circle) for circle in circles if len(circle) > LARGEST]
+def circles(edges: dict[Module, set[Module]], largest: int) -> list[set[Module]]:
+    """The sets of more than `largest` that all reach each other."""
+
+    def reached(start: Module) -> set[Module]:
+        seen: set[Module] = set()
+        left = [start]
+        while left:
+            new = edges[left.pop()] - seen
+            seen |= new
+            left += new
+        return seen
+
+    reach = {module: reached(module) for module in edges}
+    found = {frozenset({a} | {b for b in reach[a] if a in reach[b]}) for a in edges}
+    return [set(circle) for circle in found if len(circle) > largest]
 
 
 def main() -> int:
@@ -103,11 +114,13 @@ def main() -> int:
         source = (root / manifest).parent / "src"
         if not source.is_dir():
             continue
-        for circle in Crate(source).circles():
-            wrong += 1
-            names = ", ".join(sorted("/".join(module) or "the crate's root" for module in circle))
-            print(f"{source.relative_to(root)}: these {len(circle)} files import each other in a circle: {names}")
-    print(f"imports: {wrong or 'no'} circle{'' if wrong == 1 else 's'} of more than {LARGEST} files")
+        crate = Crate(source)
+        for what, edges, largest in (("files", crate.edges, LARGEST), ("folders", crate.folders(), 1)):
+            for circle in circles(edges, largest):
+                wrong += 1
+                names = ", ".join(sorted("/".join(module) or "the crate's root" for module in circle))
+                print(f"{source.relative_to(root)}: these {len(circle)} {what} import each other in a circle: {names}")
+    print(f"imports: {wrong or 'no'} circle{'' if wrong == 1 else 's'} of more than {LARGEST} files, or of folders")
     return 1 if wrong else 0
 
 

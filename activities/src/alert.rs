@@ -3,7 +3,7 @@
 use tidings_model::{
     Alert,
     records::Origin,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 use uuid::Uuid;
 

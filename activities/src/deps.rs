@@ -5,11 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{
-    Key,
+    Key, PersonId,
     process::{Process, Role},
-    records::{Facts, PersonId, Recipient, WaitingMessage},
+    records::{Facts, Recipient, WaitingMessage},
     settings::{DigestSettings, Settings, UnknownRecipients},
-    step::Window,
+    window::Window,
 };
 use tidings_store::Store;
 

@@ -17,6 +17,7 @@ pub mod history;
 pub mod installation;
 pub mod message;
 pub mod metrics;
+mod namespace_claim;
 pub mod operations;
 pub mod processes;
 pub mod relays;

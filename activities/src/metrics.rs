@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use jiff::SignedDuration;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 use tidings_model::{
-    ZoneData, attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, step::Outcome,
-    subscription::DeliveryResult, troubled_run::Trouble, zone_data,
+    ZoneData, attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, subscription::DeliveryResult,
+    troubled_run::Trouble, window::Outcome, zone_data,
 };
 
 #[macro_use]

@@ -17,7 +17,7 @@ use tidings_store::Store;
 use tokio::{sync::watch, time::sleep};
 use uuid::Uuid;
 
-use crate::installation::temporal_clock_offset;
+use crate::namespace_claim::temporal_clock_offset;
 
 /// Beats between two looks at Temporal's clock, which cost a call that writes: one a minute.
 const CLOCK_LOOK: u32 = 3;

@@ -11,8 +11,8 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_model::{
-    Key, StoredWait,
-    records::{Facts, PersonId},
+    Key, PersonId, StoredWait,
+    records::Facts,
     settings::{DirectoryUrl, FormerNames},
     webhook_secret::Secret,
 };

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    Key, Link,
+    Key, Link, PersonId,
     delivery_events::WITHDRAW,
-    records::{Actor, AuditEntry, PersonId, Reason, Suppression},
+    records::{Actor, AuditEntry, Reason, Suppression},
 };
 use tidings_store::{Error, Store};
 

@@ -17,6 +17,7 @@ mod parsing;
 mod preferences;
 pub mod problem;
 mod quota;
+pub mod recorder;
 pub mod request_body;
 pub mod routes;
 pub mod server;

@@ -10,7 +10,7 @@ use tidings_model::{link_keys::LinkKeys, settings::Settings};
 use tidings_store::Store;
 use tokio::sync::watch;
 
-use crate::tracking::Recorder;
+use crate::recorder::Recorder;
 
 /// The dependencies of the routes.
 #[derive(Clone)]

@@ -17,9 +17,6 @@ use uuid::Uuid;
 use crate::State;
 
 mod machine;
-mod recorder;
-
-pub use recorder::Recorder;
 
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 /// A transparent GIF of one pixel.

@@ -11,8 +11,8 @@ use crate::{
     pause::Paused,
     records::{Actor, AuditEntry},
     settings::FrequencyLimits,
-    step::{DeadlineBasis, window::Window},
     when,
+    window::{DeadlineBasis, Window},
 };
 
 mod argument;

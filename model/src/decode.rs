@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Event, Key, Retract, step::DeadLetter, wire::Edition};
+use crate::{Event, Key, Retract, wire::Edition};
 
 mod again;
 mod dead_letters;
@@ -14,6 +14,7 @@ mod signal;
 mod tests;
 
 pub use again::{Again, decode_again};
+pub use dead_letters::DeadLetter;
 use dead_letters::DeadLetters;
 use decoder::Decoder;
 use own::Own;

@@ -8,9 +8,10 @@ use tidings_proto::v1;
 
 use crate::{
     Key,
+    foreign_text::shown,
     limits::{self, Invalid},
     when::{self, TimeError},
-    wire::{Edition, words::shown},
+    wire::Edition,
 };
 
 mod content;

@@ -117,6 +117,63 @@ impl FromStr for Key {
     }
 }
 
+/// A person, by their id in a tenant's directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PersonId {
+    pub tenant: String,
+    pub user: String,
+}
+
+impl PersonId {
+    /// Checks both ids.
+    ///
+    /// # Errors
+    /// Names the field and the limit.
+    pub fn new(tenant: String, user: String) -> Result<Self, Invalid> {
+        limits::id("tenant", &tenant)?;
+        limits::id("user", &user)?;
+        Ok(Self { tenant, user })
+    }
+
+    /// The person of a key.
+    #[must_use]
+    pub fn of(key: &Key) -> Self {
+        Self { tenant: key.tenant.clone(), user: key.user.clone() }
+    }
+
+    /// The beginning of the reason with which keys drop what is to wait for the next claim of this person's keys.
+    #[must_use]
+    pub fn move_reason(&self) -> String {
+        format!("moved to {self}: ")
+    }
+
+    /// The person's key for a digest type.
+    #[must_use]
+    pub fn key(&self, digest_type: &str) -> Key {
+        Key { tenant: self.tenant.clone(), digest_type: digest_type.to_owned(), user: self.user.clone() }
+    }
+}
+
+/// `{tenant}/{user}`, each part percent-encoded, as in a key.
+impl fmt::Display for PersonId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |text| utf8_percent_encode(text, ESCAPED);
+        write!(f, "{}/{}", part(&self.tenant), part(&self.user))
+    }
+}
+
+impl FromStr for PersonId {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let parts: Vec<_> = text.split('/').map(|part| percent_decode_str(part).decode_utf8()).collect();
+        let [Ok(tenant), Ok(user)] = parts.as_slice() else {
+            return Err(Invalid::new("person", format!("{text:?} is not TENANT/USER with each part percent-encoded")));
+        };
+        Self::new(tenant.to_string(), user.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -2,6 +2,3 @@
 
 pub mod command;
 pub mod contract;
-mod key;
-
-pub use key::MessageKey;

@@ -13,7 +13,7 @@ use crate::{
     Content, EmailAddress, Event, Key, StoredWait, UnsendableAddress,
     pause::Paused,
     settings::{Categories, Section},
-    step::{outcome::Closed, planned::Planned, window::Window},
+    window::{Closed, Planned, Window},
 };
 
 mod actor;
@@ -40,8 +40,8 @@ pub use message::*;
 pub use name::{Hanging, NameKind, StoredName};
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
-    HeldId, KeyPlace, ListedRecipient, MovedRows, Part, Person, PersonId, PersonsChoice, PersonsConsent,
-    PersonsReading, RecipientFilter, RecipientPlace, RowPlace,
+    HeldId, KeyPlace, ListedRecipient, MovedRows, Part, Person, PersonsChoice, PersonsConsent, PersonsReading,
+    RecipientFilter, RecipientPlace, RowPlace,
 };
 pub use reach::{Reach, Reached};
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
@@ -382,31 +382,6 @@ pub struct Item {
 
 const fn one() -> u64 {
     1
-}
-
-/// The part of a digest's contents that a message shows.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// The most groups.
-    pub groups: u32,
-    /// The most items of a group.
-    pub items: u32,
-    /// The sections and priorities of categories.
-    pub categories: &'a Categories,
-}
-
-impl Shown<'_> {
-    /// The heading of the section that has the category's lines.
-    #[must_use]
-    pub fn section(&self, category: &str) -> Option<Section> {
-        self.categories.get(category).section.clone()
-    }
-
-    /// The priority of the category's lines.
-    #[must_use]
-    pub fn priority(&self, category: &str) -> u32 {
-        self.categories.get(category).priority
-    }
 }
 
 /// A due window whose digest is claimed with its message in one write.

@@ -2,7 +2,6 @@
 
 pub mod adapt;
 pub mod admission;
-pub mod cadence;
 pub mod contents;
 pub mod deadline;
 pub mod effective;
@@ -10,13 +9,11 @@ pub mod frequency;
 mod in_force;
 pub mod limit;
 pub mod next_moment;
-pub(crate) mod offered_cadences;
 pub mod open_window;
 pub mod pause;
 pub mod plan;
 pub mod preference_check;
 mod promise;
-pub mod quiet;
 pub mod returned;
 #[cfg(test)]
 mod samples;
@@ -24,7 +21,4 @@ pub mod seen;
 pub mod spread;
 pub mod working_days;
 
-pub use cadence::DayRange;
 pub use in_force::{InForce, Next};
-pub use next_moment::{Goes, Wait};
-pub use offered_cadences::{Choice, Choices};

@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::{
     AsBeforeLink, Cadence, Key, Link, PreferencesLink, Quiet, ViewLink,
+    cadence::DayRange,
+    foreign_text::shown,
     limits::Invalid,
     link_keys::{LinkKeys, Purpose},
     nearest,
-    records::Shown,
-    rules::{DayRange, offered_cadences::Choices},
-    wire::words::shown,
+    offered_cadences::Choices,
 };
 
 mod brand;
@@ -370,6 +370,31 @@ impl FrequencyLimits {
     pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
         let DigestSettings { cadence, throttle, throttled, .. } = digest;
         Self { never: *cadence == Cadence::Never, throttle: *throttle, throttled: *throttled, cap, capped }
+    }
+}
+
+/// The part of a digest's contents that a message shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The most groups.
+    pub groups: u32,
+    /// The most items of a group.
+    pub items: u32,
+    /// The sections and priorities of categories.
+    pub categories: &'a Categories,
+}
+
+impl Shown<'_> {
+    /// The heading of the section that has the category's lines.
+    #[must_use]
+    pub fn section(&self, category: &str) -> Option<Section> {
+        self.categories.get(category).section.clone()
+    }
+
+    /// The priority of the category's lines.
+    #[must_use]
+    pub fn priority(&self, category: &str) -> u32 {
+        self.categories.get(category).priority
     }
 }
 

@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use crate::{records::Reason, step::Outcome};
+use crate::{records::Reason, window::Outcome};
 
 /// The scope of a question about statistics.
 #[derive(Clone, Debug)]

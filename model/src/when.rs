@@ -7,7 +7,7 @@ use jiff::{Span, Timestamp, Zoned, fmt::temporal::Pieces, tz::TimeZone};
 use serde::{Deserialize as _, Deserializer, de};
 use serde_json::Value;
 
-use crate::wire::words::kind;
+use crate::foreign_text::kind;
 
 /// The time on the clocks of a zone, for operators: `Tue 2026-11-24 08:00:00 CET`.
 #[must_use]

@@ -12,7 +12,6 @@ mod broken;
 mod items;
 mod reader;
 mod split;
-pub(crate) mod words;
 
 pub use broken::mended;
 pub use items::{Items, items};

@@ -7,7 +7,8 @@ use sqlx::query;
 use tidings_model::{
     Key, MessageKey,
     records::{Actor, AuditEntry, DeadLetterId, DeadLetterRecord, Emitted},
-    step::{AuditInput, Closed, DeadLettersInput, Note},
+    step::{AuditInput, DeadLettersInput, Note},
+    window::Closed,
 };
 use uuid::Uuid;
 

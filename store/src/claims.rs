@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use sqlx::{FromRow as _, query, query_as};
 use tidings_model::{
     Event, Key,
-    records::{CapSpan, Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim, Shown},
-    step::Window,
+    records::{CapSpan, Claim, ClaimLimits, Claimed, Contents, DigestState, Exclusion, Facts, RenderedClaim},
+    settings::Shown,
+    window::Window,
 };
 use uuid::Uuid;
 

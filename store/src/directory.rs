@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{query, query_as, query_scalar};
 use tidings_model::{
-    EmailAddress, Key, StoredWait,
+    EmailAddress, Key, PersonId, StoredWait,
     delivery_events::{GRANT, WITHDRAW},
     limits::BATCH_EVENTS,
     pause::Paused,
     records::{
-        Actor, AuditEntry, Facts, PersonId, Preferences, PreferencesPut, Reading, Reason, Recipient, RecipientChange,
+        Actor, AuditEntry, Facts, Preferences, PreferencesPut, Reading, Reason, Recipient, RecipientChange,
         SentSchedule, Wish,
     },
 };

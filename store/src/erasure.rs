@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidings_model::{
-    Key,
-    records::{Cursor, Erased, Page, PersonId, RowPlace},
+    Key, PersonId,
+    records::{Cursor, Erased, Page, RowPlace},
 };
 
 use crate::{Result, pseudonym::Pseudonyms};

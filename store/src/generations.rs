@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidings_model::records::{AuditEntry, HeldId, MovedRows, PersonId};
+use tidings_model::{
+    PersonId,
+    records::{AuditEntry, HeldId, MovedRows},
+};
 
 use crate::Result;
 

@@ -9,7 +9,8 @@ use tidings_model::{
     Content, Event, Key, Repetition, Retract,
     limits::BATCH_EVENTS,
     records::{Closing, DigestRecord, DigestState, KnownEvents, Reached},
-    step::{Ending, Returned, Window},
+    step::{Ending, Returned},
+    window::Window,
 };
 use uuid::Uuid;
 

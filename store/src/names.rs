@@ -11,7 +11,8 @@ use std::{
 
 use sqlx::{query, query_as};
 use tidings_model::{
-    records::{Hanging, NameKind, PersonId, StoredName},
+    PersonId,
+    records::{Hanging, NameKind, StoredName},
     settings::FormerNames,
 };
 use uuid::Uuid;

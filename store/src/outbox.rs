@@ -10,7 +10,7 @@ use tidings_model::{
         Actor, AuditEntry, Cursor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin,
         Withdrawn,
     },
-    step::{Closed, Window},
+    window::{Closed, Window},
 };
 use uuid::Uuid;
 

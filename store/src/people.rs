@@ -3,10 +3,9 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use serde_json::Value;
 use tidings_model::{
-    Key,
+    Key, PersonId,
     records::{
-        KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonId, Recipient, RecipientFilter, RecipientPlace,
-        RowPlace,
+        KeyPlace, Listed, ListedRecipient, Page, Part, Person, Recipient, RecipientFilter, RecipientPlace, RowPlace,
     },
 };
 

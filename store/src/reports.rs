@@ -13,7 +13,7 @@ use tidings_model::{
     },
     records::{AuditEntry, MessageRecord, Origin, Reason, WebhookLetterId},
     report::Counted,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 use uuid::Uuid;
 

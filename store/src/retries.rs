@@ -5,7 +5,8 @@ use sqlx::{query, query_as};
 use tidings_model::{
     message::contract::{Retried, RetryInput},
     records::{Actor, DigestRecord, DigestState, Exclusion},
-    step::{Closed, Outcome, ReopenInput, Resumed, Window},
+    step::{ReopenInput, Resumed},
+    window::{Closed, Outcome, Window},
 };
 
 use crate::{

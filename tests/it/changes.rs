@@ -18,7 +18,8 @@ use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
     link_keys::LinkKeys,
     settings::{Settings, TenantSettings},
-    step::{ClaimAnswer, ClaimInput, Outcome, SendInput, Sent, Window},
+    step::{ClaimAnswer, ClaimInput, SendInput, Sent},
+    window::{Outcome, Window},
 };
 use tidings_store::Sqlite;
 

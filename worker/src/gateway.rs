@@ -15,9 +15,10 @@ use tidings_gateway::{
     fetch::Fetcher,
     inbox::{Forwarder, Inbox},
     jobs::Runner,
-    metrics, routes,
+    metrics,
+    recorder::Recorder,
+    routes,
     server::{self, Limits},
-    tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::{render::Renderer, words::Words};

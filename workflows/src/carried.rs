@@ -5,26 +5,12 @@
 use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
-    protos::temporal::api::{common::v1::Payload, history::v1::WorkflowExecutionStartedEventAttributes as Started},
+    protos::temporal::api::common::v1::Payload,
 };
-use tidings_model::{Event, Key, Retract};
-
-use crate::digest::state::State;
 
 /// The state that one run hands to the next, as JSON; empty in the first run.
 #[derive(Clone, Debug, Default)]
 pub struct CarriedState(Vec<u8>);
-
-/// The events and retracts that a run of the digest workflow received with one entry of its history.
-#[derive(Debug, Default)]
-pub struct RunInput {
-    /// The pending events of a start argument, or the valid events of a signal.
-    pub events: Vec<Event>,
-    /// The retracts; those of a start argument were not in the store yet.
-    pub retracts: Vec<Retract>,
-    /// Still earlier runs whose histories are to be read, too. Only a start argument has them.
-    pub runs: Vec<String>,
-}
 
 /// The place at which the state of the previous run cannot be read. The state's text is left out, since users wrote parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +19,8 @@ pub struct RunInput {
      of that version again"
 )]
 pub struct UnreadableState {
-    byte: usize,
-    length: usize,
+    pub(crate) byte: usize,
+    pub(crate) length: usize,
 }
 
 impl CarriedState {
@@ -57,32 +43,13 @@ impl CarriedState {
     }
 
     /// Ignores the argument of a first run.
-    fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, UnreadableState> {
+    pub(crate) fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, UnreadableState> {
         if !continued || self.0.is_empty() {
             return Ok(None);
         }
         // All of it is one line, so the column is the byte.
         let unreadable = |error: serde_json::Error| UnreadableState { byte: error.column(), length: self.0.len() };
         serde_json::from_slice(&self.0).map_err(unreadable)
-    }
-}
-
-impl RunInput {
-    /// The input that a run of the digest workflow got from the previous run.
-    ///
-    /// # Errors
-    /// A previous run handed over a state that cannot be read.
-    pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {
-        let continued = !started.continued_execution_run_id.is_empty();
-        let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
-        // A server may leave the id out.
-        let id = started.workflow_id;
-        let is_own = |state: &State| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
-        let state = carried.read::<State>(continued)?.filter(is_own);
-        let Some(state) = state else { return Ok(Self::default()) };
-        let retracts = state.dated_retracts();
-        let runs = state.open.into_iter().flat_map(|open| open.runs).collect();
-        Ok(Self { events: state.pending.into_events(), retracts, runs })
     }
 }
 
@@ -118,12 +85,7 @@ impl TemporalDeserializable for CarriedState {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use serde_json::{from_value, json};
-    use temporalio_common::{
-        data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData},
-        protos::temporal::api::common::v1::Payloads,
-    };
+    use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
 
     use super::*;
 
@@ -154,33 +116,6 @@ mod tests {
         let odd = CarriedState(br#"["a", 7]"#.to_vec());
         assert_eq!(odd.state::<Vec<String>>(false, |_| true), (None, None));
         assert_eq!(odd.state::<Vec<String>>(true, |_| true), (None, Some(UnreadableState { byte: 7, length: 8 })));
-    }
-
-    #[test]
-    fn the_input_of_a_run_is_what_the_previous_run_handed_over() {
-        let event: Event = from_value(json!({
-            "event_id": "e1", "category": "comment", "occurred_at": "2026-01-31T08:00:00Z"
-        }))
-        .unwrap();
-        let retract = Retract::Event("e2".into());
-        let mut state = State::new(None, "first".into());
-        assert!(state.pending.push(event.clone(), Timestamp::UNIX_EPOCH, None));
-        state.retracts.insert(retract.clone());
-        let (payload, _) = handed_over(&CarriedState::new(&state).unwrap());
-
-        let input = RunInput::from_started_event(started("previous", payload.clone())).unwrap();
-        assert_eq!((input.events, input.retracts, input.runs), (vec![event], vec![retract], vec![]));
-
-        let cut = Payload { data: payload.data[..9].to_vec(), ..payload };
-        let unreadable = RunInput::from_started_event(started("previous", cut.clone())).unwrap_err();
-        assert_eq!(unreadable, UnreadableState { byte: 9, length: 9 });
-        let first = RunInput::from_started_event(started("", cut)).unwrap();
-        assert_eq!((first.events, first.retracts, first.runs), (vec![], vec![], vec![]));
-    }
-
-    fn started(previous: &str, argument: Payload) -> Started {
-        let input = Some(Payloads { payloads: vec![argument] });
-        Started { continued_execution_run_id: previous.to_owned(), input, ..Started::default() }
     }
 
     #[test]

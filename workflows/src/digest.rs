@@ -42,6 +42,7 @@ mod render;
 mod reopen;
 mod requests;
 mod retract;
+mod run_input;
 mod send;
 #[cfg(test)]
 mod simulation;
@@ -51,6 +52,7 @@ pub(crate) mod state;
 mod status;
 
 pub use pending::{PAGE_BYTES, PAGE_EVENTS};
+pub use run_input::RunInput;
 pub use state::{Ended, Summary};
 pub use status::{Delivery, Stage, Status};
 

@@ -7,9 +7,8 @@ use temporalio_common::{
 };
 use tidings_model::{
     Key,
-    decode::{self, Decoded, SignalPayload},
+    decode::{self, DeadLetter, Decoded, SignalPayload},
     names,
-    step::DeadLetter,
 };
 
 /// The metadata of a payload that came by a signal of this name.

@@ -14,9 +14,9 @@ pub mod message;
 pub mod retention;
 pub mod subscription;
 
-pub use carried::{CarriedState, RunInput, UnreadableState};
+pub use carried::{CarriedState, UnreadableState};
 pub use command_argument::CommandArgument;
-pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, Stage, Status, Summary, activities};
+pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, RunInput, Stage, Status, Summary, activities};
 pub use inbound::{Ignored, Inbound};
 pub use message::Message;
 pub use retention::RetentionRun;

@@ -7,7 +7,8 @@ use tidings_mail::smtp::{AttemptOutcome, Reply};
 use tidings_model::{
     attempt::{AttemptClass, Phase},
     records::{AttemptEnd, Origin, Reason, Suppression},
-    step::{Closed, Outcome, Sent},
+    step::Sent,
+    window::{Closed, Outcome},
 };
 
 use super::Shorter;

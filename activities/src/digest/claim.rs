@@ -17,7 +17,8 @@ use tidings_model::{
         limit::{counts_from, limit_since},
     },
     settings::{Cap, DigestSettings, FrequencyLimits},
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome},
+    step::{ClaimAnswer, ClaimInput, Ending},
+    window::{Closed, Outcome},
 };
 
 use super::{

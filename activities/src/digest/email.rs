@@ -13,7 +13,7 @@ use tidings_model::{
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
     settings::{DigestSettings, InForce, RecipientLinks, StreamName},
-    step::Window,
+    window::Window,
 };
 use uuid::Uuid;
 

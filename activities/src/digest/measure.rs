@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use tidings_model::{
     Key,
     settings::Settings,
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome, Sent, Window},
+    step::{ClaimAnswer, ClaimInput, Ending, Sent},
+    window::{Closed, Outcome, Window},
 };
 
 use crate::metrics;

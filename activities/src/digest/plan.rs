@@ -11,7 +11,8 @@ use tidings_model::{
         returned,
     },
     settings::{DigestSettings, StreamName},
-    step::{Plan, PlanInput, THEN},
+    step::{Plan, PlanInput},
+    window::THEN,
 };
 
 use crate::{

@@ -11,7 +11,8 @@ use tidings_model::{
         effective::consent_or_suppression_block,
     },
     settings::DigestSettings,
-    step::{Closed, Outcome, Sent, Window},
+    step::Sent,
+    window::{Closed, Outcome, Window},
 };
 
 use super::{

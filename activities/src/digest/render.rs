@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    records::{Actor, Closing, Message, MessageRecord, Origin, Recipient, Shown},
+    records::{Actor, Closing, Message, MessageRecord, Origin, Recipient},
     rules::admission::{Missing, wait_for_table},
-    settings::DigestSettings,
-    step::{Closed, Outcome, RenderInput, Rendered, TooLarge, Window},
+    settings::{DigestSettings, Shown},
+    step::{RenderInput, Rendered, TooLarge},
+    window::{Closed, Outcome, Window},
 };
 
 use super::email::{Composed, Email};

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use tidings_model::{
     records::{Actor, Closing, Exclusion},
-    step::{Closed, Outcome, RetractInput, Window},
+    step::RetractInput,
+    window::{Closed, Outcome, Window},
 };
 
 use crate::{

@@ -6,7 +6,7 @@ use tidings_model::{
     Event,
     rules::seen::{ANSWER_BYTES, MOST_EVENTS, Question, SeenResult, asked, seen},
     settings::SeenService,
-    step::Window,
+    window::Window,
 };
 
 use crate::{

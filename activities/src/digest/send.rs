@@ -8,13 +8,13 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, Closing, Facts, Message, Origin, WaitingMessage},
     rules::{
-        Goes, Wait,
         deadline::{Deadline, Timing},
         effective::{Effective, consent_or_suppression_block},
         pause::{self, LOOK_AGAIN_AFTER},
     },
     settings::{InForce, StreamName},
-    step::{Closed, Outcome, Returned, SendInput, Sent, Window},
+    step::{Returned, SendInput, Sent},
+    window::{Closed, Goes, Outcome, Wait, Window},
 };
 
 use super::{

@@ -5,8 +5,10 @@ use jiff::Timestamp;
 use temporalio_client::Client;
 use tidings_model::{
     Alert, Event,
+    decode::DeadLetter,
     records::{Actor, Closing},
-    step::{Closed, DeadLetter, DeadLettersInput, Outcome, Returned, StashInput, Stashed, Window},
+    step::{DeadLettersInput, Returned, StashInput, Stashed},
+    window::{Closed, Outcome, Window},
 };
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;

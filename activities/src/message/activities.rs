@@ -6,7 +6,7 @@ use temporalio_macros::activities;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::{
     message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
-    step::Closed,
+    window::Closed,
 };
 use tidings_workflows::message::activities::definitions;
 

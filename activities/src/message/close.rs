@@ -4,7 +4,7 @@ use tidings_model::{
     command::Order,
     message::contract::CloseInput,
     records::Actor,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 
 use crate::{

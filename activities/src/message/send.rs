@@ -9,7 +9,8 @@ use tidings_model::{
     records::{Actor, MessageRecord},
     rules::pause,
     settings::{InForce, StreamName},
-    step::{Closed, Outcome, Sent},
+    step::Sent,
+    window::{Closed, Outcome},
 };
 
 use super::remake::follow_configuration;

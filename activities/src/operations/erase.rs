@@ -14,9 +14,9 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeNamespaceRequest;
 use tidings_client::{CommandError, Commands};
 use tidings_model::{
-    Key,
+    Key, PersonId,
     command::Order,
-    records::{Erased, Listed, Page, Part, PersonId},
+    records::{Erased, Listed, Page, Part},
     retention::ArchiveRecord,
     step::{AuditInput, Note},
     troubled_run::{FoundRun, Resolution},

@@ -13,11 +13,11 @@ use serde::Serialize;
 use temporalio_client::{Client as Temporal, errors::ClientError};
 use tidings_client::{CommandError, Commands, hand_over, start_later};
 use tidings_model::{
-    Key,
+    Key, PersonId,
     command::{Hold, Order, Retime, WHY_BYTES},
     inbox::Item,
     limits::Invalid,
-    records::{MovedRows, PersonId},
+    records::MovedRows,
     settings::Settings,
     troubled_run::FoundRun,
 };

@@ -8,12 +8,7 @@ use std::{
 
 use futures::TryStreamExt as _;
 use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
-use tidings_model::{
-    Key,
-    records::{Person, PersonId},
-    settings::Settings,
-    troubled_run::FoundRun,
-};
+use tidings_model::{Key, PersonId, records::Person, settings::Settings, troubled_run::FoundRun};
 use tidings_store::Store;
 use tracing::{Instrument as _, debug_span};
 

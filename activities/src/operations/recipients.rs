@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
-    EmailAddress, Key,
+    EmailAddress, Key, PersonId,
     foreign_text::clean_edges,
     limits::Invalid,
-    records::{PersonId, RecipientChange},
+    records::RecipientChange,
     settings::{FormerNames, Settings},
     zone,
 };

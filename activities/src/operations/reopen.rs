@@ -1,6 +1,6 @@
 //! The digest of a key that a reopen means, and the name that the key has there.
 
-use tidings_model::{Key, records::DigestRecord, settings::FormerNames, step::Outcome};
+use tidings_model::{Key, records::DigestRecord, settings::FormerNames, window::Outcome};
 use tidings_store::{Result, Store};
 use uuid::Uuid;
 

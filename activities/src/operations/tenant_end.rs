@@ -7,9 +7,10 @@ use serde::Serialize;
 use temporalio_client::{Client as Temporal, errors::ClientError};
 use tidings_client::{CommandError, Commands};
 use tidings_model::{
+    PersonId,
     command::Order,
     pause::{Paused, Scope},
-    records::{Erased, Page, PersonId, SuppressionFilter},
+    records::{Erased, Page, SuppressionFilter},
     step::{AuditInput, Note},
 };
 use tidings_store::{

@@ -3,13 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use tidings_model::{
-    foreign_text::clean_edges,
-    known_zone,
-    records::{PersonId, Recipient},
-    settings::FormerNames,
-    wire,
-};
+use tidings_model::{PersonId, foreign_text::clean_edges, known_zone, records::Recipient, settings::FormerNames, wire};
 
 use crate::operations::recipients::{WrongValue, recipient};
 

@@ -17,9 +17,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_activities::operations::take_back::take_back;
 use tidings_model::{
-    Content, Event, Key, Repetition, Retract,
+    Content, Event, Key, PersonId, Repetition, Retract,
     inbox::{Item, Kind},
-    records::{PersonId, Reach, Reached},
+    records::{Reach, Reached},
     settings::UnknownRecipients,
     wire,
 };

@@ -6,8 +6,8 @@ use tidings_activities::operations::digest::{Story, story};
 use tidings_model::{
     api_token::Scope,
     records::{AuditRecord, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Listed},
-    step::Outcome,
     when,
+    window::Outcome,
 };
 use uuid::Uuid;
 

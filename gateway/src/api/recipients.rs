@@ -20,8 +20,9 @@ use tidings_activities::{
     team_directory,
 };
 use tidings_model::{
+    PersonId,
     command::Order,
-    records::{Facts, ListedRecipient, PersonId, Recipient, RecipientFilter},
+    records::{Facts, ListedRecipient, Recipient, RecipientFilter},
     step::{AuditInput, Note},
 };
 use utoipa::ToSchema;

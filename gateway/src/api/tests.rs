@@ -22,7 +22,7 @@ use tidings_model::{
     inbox::Limits,
     records::{Actor, AuditEntry, ClaimLimits},
     settings::{Categories, Settings},
-    step::Window,
+    window::Window,
 };
 use tidings_store::{Store, StoredToken};
 use tower::ServiceExt as _;

@@ -16,14 +16,14 @@ use axum::{
 use jiff::ToSpan as _;
 use tempfile::TempDir;
 use tidings_model::{
-    Event, Key, PreferencesLink,
+    Event, Key, PersonId, PreferencesLink,
     attempt::{AttemptClass, Phase},
     delivery_events::{Kind, Report, Reported, Which},
     link_keys::LinkKeys,
-    records::{Actor, AttemptEnd, AttemptStart, AuditEntry, Message, Origin, PersonId, Recipient, RenderedClaim},
-    rules::Choices,
+    offered_cadences::Choices,
+    records::{Actor, AttemptEnd, AttemptStart, AuditEntry, Message, Origin, Recipient, RenderedClaim},
     settings::{Settings, StreamName},
-    step::{Closed, Outcome, Window},
+    window::{Closed, Outcome, Window},
 };
 use tidings_store::{Sqlite, prelude::*};
 use tower::ServiceExt as _;

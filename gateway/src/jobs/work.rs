@@ -23,7 +23,7 @@ use tidings_model::{
     job::{Job, JobState, KeyResult, MOST_KEYS, MOST_SILENT, ORDERS_A_SECOND, Task},
     records::{DigestFilter, DigestRecord, Page},
     settings::FormerNames,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_store::Store;
 use tokio::{

@@ -2,8 +2,9 @@
 
 use tidings_model::{
     Cadence, CadenceField, CadenceKind,
+    offered_cadences::Choice,
     records::{Facts, Preferences},
-    rules::{Choice, effective::Effective},
+    rules::effective::Effective,
     settings::DigestSettings,
 };
 
@@ -126,7 +127,7 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::{records::Reading, rules::Choices};
+    use tidings_model::{offered_cadences::Choices, records::Reading};
 
     use super::*;
 

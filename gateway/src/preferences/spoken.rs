@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 use tidings_mail::words::{Phrases, cadence, days};
-use tidings_model::{Cadence, CadenceKind, rules::DayRange};
+use tidings_model::{Cadence, CadenceKind, cadence::DayRange};
 
 use super::often::Often;
 

@@ -11,9 +11,9 @@ use axum::{
 use tempfile::TempDir;
 use tidings_mail::words::Words;
 use tidings_model::{
-    Link,
+    Link, PersonId,
     link_keys::LinkKeys,
-    records::{Actor, AuditEntry, Facts, Page, Part, PersonId, Preferences, Recipient},
+    records::{Actor, AuditEntry, Facts, Page, Part, Preferences, Recipient},
     settings::{Brand, DigestSettings, Settings, TenantSettings},
 };
 use tidings_store::{Sqlite, Store, prelude::*};

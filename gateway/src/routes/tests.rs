@@ -20,8 +20,8 @@ use super::*;
 use crate::{
     BODY_COST, Networks,
     fetch::Fetcher,
+    recorder::Recorder,
     request_body::{self, BodyLimit},
-    tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
 };
 

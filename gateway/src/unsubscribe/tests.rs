@@ -10,10 +10,10 @@ use axum::{
 };
 use tempfile::TempDir;
 use tidings_model::{
-    Cadence, Key,
+    Cadence, Key, PersonId,
     api_token::TokenRecord,
     link_keys::LinkKeys,
-    records::{AuditEntry, Page, Part, PersonId, Reason, Recipient},
+    records::{AuditEntry, Page, Part, Reason, Recipient},
     settings::{DigestSettings, FormerNames, Settings, TenantSettings},
 };
 use tidings_store::{Sqlite, Store, StoredToken, prelude::*};

@@ -8,9 +8,8 @@ use tera::{Map, Value};
 use tidings_model::{
     Key,
     records::{Contents, Recipient},
-    settings,
-    step::Window,
-    time_zone,
+    settings, time_zone,
+    window::Window,
 };
 use uuid::Uuid;
 

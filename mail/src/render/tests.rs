@@ -9,7 +9,7 @@ use tidings_model::{
     Key,
     records::{Contents, Group, Item, Recipient},
     settings,
-    step::Window,
+    window::Window,
 };
 use uuid::Uuid;
 

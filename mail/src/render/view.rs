@@ -9,7 +9,7 @@ use tera::Value;
 use tidings_model::{
     records::{Contents, Group, Recipient},
     settings,
-    step::Window,
+    window::Window,
 };
 
 use super::{

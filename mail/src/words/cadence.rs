@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::civil::{Time, Weekday};
 use tidings_model::{
     Cadence,
-    rules::{DayRange, cadence::WeekTimes},
+    cadence::{DayRange, WeekTimes},
     words,
 };
 

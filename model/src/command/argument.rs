@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{Hold, Order, Release, Reopen, Retime};
 use crate::{
     decode::{SignalPayload, wrong_encoding},
+    foreign_text::kind,
     limits::Invalid,
-    wire::words::kind,
 };
 
 /// A command that an operator gives.

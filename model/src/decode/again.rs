@@ -95,9 +95,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        decode::{decode, decoder::RETRACT, refuse},
+        decode::{DeadLetter, decode, decoder::RETRACT, refuse},
         records::{DeadLetterId, DeadLetterRecord},
-        step::DeadLetter,
     };
 
     const ANN: &str = "digest/acme/activity/ann";

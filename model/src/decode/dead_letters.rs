@@ -1,10 +1,11 @@
 //! Dead letters of one signal, bounded however many malformed events it has: they are workflow state until buried.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::signal::SignalPayload;
-use crate::{foreign_text::cut_bytes, hex, step::DeadLetter};
+use crate::{foreign_text::cut_bytes, hex};
 
 /// Bytes of all heads of one signal.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -12,6 +13,28 @@ const HEAD_BYTES: usize = 64 * 1024;
 const LETTERS: usize = 100;
 /// Bytes of a reason.
 const REASON_BYTES: usize = 400;
+
+/// A signal, or one event in a signal, that could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// Number of the dead letter within its chain of runs. It makes the record idempotent.
+    pub seq: u64,
+    /// The reason in words.
+    pub reason: String,
+    /// The `encoding` of the payload's metadata.
+    pub encoding: String,
+    /// The message type by which the bytes are read: the `messageType` of the payload's metadata, empty if there is none, or the
+    /// type of an item of a batch. `None`: an earlier version recorded the letter without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_type: Option<String>,
+    /// Size of the whole payload in bytes.
+    pub size: u64,
+    /// SHA-256 of the whole payload, in hex.
+    pub sha256: String,
+    /// The first bytes of the payload as base64 (RFC 4648), at most 64 KiB for each signal. Empty if more letters waited, while
+    /// the store was away, than a run may carry.
+    pub head: String,
+}
 
 pub(super) struct DeadLetters {
     letters: Vec<DeadLetter>,

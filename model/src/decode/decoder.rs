@@ -9,8 +9,8 @@ use super::{
     signal::{EVENT_BATCH, SignalPayload, wrong_encoding},
 };
 use crate::{
+    decode::DeadLetter,
     limits::Invalid,
-    step::DeadLetter,
     wire::{Edition, Items, Reader, items},
 };
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     command::{Command, Order},
-    step::Closed,
+    window::Closed,
 };
 
 /// The update `retry`: sends a message again that failed, or that waits for its next attempt.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{MessageKey, command::Retry};
+use super::command::Retry;
+use crate::MessageKey;
 use crate::{
     command::Order,
     step::{Sent, UnrecordedEnd},

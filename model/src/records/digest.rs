@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Page;
 use crate::{
     Key,
-    step::{Closed, Outcome, THEN, Window},
+    window::{Closed, Outcome, THEN, Window},
 };
 
 closed_set! {

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::step::Window;
+use crate::window::Window;
 
 closed_set! {
     /// The reason why an event of a window is in no message.

@@ -9,7 +9,7 @@ use crate::{
     Key, MessageKey,
     attempt::{AttemptClass, Phase},
     settings::StreamName,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 
 /// A message of the outbox.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::DigestState;
-use crate::step::Outcome;
+use crate::window::Outcome;
 
 closed_set! {
     /// What a retract reached.

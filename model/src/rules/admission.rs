@@ -11,11 +11,11 @@ use crate::{
         deadline::Timing,
         effective::{Effective, consent_or_suppression_block},
         limit::outlasts_slot,
-        next_moment::Wait,
         pause, plan,
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{ClaimInput, Closed, Limited, Outcome, PauseWait, Window},
+    step::{ClaimInput, Limited, PauseWait},
+    window::{Closed, Outcome, Wait, Window},
 };
 
 /// A window whose recipient or digest type stays unknown for this long is given up (rule 33).

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use crate::{
     Event, Payload,
-    records::{Contents, Group, Item, Shown},
+    records::{Contents, Group, Item},
+    settings::Shown,
 };
 
 /// The most actors that a line names.

@@ -7,7 +7,7 @@ use crate::{
     records::{Facts, Reason},
     rules::{adapt, working_days::working_days},
     settings::{DigestSettings, FrequencyLimits},
-    step::{Closed, DeadlineBasis, Outcome},
+    window::{Closed, DeadlineBasis, Outcome},
     words,
     zone::is_same_zone,
     zone_rules,

@@ -9,10 +9,10 @@ use crate::{
         deadline::{Deadline, Timing, later},
         effective::{Effective, consent_or_suppression_block},
         limit::{ends_at_midnight, limit_ends},
-        next_moment::Wait,
     },
     settings::{Cap, DigestSettings, FrequencyLimits, OverLimit},
     step::{Limited, Plan},
+    window::Wait,
     words,
 };
 

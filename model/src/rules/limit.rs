@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Time, tz::TimeZone};
 
-use super::cadence::{Cadence, slots};
+use crate::cadence::{Cadence, slots};
 use crate::settings::FrequencyLimits;
 
 const DAY: Duration = Duration::from_hours(24);

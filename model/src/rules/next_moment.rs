@@ -8,108 +8,14 @@ use jiff::{
     civil::{Date, Time},
 };
 
-use super::{
+use super::deadline::{Deadline, Timing, later};
+use crate::{
     cadence::{Cadence, slots},
-    deadline::{Deadline, Timing, later},
+    window::{Goes, Wait},
 };
 
 /// After a deadline that is shortly before midnight.
 const GRACE: SignedDuration = SignedDuration::from_hours(2);
-
-closed_set! {
-    /// A wait of a window or of its digest.
-    #[derive(Default)]
-    pub enum Wait {
-        /// For the deadline that the window was planned with.
-        #[default]
-        FirstDeadline = "first_deadline",
-        Retry = "retry",
-        Undo = "undo",
-        PauseOfRecipient = "pause_of_recipient",
-        PauseOfOperator = "pause_of_operator",
-        /// For the end that the hold was given.
-        Hold = "hold",
-        /// For a release of many keys.
-        HoldOfMany = "hold_of_many",
-        Breaker = "breaker",
-        Throttle = "throttle",
-        Cap = "cap",
-        UnknownRecipient = "unknown_recipient",
-        LateWorker = "late_worker",
-        /// An operator released the key by its name.
-        Released = "released",
-        /// An operator flushed the key by its name, reopened its digest, or gave it a time.
-        Flushed = "flushed",
-        Urgent = "urgent",
-    }
-}
-
-/// The moment at which a wait lets a digest go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
-    /// The deadline that the cadence makes, spread and put off by quiet hours.
-    ByCadence,
-    /// The next good moment from the end of the wait on.
-    NextGoodMoment,
-    /// The end of the wait, at any hour.
-    AtOnce,
-}
-
-impl Wait {
-    /// The table of waits. `docs/timing.md` shows it.
-    #[must_use]
-    pub const fn goes(self) -> Goes {
-        match self {
-            Self::FirstDeadline => Goes::ByCadence,
-            Self::Retry
-            | Self::Undo
-            | Self::PauseOfRecipient
-            | Self::PauseOfOperator
-            | Self::Hold
-            | Self::HoldOfMany
-            | Self::Breaker
-            | Self::Throttle
-            | Self::Cap
-            | Self::UnknownRecipient
-            | Self::LateWorker => Goes::NextGoodMoment,
-            Self::Released | Self::Flushed | Self::Urgent => Goes::AtOnce,
-        }
-    }
-
-    /// What the digest waits for, for people.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::FirstDeadline => "the deadline of a window, that of events which a failed digest returned too",
-            Self::Retry => "another attempt after one that failed",
-            Self::Undo => "the end of `undo`",
-            Self::PauseOfRecipient => "the end of the recipient's pause",
-            Self::PauseOfOperator => "the end of an operator's pause, and the key's share of the spread",
-            Self::Hold => "the end of a hold that has one",
-            Self::HoldOfMany => "a release of many keys, and the key's share of the spread",
-            Self::Breaker => "a relay, while its breaker is open or it refuses for now",
-            Self::Throttle => "the end of a throttle",
-            Self::Cap => "the end of a cap",
-            Self::UnknownRecipient => "a recipient or a digest type that is unknown",
-            Self::LateWorker => "a worker, while all of them are away or behind",
-            Self::Released => "a release of the key by its name",
-            Self::Flushed => "`flush`, `reopen`, or a time by `retime`",
-            Self::Urgent => "nothing: an urgent event came",
-        }
-    }
-}
-
-impl Goes {
-    /// For people.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::ByCadence => "by the cadence",
-            Self::NextGoodMoment => "at the next good moment",
-            Self::AtOnce => "at once, in quiet hours too",
-        }
-    }
-}
 
 impl Timing<'_> {
     /// The first moment from `from` on that is not quiet and, for a cadence with a time of day, not before that time on that local day. A time

@@ -8,11 +8,11 @@ use crate::{
     rules::{
         deadline::{Deadline, Timing},
         effective::Effective,
-        next_moment::Wait,
         plan::plan,
     },
     settings::{DigestSettings, FrequencyLimits},
-    step::{Plan, PlanInput, Signs, Window},
+    step::{Plan, PlanInput, Signs},
+    window::{Wait, Window},
 };
 
 /// The time at which an open window goes out.

@@ -15,7 +15,8 @@ use crate::{
         spread,
     },
     settings::{DigestSettings, FrequencyLimits},
-    step::{DeadlineBasis, Joined, Plan, PlanInput, Signs},
+    step::{Joined, Plan, PlanInput, Signs},
+    window::DeadlineBasis,
     words,
     zone::is_same_zone,
 };

@@ -111,7 +111,7 @@ mod tests {
     fn settings() -> DigestSettings {
         let choices = ["instant", "daily", "weekly mon 08:00"].map(|words| words.parse().unwrap());
         DigestSettings {
-            choices: crate::rules::Choices::new(choices.into()),
+            choices: crate::offered_cadences::Choices::new(choices.into()),
             ..DigestSettings::new("activity", "daily 08:00".parse().unwrap())
         }
     }
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn no_cadence_can_be_chosen_if_none_is_offered() {
-        let settings = DigestSettings { choices: crate::rules::Choices::new(Vec::new()), ..settings() };
+        let settings = DigestSettings { choices: crate::offered_cadences::Choices::new(Vec::new()), ..settings() };
         let check =
             |chosen: &Preferences| preferences(&settings, &Preferences::default(), chosen, NOW.parse().unwrap());
         let zone = Preferences { zone: Some("Asia/Tokyo".into()), ..Preferences::default() };

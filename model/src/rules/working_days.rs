@@ -9,7 +9,7 @@ use icu_calendar::{
 use icu_locale_core::Locale;
 use jiff::civil::Weekday;
 
-use crate::{records::Facts, rules::DayRange, settings::DigestSettings, words::DAYS};
+use crate::{cadence::DayRange, records::Facts, settings::DigestSettings, words::DAYS};
 
 /// Returns the working days of a recipient: those of `tidings.toml`, else those of the region of their locale, or that CLDR takes for
 /// the language, and without any of them Monday to Friday.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use percent_encoding::utf8_percent_encode;
 
 use super::ServiceUrl;
-use crate::{key::ESCAPED, records::PersonId};
+use crate::{PersonId, key::ESCAPED};
 
 const TENANT: &str = "{tenant}";
 const USER: &str = "{user}";

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, iter};
 
-use crate::{Key, pause::Scope, records::PersonId};
+use crate::{Key, PersonId, pause::Scope};
 
 /// The former names of digest types and tenants. No former name is also one of today's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

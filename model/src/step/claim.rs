@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{close::Ending, pause::PauseWait, planned::Planned, window::Window};
-use crate::{Event, rules::Wait, settings::FrequencyLimits};
+use super::{close::Ending, pause::PauseWait};
+use crate::window::{Planned, Window};
+use crate::{Event, settings::FrequencyLimits, window::Wait};
 
 /// A claim that is later than this had no worker in time.
 const LATE: SignedDuration = SignedDuration::from_mins(1);

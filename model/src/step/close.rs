@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, planned::Planned, returned::Returned, window::Window};
+use super::returned::Returned;
 use crate::Event;
+use crate::window::{Closed, Planned, Window};
 
 /// The input of `close`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

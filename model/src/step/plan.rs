@@ -10,6 +10,7 @@ use super::{pause::PauseWait, returned::Returned};
 use crate::{
     Content, Key, Slide,
     settings::{FrequencyLimits, OverLimit},
+    window::{DeadlineBasis, Planned, THEN},
 };
 
 /// The input of `plan`.
@@ -189,14 +190,39 @@ pub struct Limited {
     pub why: String,
 }
 
-/// The settings that move a deadline, each in the syntax of `tidings.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeadlineBasis {
-    pub cadence: String,
-    /// IANA name.
-    pub zone: String,
-    /// See [`zone_rules`](crate::zone_rules): a window whose plan has others was planned with other zone data. An older version does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone_rules: Option<String>,
-    pub quiet: Vec<String>,
+impl Planned {
+    /// Words about a plan: the steps of the plan, then the `later` steps that moved the time, without empty and repeated ones.
+    #[must_use]
+    pub fn new(plan: &Plan, later: &[&str]) -> Self {
+        let mut steps = vec![plan.why.as_str()];
+        for step in later {
+            if !step.is_empty() && !steps.contains(step) {
+                steps.push(step);
+            }
+        }
+        steps.retain(|step| !step.is_empty());
+        let (cadence, zone) =
+            plan.basis.as_ref().map(|basis| (basis.cadence.clone(), basis.zone.clone())).unwrap_or_default();
+        Self { why: steps.join(THEN), cadence, zone }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn each_step_is_told_once_and_in_order() {
+        let plan = json!({"due_at": "2026-03-01T09:00:00Z", "why": "daily 09:00 -> nine",
+                          "basis": {"cadence": "daily 09:00", "zone": "Europe/Berlin", "quiet": []}});
+        let plan: Plan = from_value(plan).unwrap();
+        let told = |later: &[&str]| Planned::new(&plan, later).why;
+        assert_eq!(told(&["daily 09:00 -> nine", ""]), "daily 09:00 -> nine");
+        assert_eq!(told(&["throttle -> ten", "flushed"]), "daily 09:00 -> nine; then throttle -> ten; then flushed");
+        let Planned { cadence, zone, .. } = Planned::new(&plan, &[]);
+        assert_eq!((cadence.as_str(), zone.as_str()), ("daily 09:00", "Europe/Berlin"));
+        assert_eq!(Planned::new(&Plan { basis: None, ..plan }, &[]).zone, "");
+    }
 }

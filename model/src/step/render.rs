@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, window::Window};
+use crate::window::{Closed, Window};
 
 /// The input of `render`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

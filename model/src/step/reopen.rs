@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::window::Window;
+use crate::window::Window;
 use crate::{Key, command::Reopen};
 
 /// The input of `reopen`.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::window::Window;
+use crate::window::Window;
 use crate::{Event, Key, Retract};
 
 /// The input of `retract`. The activity has no answer.

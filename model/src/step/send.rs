@@ -5,11 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{outcome::Closed, pause::PauseWait, returned::Returned, window::Window};
+use super::{pause::PauseWait, returned::Returned};
+use crate::window::{Closed, Window};
 use crate::{
     attempt::{AttemptClass, Phase},
     records::FirstAttempt,
-    rules::Wait,
+    window::Wait,
 };
 
 /// The input of `send`.
@@ -141,7 +142,7 @@ mod tests {
     use serde_json::{from_value, json, to_value};
 
     use super::*;
-    use crate::step::Outcome;
+    use crate::window::Outcome;
 
     #[test]
     fn an_end_reads_as_in_earlier_versions() {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{returned::Returned, window::Window};
+use super::returned::Returned;
 use crate::Event;
+use crate::window::Window;
 
 /// The input of `stash`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{split, words::shown};
+use super::split;
+use crate::foreign_text::shown;
 use crate::{
     foreign_text::skip_bom,
     limits::{self, Invalid},

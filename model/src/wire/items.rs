@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{broken::not_json, split, words::kind};
+use super::{broken::not_json, split};
+use crate::foreign_text::kind;
 use crate::limits::Invalid;
 
 /// The bytes of each item. An item need not be JSON.

@@ -9,9 +9,9 @@ use super::{
     Edition,
     broken::{fault, not_json, paired},
     split,
-    words::{kind, shown},
 };
 use crate::{
+    foreign_text::{kind, shown},
     limits::{self, Invalid},
     nearest, when,
 };

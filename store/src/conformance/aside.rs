@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
-    records::{AttemptEnd, Claim, ClaimLimits, Claimed, Contents, DigestState, Shown},
-    settings::{Categories, CategorySettings},
-    step::Outcome,
+    records::{AttemptEnd, Claim, ClaimLimits, Claimed, Contents, DigestState},
+    settings::{Categories, CategorySettings, Shown},
+    window::Outcome,
 };
 use uuid::Uuid;
 

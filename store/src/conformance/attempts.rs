@@ -4,7 +4,7 @@ use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, AttemptEnd, AttemptStart, Closing, Message, Reason, Suppression},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, recipient, window};

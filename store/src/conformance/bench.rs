@@ -11,7 +11,7 @@ use tidings_model::{
         PreferencesPut,
     },
     settings::Categories,
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 use tokio::time::timeout;
 use uuid::Uuid;

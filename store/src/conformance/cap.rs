@@ -9,7 +9,8 @@ use tidings_model::{
     command::{Order, Reopen},
     records::{Actor, CapSpan, ClaimLimits, Claimed, Closing},
     settings::Categories,
-    step::{Outcome, ReopenInput, Resumed, Window},
+    step::{ReopenInput, Resumed},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, ends, events, message, recipient, window_of};

@@ -11,9 +11,9 @@ use tidings_model::{
     inbox::{Item, Kind, Lease, Next, next},
     job::{Job, JobState, Task},
     records::{AttemptStart, CapSpan},
-    step::Outcome,
     subscription::{DeliveryResult, NoticeType, Settled, Subscription, retry_at},
     troubled_run::{FoundRun, RunId, Trouble, try_again_after},
+    window::Outcome,
 };
 use uuid::Uuid;
 

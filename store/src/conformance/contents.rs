@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tidings_model::{
     Event, Payload,
-    records::{Contents, Group, Item, Shown},
+    records::{Contents, Group, Item},
     rules::contents::RECENT_EVENTS,
-    settings::{Categories, CategorySettings, Section},
+    settings::{Categories, CategorySettings, Section, Shown},
 };
 
 use super::{Bench, at, event, shown, titled, window};

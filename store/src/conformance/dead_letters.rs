@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use tidings_model::{
     Key,
+    decode::DeadLetter,
     records::{DeadLetterFilter, DeadLetterId, DeadLetterRecord, Emitted, KeptLetter, Listed, Page},
-    step::{DeadLetter, DeadLettersInput},
+    step::DeadLettersInput,
 };
 
 use super::{Bench, at, entry, key};

@@ -8,7 +8,7 @@ use tidings_model::{
     attempt::AttemptClass,
     delivery_events::{Bounce, Kind, Recorded, Report, Reported, Which},
     records::{AttemptStart, Message, MessageRecord, MessageState, Origin, Reason},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 use uuid::Uuid;
 

@@ -1,9 +1,8 @@
 use futures::future::join_all;
 use tidings_model::{
-    Key,
+    Key, PersonId,
     records::{
-        AuditEntry, Page, PersonId, Preferences, Reason, Recipient, RecipientChange, Suppression, SuppressionFilter,
-        Wish,
+        AuditEntry, Page, Preferences, Reason, Recipient, RecipientChange, Suppression, SuppressionFilter, Wish,
     },
     step::{AuditInput, Note},
 };

@@ -13,7 +13,8 @@ use tidings_model::{
     },
     records::{Erased, HeldId, MessageFilter, MessageState, Page, Part, Reason, Suppression, SuppressionFilter},
     retention::{self, Cutoff},
-    step::{Outcome, ReopenInput, Resumed},
+    step::{ReopenInput, Resumed},
+    window::Outcome,
 };
 
 use super::{

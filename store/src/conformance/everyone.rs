@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
-    Key, MessageKey, Retract,
-    records::{Erased, Message, Origin, Page, Part, PersonId, Preferences, Reason, Recipient, Suppression},
-    step::{DeadLetter, DeadLettersInput},
+    Key, MessageKey, PersonId, Retract,
+    decode::DeadLetter,
+    records::{Erased, Message, Origin, Page, Part, Preferences, Reason, Recipient, Suppression},
+    step::DeadLettersInput,
 };
 
 use super::{Bench, at, entry, events, message, recipient, titled, window_of};

@@ -5,7 +5,8 @@ use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
     records::{FirstAttempt, WaitingMessage},
-    step::{Outcome, ReopenInput, Resumed, Window},
+    step::{ReopenInput, Resumed},
+    window::{Outcome, Window},
 };
 use uuid::Uuid;
 

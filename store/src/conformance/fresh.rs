@@ -7,10 +7,10 @@ use serde_json::json;
 use tidings_model::{
     Event, Payload, Retract,
     attempt::AttemptClass,
-    records::{DigestState, Message, MessageState, RenderedClaim, SentSchedule, Shown},
+    records::{DigestState, Message, MessageState, RenderedClaim, SentSchedule},
     rules::contents::contents,
-    settings::{Categories, CategorySettings, Section},
-    step::{Outcome, Planned, Window},
+    settings::{Categories, CategorySettings, Section, Shown},
+    window::{Outcome, Planned, Window},
 };
 
 use super::{Bench, at, ends, event, events, key, message, window};

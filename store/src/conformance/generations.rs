@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
+    PersonId,
     delivery_events::{Kind, Report, Reported, Which},
-    records::{Actor, Closing, MovedRows, Page, PersonId, Preferences, Reason, Suppression, SuppressionFilter},
-    step::{Closed, Outcome},
+    records::{Actor, Closing, MovedRows, Page, Preferences, Reason, Suppression, SuppressionFilter},
+    window::{Closed, Outcome},
 };
 
 use super::{

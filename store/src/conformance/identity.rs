@@ -8,7 +8,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, Claim, KnownEvents},
     statistics::Scope,
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, ends, event, key, shown, titled, window, window_of};

@@ -5,9 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use futures::future::join_all;
 use jiff::SignedDuration;
 use tidings_model::{
-    Key,
+    Key, PersonId,
     inbox::{Depth, Item, Kind, LEASE, Lease, Next, next},
-    records::PersonId,
     retention::{Cutoff, Kind as Retained, Purged},
 };
 use uuid::Uuid;

@@ -6,10 +6,10 @@ use futures::future::join_all;
 use jiff::SignedDuration;
 use serde_json::json;
 use tidings_model::{
-    Key,
+    Key, PersonId,
     command::Order,
     job::{Job, JobFilter, JobState, KeyResult, KeyState, LEASE, MOST_RUNNING, MOST_WAITING, Task},
-    records::{Page, PersonId},
+    records::Page,
 };
 use uuid::Uuid;
 

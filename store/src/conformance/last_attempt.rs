@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptRecord, AttemptStart, MessageState},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, ends};

@@ -6,7 +6,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, AttemptStart, Claim, ClaimLimits, Closing},
     settings::Categories,
-    step::{Closed, Outcome, Window},
+    window::{Closed, Outcome, Window},
 };
 use tokio::time::timeout;
 

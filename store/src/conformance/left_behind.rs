@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tidings_model::{
     records::{Actor, AttemptStart, Closing, Exclusion},
-    step::{Closed, Outcome, Window},
+    window::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 

@@ -6,7 +6,8 @@ use tidings_model::{
     attempt::AttemptClass,
     pause::{Paused, Scope},
     records::{Actor, AuditFilter, DigestFilter, DigestState, Listed, Page},
-    step::{AuditInput, Note, Outcome, Window},
+    step::{AuditInput, Note},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, bench::Behind, ends, entry, event, events, key, window, window_of};

@@ -14,7 +14,8 @@ use tidings_model::{
         Reason, Suppression,
     },
     settings::StreamName,
-    step::{Closed, Outcome, ReopenInput},
+    step::ReopenInput,
+    window::{Closed, Outcome},
 };
 
 use super::{Bench, at, closed, end, ends, key, message, recipient, window};

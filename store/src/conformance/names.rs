@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_model::{
-    Event, Key, Retract,
+    Event, Key, PersonId, Retract,
     pause::{Paused, Scope},
     records::{
-        DigestState, Hanging, NameKind, PersonId, Preferences, PreferencesPut, Reason, Recipient, RecipientChange,
-        StoredName, Suppression,
+        DigestState, Hanging, NameKind, Preferences, PreferencesPut, Reason, Recipient, RecipientChange, StoredName,
+        Suppression,
     },
     settings::FormerNames,
-    step::Outcome,
+    window::Outcome,
 };
 
 use super::{

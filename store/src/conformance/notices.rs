@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use tidings_model::{
+    PersonId,
     attempt::AttemptClass,
     delivery_events::Kind,
-    records::PersonId,
     retention::{Cutoff, Kind as Retained, Purged},
-    step::Outcome,
     subscription::{DeliveryResult, Notice, NoticeType, Replayed, Settled, Subscription, SubscriptionState},
+    window::Outcome,
 };
 
 use super::{

@@ -2,15 +2,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tidings_model::{
-    Key, MessageKey, Retract,
+    Key, MessageKey, PersonId, Retract,
     attempt::AttemptClass,
+    decode::DeadLetter,
     delivery_events::{Kind, Report, Reported, Which},
     records::{
-        Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, PersonId, Preferences, Reason,
-        Recipient, RecipientFilter, Suppression,
+        Actor, AttemptEnd, ClaimLimits, Closing, Listed, Message, Origin, Page, Part, Preferences, Reason, Recipient,
+        RecipientFilter, Suppression,
     },
     settings::Categories,
-    step::{DeadLetter, DeadLettersInput, Outcome, Planned, Window},
+    step::DeadLettersInput,
+    window::{Outcome, Planned, Window},
 };
 
 use super::{Bench, at, closed, ends, entry, events, key, message, recipient, titled, window_of};

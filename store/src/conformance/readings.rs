@@ -2,10 +2,11 @@
 
 use sqlx::Executor as _;
 use tidings_model::{
+    PersonId,
     attempt::AttemptClass,
     delivery_events::{Kind, Report, Reported, Which},
-    records::{Message, PersonId, Reading},
-    step::Outcome,
+    records::{Message, Reading},
+    window::Outcome,
 };
 use uuid::Uuid;
 

@@ -6,7 +6,8 @@ use tidings_model::{
     attempt::AttemptClass,
     command::{Order, Reopen},
     records::{Actor, AttemptEnd, AttemptStart, Closing},
-    step::{Outcome, ReopenInput, Resumed, Window},
+    step::{ReopenInput, Resumed},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, key, message, window};

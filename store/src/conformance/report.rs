@@ -7,13 +7,14 @@ use jiff::{Timestamp, civil::date};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use sqlx::Executor as _;
 use tidings_model::{
+    PersonId,
     attempt::AttemptClass,
     delivery_events::{Kind, Report, Reported},
-    records::{AttemptStart, Message, PersonId},
+    records::{AttemptStart, Message},
     report::{By, Counted, Counts, Question},
     retention::{Cutoff, Kind as Kept},
     settings::StreamName,
-    step::Outcome,
+    window::Outcome,
 };
 use uuid::Uuid;
 

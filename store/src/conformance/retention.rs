@@ -9,10 +9,12 @@ use tidings_model::{
     MessageKey, Retract,
     attempt::AttemptClass,
     command::{Order, Reopen},
+    decode::DeadLetter,
     records::{Actor, AttemptEnd, ClaimLimits, Closing, Message, Origin},
     retention::{ArchiveRecord, Cutoff, Kind, Purged, RetractExpiry},
     settings::Categories,
-    step::{Closed, DeadLetter, DeadLettersInput, Outcome, Planned, ReopenInput, Resumed, Window},
+    step::{DeadLettersInput, ReopenInput, Resumed},
+    window::{Closed, Outcome, Planned, Window},
 };
 
 use super::{Bench, at, closed, ends, event, events, key, message, window, window_of};

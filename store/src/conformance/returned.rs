@@ -7,7 +7,8 @@ use tidings_model::{
     Event, Retract,
     attempt::AttemptClass,
     records::{Actor, AttemptEnd, Closing},
-    step::{Ending, Outcome, Returned, Window},
+    step::{Ending, Returned},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, ends, events, key, message, shown, window, window_of};

@@ -7,9 +7,9 @@ use serde_json::Value;
 use tidings_model::{
     Event, Key, Payload,
     attempt::{AttemptClass, Phase},
-    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient, Shown},
-    settings::{Categories, StreamName},
-    step::{Closed, Outcome, Window},
+    records::{AttemptEnd, AuditEntry, Message, Origin, Recipient},
+    settings::{Categories, Shown, StreamName},
+    window::{Closed, Outcome, Window},
 };
 
 pub fn at(seconds: i64) -> Timestamp {

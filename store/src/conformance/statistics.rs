@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use tidings_model::{
     Key,
     attempt::AttemptClass,
+    decode::DeadLetter,
     delivery_events::{Bounce, Kind, Report, Reported, Unusable, WebhookRequest, Which},
     records::{Actor, Closing, Reason, Suppression},
     statistics::{Ended, LedgerStatistics, ReportedByKind, ReportedByRelay, Scope, Suppressed, Undelivered},
-    step::{DeadLetter, DeadLettersInput, Outcome},
+    step::DeadLettersInput,
+    window::Outcome,
 };
 
 use super::{Bench, at, bench::Behind, closed, end, ends, events, window, window_of};
@@ -122,7 +124,7 @@ pub async fn reports_dead_letters_and_suppressions_count_by_relay_reason_and_ten
 }
 
 /// Records a delivery event of each kind about the window's message.
-async fn report(bench: &Bench, sent: &tidings_model::step::Window, kinds: &[Kind], received_at: Timestamp) {
+async fn report(bench: &Bench, sent: &tidings_model::window::Window, kinds: &[Kind], received_at: Timestamp) {
     for &kind in kinds {
         let report = Report::new(kind, at(300));
         let of = vec![Which::Id(sent.digest_id)];

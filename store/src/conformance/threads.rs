@@ -3,7 +3,7 @@
 use tidings_model::{
     attempt::AttemptClass,
     records::{Message, RenderedClaim},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 use uuid::Uuid;
 

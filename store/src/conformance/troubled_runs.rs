@@ -3,8 +3,7 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 use tidings_model::{
-    Key,
-    records::PersonId,
+    Key, PersonId,
     troubled_run::{FoundRun, Resolution, RunId, Swept, Trouble},
 };
 use uuid::Uuid;

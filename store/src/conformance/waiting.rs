@@ -7,7 +7,7 @@ use tidings_model::{
     Event, Repetition, Retract,
     attempt::AttemptClass,
     records::{FirstAttempt, Message, Part, Reach, Reached, Reason, WaitingMessage, Withdrawn},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 use uuid::Uuid;
 

@@ -2,9 +2,10 @@
 
 use futures::future::join_all;
 use tidings_model::{
+    PersonId,
     delivery_events::{Kind, LetterEmitted, Reported, Unusable, WebhookRequest},
     records::{
-        Cursor, Emitted, KeptWebhookLetter, MessageState, Page, PersonId, Reason, WebhookLetterFilter, WebhookLetterId,
+        Cursor, Emitted, KeptWebhookLetter, MessageState, Page, Reason, WebhookLetterFilter, WebhookLetterId,
         WebhookLetterRecord,
     },
 };

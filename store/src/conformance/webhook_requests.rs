@@ -11,7 +11,7 @@ use tidings_model::{
     },
     records::{AttemptEnd, MessageState, Reason},
     retention::{Cutoff, Kind as Kept},
-    step::Outcome,
+    window::Outcome,
 };
 use uuid::Uuid;
 

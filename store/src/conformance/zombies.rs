@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, AttemptEnd, AttemptStart, Closing},
-    step::{Outcome, Window},
+    window::{Outcome, Window},
 };
 
 use super::{Bench, at, closed, end, ends, events, message, window};

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::records::{PersonId, Recipient, RecipientChange};
+use tidings_model::{
+    PersonId,
+    records::{Recipient, RecipientChange},
+};
 
 use super::Sql;
 use super::dialect::Dialect;

@@ -12,9 +12,9 @@ use tidings_model::{
     job::{JobState, KeyState},
     records::{Actor, DigestState, Hanging, MessageState, NameKind, Reason},
     settings::StreamName,
-    step::Outcome,
     subscription::NoticeType,
     troubled_run::Trouble,
+    window::Outcome,
 };
 use uuid::Uuid;
 

@@ -9,8 +9,11 @@ use serde::Deserialize;
 use sqlx::query_as;
 use std::collections::BTreeMap;
 use tidings_model::Payload;
-use tidings_model::records::{Contents, Group, Shown};
 use tidings_model::rules::contents::{RECENT_EVENTS, RecentEvent, items};
+use tidings_model::{
+    records::{Contents, Group},
+    settings::Shown,
+};
 use uuid::Uuid;
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use sqlx::query_as;
 use std::collections::BTreeSet;
 use tidings_model::records::{DigestRecord, DigestState};
-use tidings_model::step::{Closed, Outcome};
+use tidings_model::window::{Closed, Outcome};
 use tidings_model::{Content, Key};
 use uuid::Uuid;
 

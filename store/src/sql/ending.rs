@@ -7,7 +7,10 @@ use crate::Result;
 use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::records::{Closing, DigestState, MessageState};
-use tidings_model::step::{Closed, Ending, Outcome};
+use tidings_model::{
+    step::Ending,
+    window::{Closed, Outcome},
+};
 use uuid::Uuid;
 
 /// Ends the digest `$1`. Fixes the digest's number of events: until its end a digest may take more events, and lose them.

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::records::{Actor, AuditEntry, Cursor, Erased, Page, PersonId, RowPlace};
-use tidings_model::step::{Closed, Outcome};
+use tidings_model::window::{Closed, Outcome};
 use tidings_model::{EmailAddress, Key};
+use tidings_model::{
+    PersonId,
+    records::{Actor, AuditEntry, Cursor, Erased, Page, RowPlace},
+};
 use tracing::instrument;
 use uuid::Uuid;
 

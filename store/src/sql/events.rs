@@ -11,7 +11,7 @@ use serde::Serialize;
 use sqlx::{FromRow as _, query, query_as};
 use std::collections::{BTreeMap, BTreeSet};
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::step::{Closed, Planned, Window};
+use tidings_model::window::{Closed, Planned, Window};
 use tidings_model::{Content, Event, Fate, Key, Payload, RecordedContent, Repetition, records::DigestState};
 use uuid::Uuid;
 

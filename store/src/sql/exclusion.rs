@@ -11,7 +11,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeSet;
 use tidings_model::records::{Exclusion, Withdrawn};
 use tidings_model::settings::Categories;
-use tidings_model::step::Window;
+use tidings_model::window::Window;
 
 /// The events under a digest that a retract covers. Workers of earlier versions write [`jiff::Timestamp::MAX`], in milliseconds, as the end
 /// of a retract by id; it covers what occurred until it came.

@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::Key;
-use tidings_model::records::{Actor, AuditEntry, HeldId, MovedRows, PersonId, PersonsChoice, Preferences};
+use tidings_model::{
+    PersonId,
+    records::{Actor, AuditEntry, HeldId, MovedRows, PersonsChoice, Preferences},
+};
 use tracing::instrument;
 
 use super::columns::row;

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::attempts::ended_attempt;
 use jiff::Timestamp;
 use tidings_model::records::{AttemptEnd, MessageState};
-use tidings_model::step::Closed;
+use tidings_model::window::Closed;
 use uuid::Uuid;
 
 /// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id, `$8` outcome, `$9` why, `$10` state of the

@@ -10,7 +10,7 @@ use sqlx::{query, query_as};
 use std::collections::BTreeSet;
 use tidings_model::records::{Message, MessageRecord, MessageState, Origin};
 use tidings_model::settings::StreamName;
-use tidings_model::step::Closed;
+use tidings_model::window::Closed;
 use tidings_model::{Key, MessageKey};
 use uuid::Uuid;
 

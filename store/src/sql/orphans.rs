@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::Event;
 use tidings_model::records::Actor;
-use tidings_model::step::{Closed, Outcome, Window};
+use tidings_model::window::{Closed, Outcome, Window};
 
 /// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
 pub const IS_ORPHANED: &str = "

@@ -7,9 +7,11 @@ use serde_json::Value;
 use sqlx::query_as;
 use tidings_model::Key;
 use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::records::{
-    KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonId, Recipient, RecipientFilter, RecipientPlace,
-    RowPlace,
+use tidings_model::{
+    PersonId,
+    records::{
+        KeyPlace, Listed, ListedRecipient, Page, Part, Person, Recipient, RecipientFilter, RecipientPlace, RowPlace,
+    },
 };
 use tracing::instrument;
 

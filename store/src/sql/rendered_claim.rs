@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use sqlx::query;
 use tidings_model::Key;
 use tidings_model::records::RenderedClaim;
-use tidings_model::step::{Planned, Window};
+use tidings_model::window::{Planned, Window};
 
 /// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now, `$22` slot, 0 for none.
 macro_rules! insert_digest {

@@ -8,8 +8,8 @@ use super::events::{RecordedEventRow, recorded_event};
 use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::step::{Returned, Window};
 use tidings_model::{Event, Key};
+use tidings_model::{step::Returned, window::Window};
 use uuid::Uuid;
 
 /// `$4` digest, `$5` also if the digest has no other event.

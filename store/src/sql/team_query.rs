@@ -9,7 +9,7 @@ use sqlx::{
     postgres::{PgTypeInfo, PgTypeKind},
     query_as,
 };
-use tidings_model::{nearest, records::PersonId};
+use tidings_model::{PersonId, nearest};
 use tokio::time::timeout;
 
 use super::{pool::Pool, transport::connect_options};

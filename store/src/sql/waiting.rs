@@ -14,7 +14,7 @@ use serde_json::json as value;
 use sqlx::{query, query_as};
 use std::collections::BTreeSet;
 use tidings_model::records::{Actor, AuditEntry, DigestState, Message, Origin, Reach, Reached, Withdrawn};
-use tidings_model::step::{Outcome, Window};
+use tidings_model::window::{Outcome, Window};
 use tidings_model::{Event, Key, Repetition, Retract};
 use uuid::Uuid;
 

@@ -18,7 +18,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{Contents, Group, Item, Recipient},
     settings::Brand,
-    step::Window,
+    window::Window,
 };
 use tokio::time::Instant;
 use uuid::Uuid;

@@ -27,7 +27,7 @@ use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptStart, Message, Origin},
     settings::StreamName,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 use tidings_store::{Postgres, Store};
 use tokio::{

@@ -11,7 +11,7 @@ use tidings_harness::server::run_handle;
 use tidings_model::{
     Key,
     records::{MessageFilter, MessageState, Page, SuppressionFilter},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_store::Store;
 use tidings_workflows::Digest;

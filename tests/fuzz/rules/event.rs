@@ -8,10 +8,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_model::{
     Event, Key, Retract,
-    decode::{Decoded, SignalPayload, decode, decode_again},
+    decode::{DeadLetter, Decoded, SignalPayload, decode, decode_again},
     limits,
     records::{DeadLetterId, DeadLetterRecord, KeptLetter},
-    step::DeadLetter,
 };
 use tidings_proto::v1;
 

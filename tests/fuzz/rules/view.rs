@@ -12,7 +12,7 @@ use tidings_model::{
     Key,
     records::{Contents, Group, Item, Recipient},
     settings::Brand,
-    step::Window,
+    window::Window,
 };
 use uuid::Uuid;
 

@@ -15,8 +15,8 @@ use temporalio_client::Client;
 use tidings_gateway::{
     Admission, State,
     fetch::Fetcher,
+    recorder::Recorder,
     routes::router,
-    tracking::Recorder,
     webhooks::{Webhooks, ses::Certificates},
 };
 use tidings_mail::words::Words;

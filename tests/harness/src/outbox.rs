@@ -9,7 +9,7 @@ use tidings_model::{
     attempt::{AttemptClass, Phase},
     records::{AttemptEnd, AttemptStart, Message, Origin},
     settings::StreamName,
-    step::{Closed, Outcome},
+    window::{Closed, Outcome},
 };
 use tidings_store::Store;
 use uuid::Uuid;

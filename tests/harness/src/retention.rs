@@ -9,7 +9,7 @@ use tidings_model::{
     Event, Key, names,
     process::{ProcessProfile, Role},
     records::{Actor, Closing},
-    step::{Closed, Outcome, Window},
+    window::{Closed, Outcome, Window},
 };
 use tidings_store::Store;
 use tidings_workflows::{CarriedState, RetentionRun};

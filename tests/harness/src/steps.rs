@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tidings_model::{
     Event,
-    step::{ClaimInput, SendInput, Window},
+    step::{ClaimInput, SendInput},
+    window::Window,
 };
 
 /// The claim of a due window that a plain cadence planned.

@@ -6,7 +6,7 @@ use tidings_harness::{
     cost::{HistoryCost, transitions},
     env::{Env, event, key, settings},
 };
-use tidings_model::step::Outcome;
+use tidings_model::window::Outcome;
 use tidings_needs::needs;
 
 /// The cost of a digest with this number of events, which arrive at once through the client.

@@ -14,7 +14,7 @@ use tidings_harness::{
     relay::{Act, At, Fault},
     wait::eventually,
 };
-use tidings_model::{Key, Retract, records::DigestRecord, step::Outcome};
+use tidings_model::{Key, Retract, records::DigestRecord, window::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;

@@ -16,7 +16,8 @@ use tidings_model::{
     Event,
     records::{Actor, AuditEntry, Preferences},
     settings::{Categories, CategorySettings, Section},
-    step::{ClaimAnswer, ClaimInput, Outcome, RenderInput, Rendered, Window},
+    step::{ClaimAnswer, ClaimInput, RenderInput, Rendered},
+    window::{Outcome, Window},
 };
 use tidings_store::{Sqlite, prelude::*};
 

@@ -18,7 +18,7 @@ use tidings_model::{
     command::{Reopen, Reopened, Retime},
     names,
     records::{Actor, AuditEntry, Preferences},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

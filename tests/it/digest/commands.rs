@@ -21,7 +21,7 @@ use tidings_model::{
     command::{Hold, Order, Release, Reopen, Reopened},
     rules::spread::share,
     settings::UnknownRecipients,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -19,7 +19,8 @@ use tidings_model::{
     names,
     records::{Reason, Recipient, Suppression},
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome, Window},
+    step::{ClaimAnswer, ClaimInput, Ending},
+    window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};

@@ -24,7 +24,7 @@ use tidings_model::{
     names,
     records::{DigestRecord, Reason, Recipient, Suppression},
     settings::{RelaySettings, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

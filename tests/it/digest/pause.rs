@@ -21,7 +21,7 @@ use tidings_model::{
     pause::{Paused, Scope},
     records::AuditEntry,
     settings::Settings,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Store, prelude::*};

@@ -16,13 +16,13 @@ use tidings_activities::{
 use tidings_client::Commands;
 use tidings_harness::env::{Env, event, key, order, settings};
 use tidings_model::{
-    Key, Link,
+    Key, Link, PersonId,
     command::Hold,
     names,
     pause::{Paused, Scope},
-    records::{AuditEntry, NameKind, PersonId, Reason, Recipient, Suppression},
+    records::{AuditEntry, NameKind, Reason, Recipient, Suppression},
     settings::{FormerNames, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

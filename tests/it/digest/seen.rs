@@ -14,7 +14,8 @@ use tidings_harness::{
 use tidings_model::{
     records::DigestRecord,
     settings::Settings,
-    step::{ClaimAnswer, Closed, Ending, Outcome, Window},
+    step::{ClaimAnswer, Ending},
+    window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};

@@ -12,9 +12,10 @@ use tidings_harness::{
     steps::{claim_of, recorded_event},
 };
 use tidings_model::{
-    records::PersonId,
+    PersonId,
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Window},
+    step::{ClaimAnswer, ClaimInput},
+    window::Window,
 };
 use tidings_needs::needs;
 use tidings_store::{Queried, TeamQuery, prelude::*};

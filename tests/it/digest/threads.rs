@@ -13,7 +13,8 @@ use tidings_harness::{
 };
 use tidings_model::{
     Key,
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, Sent, Window},
+    step::{ClaimAnswer, RenderInput, Rendered, Sent},
+    window::{Outcome, Window},
 };
 
 /// Sends the `n`th digest of a key: an event about each of these entities. One task opened the first three, so that they have one time.

@@ -25,9 +25,9 @@ use tidings_model::{
     names,
     process::{Process, digest_section},
     records::{AuditEntry, Preferences, Recipient},
-    rules::Wait,
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Closed, Outcome, SendInput, Sent, Window},
+    step::{ClaimAnswer, ClaimInput, SendInput, Sent},
+    window::{Closed, Outcome, Wait, Window},
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

@@ -16,7 +16,7 @@ use tidings_harness::{
 use tidings_model::{
     message::{command::Retry, contract::Retried},
     records::MessageState,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_workflows::message::Stage;

@@ -30,7 +30,8 @@ use tidings_model::{
     names,
     records::{MessageState, Reason},
     settings::{Guarantee, RelaySettings, StreamName},
-    step::{Outcome, Sent},
+    step::Sent,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -18,7 +18,7 @@ use tidings_model::{
     Key,
     delivery_events::{Bounce, DeliveryEvent, Kind, Recorded},
     records::{MessageState, Reason, Recipient},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

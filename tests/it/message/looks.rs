@@ -10,7 +10,7 @@ use tidings_mail::render::{Input, Links, Renderer, View};
 use tidings_model::{
     records::{Contents, Recipient},
     settings::Brand,
-    step::Window,
+    window::Window,
 };
 use tidings_needs::needs;
 use uuid::Uuid;

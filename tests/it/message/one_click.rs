@@ -21,7 +21,7 @@ use tidings_model::{
     Key,
     report::Question,
     settings::{ReturnPath, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -19,7 +19,8 @@ use tidings_model::{
     message::contract::{Attempted, SendInput},
     records::{AuditFilter, Page},
     settings::{RelaySettings, Settings, StreamName},
-    step::{Outcome, Sent},
+    step::Sent,
+    window::Outcome,
 };
 use tidings_store::prelude::*;
 

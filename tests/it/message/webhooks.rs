@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tidings_gateway::{
     Admission, State,
     fetch::Fetcher,
+    recorder::Recorder,
     routes, server,
-    tracking::Recorder,
     webhooks::{Hook, Secret, Webhooks, ses::Certificates},
 };
 use tidings_harness::{
@@ -20,7 +20,7 @@ use tidings_mail::words::Words;
 use tidings_model::{
     Provider,
     records::{MessageState, Reason},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -9,7 +9,7 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     command::{Hold, Release},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

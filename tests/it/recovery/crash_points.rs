@@ -25,8 +25,8 @@ use tidings_model::{
     Event, Quiet,
     command::Order,
     records::Preferences,
-    rules::Wait,
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, SendInput, Sent, TooLarge, Window},
+    step::{ClaimAnswer, RenderInput, Rendered, SendInput, Sent, TooLarge},
+    window::{Outcome, Wait, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};

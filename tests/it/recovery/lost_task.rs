@@ -16,7 +16,7 @@ use tidings_harness::{
 };
 use tidings_model::{
     records::{AuditEntry, Preferences},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, prelude::*};

@@ -20,7 +20,7 @@ use tidings_model::{
     Key,
     command::Order,
     records::{Actor, AuditEntry, Preferences},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

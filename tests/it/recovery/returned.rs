@@ -19,7 +19,7 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
     wait::eventually,
 };
-use tidings_model::{Key, names, records::DigestRecord, step::Outcome, troubled_run::Resolution};
+use tidings_model::{Key, names, records::DigestRecord, troubled_run::Resolution, window::Outcome};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage, Status};

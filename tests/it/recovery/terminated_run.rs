@@ -20,7 +20,7 @@ use tidings_harness::{
     signals::{json_events, signal},
     wait::{eventually, wait_for_emails},
 };
-use tidings_model::{Key, command::Order, names, step::Outcome, troubled_run::Resolution};
+use tidings_model::{Key, command::Order, names, troubled_run::Resolution, window::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;

@@ -20,7 +20,8 @@ use tidings_model::{
     process::{Process, digest_section},
     records::Recipient,
     settings::{Settings, UnknownRecipients},
-    step::{ClaimAnswer, ClaimInput, Closed, Ending, Outcome, RenderInput, Rendered, Window},
+    step::{ClaimAnswer, ClaimInput, Ending, RenderInput, Rendered},
+    window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, prelude::*};

@@ -20,7 +20,7 @@ use tidings_model::{
     attempt::AttemptClass,
     breaker::Cause,
     settings::{Per, Rate, RelaySettings, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Sqlite, Store, prelude::*};

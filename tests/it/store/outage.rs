@@ -17,7 +17,7 @@ use tidings_harness::{
     signals::json_events,
     wait::eventually,
 };
-use tidings_model::{Key, step::Outcome};
+use tidings_model::{Key, window::Outcome};
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;

@@ -22,7 +22,8 @@ use tidings_harness::{
 use tidings_model::{
     attempt::AttemptClass,
     records::MessageState,
-    step::{ClaimAnswer, Outcome, SendInput, Sent, UnrecordedEnd, Window},
+    step::{ClaimAnswer, SendInput, Sent, UnrecordedEnd},
+    window::{Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store};

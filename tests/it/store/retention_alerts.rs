@@ -10,7 +10,7 @@ use tidings_harness::{
     server::DevServer,
     wait::{eventually, wait_for_emails},
 };
-use tidings_model::step::{DeadLetter, DeadLettersInput};
+use tidings_model::{decode::DeadLetter, step::DeadLettersInput};
 use tidings_needs::needs;
 use tidings_store::prelude::*;
 

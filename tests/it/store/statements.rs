@@ -21,7 +21,8 @@ use tidings_harness::{
 use tidings_model::{
     Key,
     records::FirstAttempt,
-    step::{ClaimAnswer, Outcome, RenderInput, Rendered, Sent, Window},
+    step::{ClaimAnswer, RenderInput, Rendered, Sent},
+    window::{Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::{Attempts as _, Postgres, Store};

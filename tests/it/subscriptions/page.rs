@@ -17,8 +17,8 @@ use tidings_model::{
     attempt::AttemptClass,
     delivery_events::Bounce,
     records::MessageState,
-    step::Outcome,
     subscription::{About, NoticeType, body},
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tokio::process::Command;

@@ -17,9 +17,9 @@ use tidings_harness::{
     time_skipping::TimeSkipping,
 };
 use tidings_model::{
-    records::{DigestRecord, Recipient, Shown},
-    settings::{Cap, Categories, DigestSettings, OverLimit, Settings, UnknownRecipients},
-    step::{Closed, Outcome, Window},
+    records::{DigestRecord, Recipient},
+    settings::{Cap, Categories, DigestSettings, OverLimit, Settings, Shown, UnknownRecipients},
+    window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -15,7 +15,7 @@ use tidings_model::{
     Key,
     command::Retime,
     settings::{Cap, OverLimit, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -14,7 +14,7 @@ use tidings_model::{
     Key,
     records::Preferences,
     settings::{Cap, Settings},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -18,7 +18,7 @@ use tidings_harness::{
 use tidings_model::{
     settings::{DigestSettings, Settings},
     statistics::Scope,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::{Postgres, Store, prelude::*};

@@ -13,7 +13,7 @@ use tidings_model::{
     Quiet,
     records::Recipient,
     settings::{Settings, UnknownRecipients},
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_store::prelude::*;

@@ -12,7 +12,7 @@ use tidings_model::{
     command::{Hold, Release, Released, Retime},
     names,
     rules::spread::overdue_share,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_workflows::{Digest, Stage};

@@ -39,7 +39,7 @@ use tidings_model::{
     pause::{Paused, Scope},
     records::{AuditEntry, MessageState},
     retention::Kind,
-    step::Outcome,
+    window::Outcome,
 };
 use tidings_needs::needs;
 use tidings_proto::v1;

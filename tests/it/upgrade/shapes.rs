@@ -24,8 +24,8 @@ use tidings_model::{
     records::{AuditEntry, Preferences},
     rules::spread::overdue_share,
     settings::Settings,
-    step::Outcome,
     subscription::NoticeType,
+    window::Outcome,
 };
 use tidings_proto::v1;
 use tidings_store::prelude::*;

@@ -15,13 +15,13 @@ use tidings_model::{
         deadline::Timing,
         effective::Effective,
         limit::{counts_from, limit_ends, limit_since},
-        next_moment::{Goes, Wait},
         plan::plan,
         spread::{overdue_share, share},
     },
     settings::{DigestSettings, FrequencyLimits, OverLimit},
-    step::{ClaimInput, Plan, PlanInput, Signs, Window},
+    step::{ClaimInput, Plan, PlanInput, Signs},
     time_zone,
+    window::{Goes, Wait, Window},
 };
 use uuid::Uuid;
 

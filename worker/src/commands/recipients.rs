@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tidings_activities::operations::move_person::MoveKind;
-use tidings_model::records::PersonId;
+use tidings_model::PersonId;
 
 use crate::Config;
 

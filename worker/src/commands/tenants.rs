@@ -7,7 +7,7 @@ use tidings_activities::operations::{
     tenant_end::{Ended, TenantEnd},
 };
 use tidings_client::Commands;
-use tidings_model::records::PersonId;
+use tidings_model::PersonId;
 
 use crate::{
     Config,

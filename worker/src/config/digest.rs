@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Deserialize;
 use tidings_model::{
     Cadence, ParseError, Quiet,
-    rules::{Choice, Choices},
+    offered_cadences::{Choice, Choices},
     settings::{Categories, CategorySettings, Counted, DigestSettings, OverLimit, Track},
     words, zone,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use tidings_model::{
     Key,
-    rules::DayRange,
+    cadence::DayRange,
     settings::{Brand, DigestSettings, TenantSettings},
 };
 use toml::Spanned;

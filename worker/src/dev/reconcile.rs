@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidings_model::{Key, records::DigestRecord, step::Outcome};
+use tidings_model::{Key, records::DigestRecord, window::Outcome};
 
 use super::mail::Summary;
 
@@ -64,7 +64,7 @@ fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Re
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use tidings_model::step::Closed;
+    use tidings_model::window::Closed;
     use uuid::Uuid;
 
     use tidings_model::records::DigestState;

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use tidings_model::{
-    rules::Wait,
     step::{ClaimAnswer, ClaimInput, Ending},
+    window::Wait,
 };
 
 use super::{

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use tidings_model::{
     command::Order,
-    step::{CloseInput, Closed, Ending, Outcome},
+    step::{CloseInput, Ending},
+    window::{Closed, Outcome},
 };
 
 use super::{deadline::planned, state::State};

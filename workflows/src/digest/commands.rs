@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use tidings_model::{
     command::{Dropped, Due, Flushed, Held, Hold, Order, Release, Released, Reopen, Reopened, Retime, Retimed},
     pause::Paused,
-    rules::Wait,
     step::Plan,
+    window::Wait,
 };
 
 use super::{

@@ -1,7 +1,7 @@
 //! Step dead letters (`bury` on the wire): the store records signals and events that could not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::step::{DeadLetter, DeadLettersInput};
+use tidings_model::{decode::DeadLetter, step::DeadLettersInput};
 
 use super::state::State;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tidings_model::{
     rules::deadline::Deadline,
-    step::{Plan, Planned, THEN},
+    step::Plan,
+    window::{Planned, THEN},
     words,
 };
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
-    rules::{Goes, Wait},
-    step::{PauseWait, TooLarge, UnrecordedEnd, Window},
+    step::{PauseWait, TooLarge, UnrecordedEnd},
+    window::{Goes, Wait, Window},
 };
 
 use crate::driver::after;

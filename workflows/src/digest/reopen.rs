@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use tidings_model::{
     command::Reopened,
     records::Actor,
-    rules::Wait,
     step::{ReopenInput, Resumed},
+    window::Wait,
 };
 
 use super::{delivering::Delivering, state::State};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tidings_model::{
-    rules::Wait,
     settings::RETRY_DELAYS,
     step::{SendInput, Sent, TooLarge},
+    window::Wait,
 };
 
 use super::state::State;

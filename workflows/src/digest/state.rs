@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 use tidings_model::{
     Event, Key, Retract,
     command::{Hold, Order},
-    rules::{Wait, spread},
-    step::{Closed, DeadLetter, Note, PauseWait, Plan, Returned, Signs, Window},
+    decode::DeadLetter,
+    rules::spread,
+    step::{Note, PauseWait, Plan, Returned, Signs},
+    window::{Closed, Wait, Window},
 };
 use uuid::Uuid;
 

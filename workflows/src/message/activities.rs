@@ -5,7 +5,7 @@ use temporalio_common::ActivityError;
 use temporalio_macros::activity_definitions;
 use tidings_model::{
     message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
-    step::Closed,
+    window::Closed,
 };
 
 /// See each input in [`message::contract`](tidings_model::message::contract).

@@ -15,7 +15,8 @@ use tidings_model::{
         command::{Cancelled, Retry},
         contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
     },
-    step::{Closed, PauseWait, Sent, UnrecordedEnd},
+    step::{PauseWait, Sent, UnrecordedEnd},
+    window::Closed,
 };
 
 /// The next step.
@@ -219,7 +220,7 @@ fn later(now: Timestamp, wait: Duration) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::{pause::Paused, step::Outcome};
+    use tidings_model::{pause::Paused, window::Outcome};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_model::{pause::Paused, step::Closed};
+use tidings_model::{pause::Paused, window::Closed};
 use uuid::Uuid;
 
 use super::state::{Decision, State};
@@ -112,12 +112,7 @@ impl fmt::Display for Status {
 mod tests {
     use std::time::Duration;
 
-    use tidings_model::{
-        MessageKey,
-        command::Order,
-        message::command::Retry,
-        step::{Outcome, PauseWait},
-    };
+    use tidings_model::{MessageKey, command::Order, message::command::Retry, step::PauseWait, window::Outcome};
 
     use super::*;
 

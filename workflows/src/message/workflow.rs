@@ -14,7 +14,7 @@ use tidings_model::{
         command::{Cancelled, Retry},
         contract::Retried,
     },
-    step::Closed,
+    window::Closed,
 };
 
 use super::{

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 use tidings_model::{
     Event, Key,
     api_token::Scope,
+    decode::DeadLetter,
     inbox::Limits,
     pause::{Paused, Scope as PauseScope},
-    step::{AuditInput, DeadLetter, DeadLettersInput, Note, Window},
+    step::{AuditInput, DeadLettersInput, Note},
+    window::Window,
 };
 
 use super::*;

@@ -5,7 +5,7 @@ use tidings_model::{
     limits::ID_BYTES,
     records::{DigestState, MessageState, Reason},
     report::By,
-    step::Outcome,
+    window::Outcome,
 };
 
 /// A time, or a span with units.

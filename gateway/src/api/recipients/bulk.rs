@@ -13,11 +13,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 use tidings_activities::operations::{recipients, rows::Row};
-use tidings_model::{
-    Key,
-    records::{PersonId, RecipientChange},
-    settings::Settings,
-};
+use tidings_model::{Key, PersonId, records::RecipientChange, settings::Settings};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidings_model::{
+    offered_cadences::{Choice, Choices},
     records::{AuditFilter, Page},
-    rules::{Choice, Choices},
     settings::DigestSettings,
 };
 

@@ -1,10 +1,7 @@
 //! `/v1/recipients`: what is stored, what is refused, and who sees addresses.
 
 use tidings_activities::{TeamDirectory, team_directory::Source};
-use tidings_model::{
-    records::{PersonId, Recipient},
-    webhook_secret::Secret,
-};
+use tidings_model::{PersonId, records::Recipient, webhook_secret::Secret};
 
 use super::*;
 
@@ -61,7 +58,7 @@ async fn a_change_is_audited_with_the_token_and_without_an_address() {
     let rows = "{\"user\":\"bo\",\"address\":\"bo@example.net\"}";
     assert_eq!(env.bulk("application/x-ndjson", &token, rows).await.status, 200);
     let page = tidings_model::records::Page { limit: 9, after: None };
-    let person = tidings_model::records::PersonId { tenant: "acme".into(), user: "ann".into() };
+    let person = tidings_model::PersonId { tenant: "acme".into(), user: "ann".into() };
     let rows = env
         .store
         .held(&person.key(""), &std::collections::BTreeSet::new(), tidings_model::records::Part::Audit, &page)

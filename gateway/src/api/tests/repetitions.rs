@@ -4,7 +4,7 @@ use tidings_model::{
     Event,
     records::{Closing, Message, Origin, RenderedClaim},
     settings::StreamName,
-    step::{Closed, Outcome, Window},
+    window::{Closed, Outcome, Window},
     wire,
 };
 

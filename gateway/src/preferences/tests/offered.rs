@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::ToSpan as _;
 use proptest::{prelude::*, sample::select};
-use tidings_model::rules::Choices;
+use tidings_model::offered_cadences::Choices;
 
 use super::*;
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use sqlx::query_as;
-use tidings_model::records::{Erased, Page, PersonId};
+use tidings_model::{
+    PersonId,
+    records::{Erased, Page},
+};
 
 use super::super::dialect::Dialect;
 use super::super::{Sql, json, number};

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sqlx::{FromRow, query_as};
-use tidings_model::records::{
-    ListedRecipient, Person, PersonId, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression,
-};
 use tidings_model::{EmailAddress, Key};
+use tidings_model::{
+    PersonId,
+    records::{ListedRecipient, Person, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression},
+};
 
 use super::super::columns::{Json, row};
 use super::super::dialect::Dialect;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
     records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Page},
-    step::Outcome,
+    window::Outcome,
 };
 
 use crate::{
@@ -80,7 +80,7 @@ fn in_words(digest: &DigestRecord, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::step::Closed;
+    use tidings_model::window::Closed;
     use uuid::Uuid;
 
     use super::*;

@@ -8,7 +8,7 @@ use tidings_activities::operations::digest::{Story, story};
 use tidings_model::{
     delivery_events::ReportRecord,
     records::{AuditRecord, Cursor, DigestEvent, DigestRecord, EventPlace, MessageRecord, Page},
-    step::Closed,
+    window::Closed,
 };
 use uuid::Uuid;
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tidings_model::{
-    Key,
-    records::{Listed, Page, PersonId, Recipient},
+    Key, PersonId,
+    records::{Listed, Page, Recipient},
     settings::Settings,
     time_zone,
 };

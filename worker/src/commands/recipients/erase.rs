@@ -7,7 +7,7 @@ use tidings_activities::operations::{
     person_keys,
 };
 use tidings_client::Commands;
-use tidings_model::records::{Erased, PersonId};
+use tidings_model::{PersonId, records::Erased};
 
 use crate::{Config, args::Reason, confirm::confirmed, storage};
 

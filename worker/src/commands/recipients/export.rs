@@ -20,9 +20,9 @@ use tidings_activities::operations::{
 };
 use tidings_client::Commands;
 use tidings_model::{
-    Key,
+    Key, PersonId,
     command::Due,
-    records::{Cursor, Listed, Page, Part, Person, PersonId, RowPlace},
+    records::{Cursor, Listed, Page, Part, Person, RowPlace},
 };
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::Status;

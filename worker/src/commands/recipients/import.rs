@@ -13,10 +13,7 @@ use tidings_activities::operations::{
     recipients::{self, COLUMNS, WrongValue},
     rows::Row,
 };
-use tidings_model::{
-    records::{PersonId, RecipientChange},
-    settings::FormerNames,
-};
+use tidings_model::{PersonId, records::RecipientChange, settings::FormerNames};
 use tidings_store::Store;
 
 use super::moved;

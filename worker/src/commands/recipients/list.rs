@@ -1,7 +1,10 @@
 //! `tidings recipients list`: a page of the directory.
 
 use serde_json::json;
-use tidings_model::records::{Cursor, ListedRecipient, Page, PersonId, Recipient, RecipientFilter, RecipientPlace};
+use tidings_model::{
+    PersonId,
+    records::{Cursor, ListedRecipient, Page, Recipient, RecipientFilter, RecipientPlace},
+};
 
 use crate::{Config, commands::page, storage};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 use tidings_activities::operations::move_person::{Answer, Error, MoveKind, PersonMove};
 use tidings_client::Commands;
-use tidings_model::records::PersonId;
+use tidings_model::PersonId;
 
 use crate::{Config, args::Reason, confirm::confirmed, error::Usage, storage};
 

@@ -9,7 +9,7 @@ use tidings_activities::{
     choices,
     operations::{at_rate::at_rate, recipients::keys_of},
 };
-use tidings_model::{Key, records::PersonId};
+use tidings_model::{Key, PersonId};
 
 use crate::{Config, phrases::counted};
 

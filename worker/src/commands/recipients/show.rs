@@ -10,8 +10,8 @@ use tidings_activities::{
     team_directory,
 };
 use tidings_model::{
-    Key,
-    records::{DigestRecord, Facts, Person, PersonId, Recipient, Suppression},
+    Key, PersonId,
+    records::{DigestRecord, Facts, Person, Recipient, Suppression},
     settings::Settings,
 };
 use tidings_store::Store;

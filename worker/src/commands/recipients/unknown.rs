@@ -1,6 +1,6 @@
 //! The answer about a person of whom nothing is held.
 
-use tidings_model::records::PersonId;
+use tidings_model::PersonId;
 
 /// Says that there is nothing to show.
 pub(super) fn unknown(person: &PersonId) -> bool {

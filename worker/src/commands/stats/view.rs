@@ -146,8 +146,8 @@ pub(super) mod tests {
         process::{Aspect, Difference},
         records::Reason,
         statistics::{Ended, LedgerStatistics, ReportedByRelay, Suppressed, Undelivered},
-        step::Outcome,
         troubled_run::{Trouble, TroubledRun},
+        window::Outcome,
     };
 
     use super::*;

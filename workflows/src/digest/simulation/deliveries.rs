@@ -1,7 +1,10 @@
 //! Stories of attempts on the model.
 
 use jiff::ToSpan;
-use tidings_model::step::{ClaimAnswer, Outcome, Sent};
+use tidings_model::{
+    step::{ClaimAnswer, Sent},
+    window::Outcome,
+};
 
 use super::{
     step::Answer,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidings_model::{command::Reopen, step::Outcome};
+use tidings_model::{command::Reopen, window::Outcome};
 
 use super::{
     step::{Answer, Step},

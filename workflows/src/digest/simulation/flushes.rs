@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, time::Duration};
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     command::Reopened,
-    rules::Wait,
-    step::{ClaimAnswer, Closed, Ending, Outcome, Sent},
+    step::{ClaimAnswer, Ending, Sent},
+    window::{Closed, Outcome, Wait},
 };
 
 use super::{

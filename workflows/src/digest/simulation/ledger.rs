@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_model::{
     Event, Key, Retract,
-    step::{Closed, Outcome, Resumed, Returned, Window},
+    step::{Resumed, Returned},
+    window::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 

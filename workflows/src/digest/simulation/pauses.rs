@@ -1,7 +1,7 @@
 //! Stories of operators' pauses on the model.
 
 use jiff::{Timestamp, ToSpan};
-use tidings_model::step::Outcome;
+use tidings_model::window::Outcome;
 
 use super::{
     step::{Answer, Step},

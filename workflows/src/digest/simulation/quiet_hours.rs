@@ -3,8 +3,8 @@
 use jiff::{Timestamp, ToSpan as _};
 use tidings_model::{
     command::{Hold, Order, Release, Reopen},
-    rules::Wait,
-    step::{ClaimAnswer, Outcome},
+    step::ClaimAnswer,
+    window::{Outcome, Wait},
 };
 
 use super::{

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{Timestamp, ToSpan};
 use tidings_model::{
     command::{Hold, Reopen, Retime},
-    step::Outcome,
+    window::Outcome,
 };
 
 use super::{

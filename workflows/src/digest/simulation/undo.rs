@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::ToSpan;
-use tidings_model::step::Outcome;
+use tidings_model::window::Outcome;
 
 use super::{
     step::{Answer, Step},

@@ -8,11 +8,12 @@ use tidings_model::{
     attempt::{AttemptClass, Phase},
     command::{Hold, Order, Release, Reopen, Retime},
     pause::Paused,
-    rules::{Goes, pause},
+    rules::pause,
     step::{
-        ClaimAnswer, Ending, Joined, Outcome, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, SendInput, Sent,
-        Signs, StashInput, Stashed, UnrecordedEnd,
+        ClaimAnswer, Ending, Joined, PauseWait, Plan, PlanInput, Rendered, Resumed, Returned, SendInput, Sent, Signs,
+        StashInput, Stashed, UnrecordedEnd,
     },
+    window::{Goes, Outcome},
 };
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use jiff::{
     tz::TimeZone,
 };
 
-use crate::rules::cadence::{
+use crate::cadence::{
     DayRange, slots,
     words::{DAYS, time},
 };
