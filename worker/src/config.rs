@@ -32,6 +32,7 @@ mod file;
 mod former;
 mod gateway;
 mod inbox;
+mod keys;
 mod layer;
 mod link_keys;
 mod list;
@@ -56,11 +57,14 @@ mod tests;
 mod variable;
 mod webhook;
 
+pub(crate) use digest::show as show_digest;
 pub use directory::Directory;
 pub use dkim::DkimConfig;
 use door::Door;
 use file::RawConfig;
+pub(crate) use former::was;
 pub use gateway::Gateway;
+pub(crate) use keys::{Shown, Table};
 pub use link_keys::LinkKeysConfig;
 pub use origin::{Origin, Origins};
 pub use problem::{Environment, Problem};
@@ -513,9 +517,9 @@ impl Config {
         environment: Environment<'_>,
         temporal: Result<Temporal, Problem>,
     ) -> Result<Self, Error> {
-        let file = syntax::parse::<RawConfig>(place, text).map_err(|problem| Error::Wrong(vec![problem]))?;
         let mut checks = problem::Checks::new(place, text, environment);
-        match file.check(&mut checks, temporal) {
+        let file = syntax::parse::<RawConfig>(place, text, &mut checks.problems);
+        match file.and_then(|file| file.check(&mut checks, temporal)) {
             Some(config) if checks.problems.is_empty() => Ok(config),
             _ => Err(Error::Wrong(checks.problems)),
         }

@@ -6,29 +6,26 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::render::{self, Renderer};
-use tidings_model::{Cadence, ParseError, ZoneData, rules::working_days, zone_data};
+use tidings_model::{Cadence, ParseError, ZoneData, rules::working_days, settings::DigestSettings, zone_data};
 
 use crate::{
     Config,
-    config::{self, Problem, Tenant},
+    config::{self, Problem, Table, Tenant},
     error::Usage,
     names, storage,
 };
 
-mod digests;
 mod directory;
 mod gateway;
 mod in_force;
 mod mail;
 mod next_slots;
 mod retention;
-mod seen;
 mod streams;
 mod subscriptions;
 mod tenants;
 mod webhooks;
 
-use digests::{DigestsView, digest_views};
 use in_force::InForce;
 use mail::{DkimView, MailView};
 use next_slots::NextSlots;
@@ -83,6 +80,9 @@ pub(crate) async fn run(
     check(&config, tenant.as_deref(), *json).await?;
     if *database {
         compare_names(&config).await?;
+    }
+    if !json {
+        anstream::eprintln!("The configuration can be used.");
     }
     Ok(true)
 }
@@ -170,6 +170,19 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
         .collect()
 }
 
+/// The digest types, of which `former` are the names that they had before: today's by former one.
+fn digest_views<'a>(
+    digests: &'a BTreeMap<String, DigestSettings>,
+    former: &BTreeMap<String, String>,
+) -> BTreeMap<&'a str, Table> {
+    let view = |(name, digest): (&'a String, &DigestSettings)| {
+        let mut shown = config::show_digest(digest);
+        shown.insert_first("was", config::was(former, name));
+        (name.as_str(), shown)
+    };
+    digests.iter().map(view).collect()
+}
+
 /// The configuration as `tidings.toml` would say it, without passwords and keys.
 #[derive(Serialize)]
 struct ConfigView<'a> {
@@ -194,7 +207,7 @@ struct ConfigView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     directory: Option<directory::DirectoryView<'a>>,
     retention: retention::RetentionView<'a>,
-    digest: DigestsView<'a>,
+    digest: BTreeMap<&'a str, Table>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     tenant: BTreeMap<&'a str, tenants::TenantView<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use tidings_model::{
-    settings::{Categories, CategorySettings, Section},
+    settings::{Categories, CategorySettings, DigestSettings, Section},
     words,
 };
 use toml::Spanned;
 
 use super::{
     brand, former,
+    keys::{Entry, Show as _, Shown},
     list::SpannedList,
     problem::{Checks, Problem},
 };
@@ -30,26 +31,47 @@ pub(super) struct RawCategory {
     max_age: Option<Spanned<String>>,
 }
 
-impl RawCategory {
-    /// The place of one of the keys; `None` without keys.
-    pub fn place(&self, checks: &Checks<'_>) -> Option<String> {
+impl Entry for RawCategory {
+    /// One that both tables have is the first one's, with the former names of either.
+    fn over(self, base: &Self) -> Self {
+        Self { was: self.was.or_else(|| base.was.clone()), ..self }
+    }
+
+    /// The place of one of the keys; empty without keys.
+    fn place(&self, checks: &Checks<'_>) -> String {
         let text = [&self.title, &self.section, &self.max_age].into_iter().flatten().next();
         let number = || [&self.priority, &self.min_count].into_iter().flatten().next();
         let was = || self.was.as_ref().map(|raw| checks.place_of(raw));
-        text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw))).or_else(was)
+        let place = text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw)));
+        place.or_else(was).unwrap_or_default()
     }
 }
 
-/// Merges two tables of categories. One that both have is the first one's, with the former names of either.
-pub(super) fn over(
-    own: BTreeMap<String, RawCategory>,
-    base: &BTreeMap<String, RawCategory>,
-) -> BTreeMap<String, RawCategory> {
-    let own = own.into_iter().map(|(name, raw)| {
-        let was = raw.was.or_else(|| base.get(&name)?.was.clone());
-        (name, RawCategory { was, ..raw })
+/// The entries under today's names of their categories.
+pub(super) fn todays<'a, T: Clone>(
+    entries: &'a BTreeMap<String, T>,
+    digest: &'a DigestSettings,
+) -> impl Iterator<Item = (String, T)> + 'a {
+    let todays = entries.iter().filter(|(name, _)| !digest.former_categories.contains_key(*name));
+    todays.map(|(name, value)| (name.clone(), value.clone()))
+}
+
+/// The categories of a digest type with the headings of their sections.
+pub(super) fn show(digest: &DigestSettings) -> Option<Shown> {
+    let categories = todays(&digest.category.named, digest).map(|(name, category)| {
+        let was = former::was(&digest.former_categories, &name);
+        let values = [
+            ("was", was),
+            ("title", category.section.map(|section| Shown::Text(section.title))),
+            ("priority", category.priority.show()),
+            ("min_count", category.min_count.show()),
+            ("max_age", category.max_age.show()),
+        ];
+        let values = values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        (name, Shown::Table(values.collect()))
     });
-    base.clone().into_iter().chain(own).collect()
+    let categories: BTreeMap<_, _> = categories.collect();
+    (!categories.is_empty()).then(|| Shown::Table(categories.into_iter().collect()))
 }
 
 /// Checks the names that categories had before, and returns today's name by former one; `None` if one is wrong.
@@ -85,7 +107,7 @@ pub(super) fn check(
 ) -> Option<Categories> {
     let mut checked = Vec::new();
     for (name, raw) in all {
-        let place = raw.place(checks).unwrap_or_default();
+        let place = raw.place(checks);
         checks.report_star(table, name, place, "write `max_age` and `min_count` without a category");
         let own = check_one(&format!("{table}.{name}"), name, raw, all, checks).map(|own| CategorySettings {
             min_count: own.min_count.or(others.min_count),

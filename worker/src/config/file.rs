@@ -100,9 +100,7 @@ impl RawConfig {
         let sender = Layers::new([mail.clone()]).sender(checks);
         let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));
         let streams = Streams::check(bulk, transactional, &self.relay, checks);
-        // `collect` comes last, so that every type is checked even after a wrong one.
-        let digests: Vec<_> =
-            self.digest.iter().map(|(name, raw)| Some((name.clone(), digest::check(name, raw, checks)?))).collect();
+        let digests = self.digest.iter().map(|(name, raw)| (name.clone(), digest::check(name, raw, checks))).collect();
         let general = General { digests: &self.digest, mail, streams: &self.stream, relays: &self.relay };
         let tenants = tenant::check(&self.tenant, &general, checks);
         if let (Some(streams), Some(tenants)) = (&streams, &tenants) {
@@ -139,7 +137,7 @@ impl RawConfig {
             cached_workflows: cached_workflows.map(|count| count as usize),
             sender,
             dkim,
-            digests: digests.into_iter().collect::<Option<_>>()?,
+            digests,
             tenants: tenants?,
             names: names?,
             cap,

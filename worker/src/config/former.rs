@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    keys::Shown,
     list::SpannedList,
     problem::{Checks, Problem},
 };
@@ -50,4 +51,11 @@ pub(super) fn refuse(table: &str, was: Option<&SpannedList>, instead: &str, chec
             problem: format!("is the same for every tenant; write it in {instead}"),
         });
     }
+}
+
+/// The names that `today` had before, if there are any.
+pub(crate) fn was(former: &BTreeMap<String, String>, today: &str) -> Option<Shown> {
+    let was = former.iter().filter(|(_, name)| *name == today);
+    let was: Vec<_> = was.map(|(former, _)| Shown::Text(former.clone())).collect();
+    (!was.is_empty()).then_some(Shown::List(was))
 }

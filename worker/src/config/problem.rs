@@ -1,6 +1,6 @@
 //! Problems of a configuration, each with its place and its remedy, and the checks that collect them.
 
-use std::{fmt, ops::Range, path::Path};
+use std::{collections::BTreeMap, fmt, ops::Range, path::Path};
 
 use tidings_model::foreign_text::clean_edges;
 use toml::Spanned;
@@ -174,6 +174,23 @@ impl<'a> Checks<'a> {
             _ => Err(format!("write a whole number from 1 to {most}")),
         };
         self.value(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
+    }
+
+    /// Parses each entry of a table; `instead` is what to write in the place of `*`.
+    pub fn entries<T>(
+        &mut self,
+        table: &str,
+        entries: &BTreeMap<String, Spanned<String>>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        instead: &str,
+    ) -> BTreeMap<String, T> {
+        let mut parsed = BTreeMap::new();
+        for (name, value) in entries {
+            self.report_star(table, name, self.place_of(value), instead);
+            parsed
+                .extend(self.value(&format!("{table}.{name}"), Some(value), &parse).map(|value| (name.clone(), value)));
+        }
+        parsed
     }
 
     /// Reports an entry `*` of `table`: it looks like all entries, and would be the one of this name.

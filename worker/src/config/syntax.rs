@@ -4,20 +4,51 @@ use std::{ops::Range, path::Path};
 
 use serde::de::DeserializeOwned;
 use tidings_model::nearest;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, Deserializer},
+};
 
 use super::problem::{Problem, place_of};
 
-/// Parses the file.
-///
-/// # Errors
-/// The text is not TOML, a key is unknown, or a value has another type.
-pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str) -> Result<T, Problem> {
-    toml::from_str(text).map_err(|error: toml::de::Error| Problem {
+/// Parses the file. Each unknown key is a problem and hides nothing else. `None`: the text is not TOML, or a value has another type.
+pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mut Vec<Problem>) -> Option<T> {
+    let problem = |error: &toml::de::Error| Problem {
         place: place_of(place, text, error.span()),
         key: key_at(text, error.span()).to_owned(),
         value: String::new(),
         problem: reworded(error.message()),
-    })
+    };
+    let mut table = DeTable::parse(text).map_err(|error| problems.push(problem(&error))).ok()?;
+    loop {
+        match T::deserialize(Deserializer::from(table.clone())) {
+            Ok(file) => return Some(file),
+            Err(error) => {
+                problems.push(problem(&error));
+                let is_unknown = error.message().starts_with("unknown field");
+                if !(is_unknown && error.span().is_some_and(|span| remove(table.get_mut(), &span))) {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Removes the key at this place, and reports if there was one.
+fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
+    let found = table.keys().find(|key| key.span() == *span).map(|key| key.get_ref().to_string());
+    match found {
+        Some(key) => table.remove(key.as_str()).is_some(),
+        None => table.iter_mut().any(|(_, value)| remove_below(value, span)),
+    }
+}
+
+fn remove_below(value: &mut Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
+    match value.get_mut() {
+        DeValue::Table(table) => remove(table, span),
+        DeValue::Array(values) => values.iter_mut().any(|value| remove_below(value, span)),
+        _ => false,
+    }
 }
 
 /// Returns the key, or the header of the table, on the line that the range starts in; never a value.

@@ -104,7 +104,7 @@ impl RawTenant {
         let digest_origins = digest_origins.collect();
         let streams = self.streams(tenant, general, checks);
         let (brand, brand_origins) = self.brand(tenant, streams.as_ref(), checks);
-        Some(Tenant { digests: digests?, brand, streams: streams?, brand_origins, digest_origins })
+        Some(Tenant { digests, brand, streams: streams?, brand_origins, digest_origins })
     }
 
     /// Checks both streams. The tenant's tables of mail override the general ones of streams.
@@ -164,7 +164,7 @@ impl RawTenant {
         tenant: &str,
         general: &RawDigests,
         checks: &mut Checks<'_>,
-    ) -> Option<BTreeMap<String, DigestSettings>> {
+    ) -> BTreeMap<String, DigestSettings> {
         let table = format!("tenant.{tenant}");
         // These come first, so that their problems are reported under their own keys.
         checks.value(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
@@ -185,11 +185,9 @@ impl RawTenant {
         let own = general.keys().filter(differs).filter_map(|name| {
             let own = self.digest.get(name).map(|raw| raw.as_ref().clone()).unwrap_or_default();
             let raw = own.over(&everywhere.clone().over(general.get(name)?.as_ref()));
-            Some((name, raw))
+            Some((name.clone(), raw.check(&format!("{table}.digest.{name}"), name, checks)))
         });
-        let own =
-            own.map(|(name, raw)| Some((name.clone(), raw.check(&format!("{table}.digest.{name}"), name, checks)?)));
-        own.collect::<Vec<_>>().into_iter().collect()
+        own.collect()
     }
 }
 

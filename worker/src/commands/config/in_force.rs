@@ -7,10 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tidings_model::words;
 
-use super::{
-    digests::DigestView,
-    mail::{DkimView, from},
-};
+use super::mail::{DkimView, from};
 use crate::{
     Config,
     config::{self, Origin, Origins, Stream, Tenant},
@@ -59,7 +56,7 @@ impl<'a> InForce<'a> {
         let texts = texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?))));
         let digest = config.digests.iter().map(|(name, general)| {
             let digest = tenant.digests.get(name).unwrap_or(general);
-            let settings = entries(serde_json::to_value(DigestView::from(digest))?);
+            let settings = entries(serde_json::to_value(config::show_digest(digest))?);
             let origins = digest_origins.get(name).context("a digest type lacks its origins")?;
             anyhow::Ok((name.as_str(), section(settings, origins)))
         });

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    digests::{DigestsView, digest_views, was},
+    digest_views,
     streams::{self, StreamsView},
 };
 use crate::{
     Config,
-    config::{Problem, Tenant},
+    config::{self, Problem, Shown, Table, Tenant},
 };
 
 /// The looks of a tenant, its streams where they differ, and all that is in force for its digest types, taken over or not.
 #[derive(Serialize)]
 pub(super) struct TenantView<'a> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    was: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    was: Option<Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub(super) struct TenantView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<StreamsView<'a>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    digest: DigestsView<'a>,
+    digest: BTreeMap<&'a str, Table>,
 }
 
 /// The tenants, and which of their keys do not serve.
@@ -45,7 +45,7 @@ pub(super) fn tenants(config: &Config) -> (BTreeMap<&str, TenantView<'_>>, Vec<P
             view
         });
         let view = TenantView {
-            was: was(&config.names.tenants, name),
+            was: config::was(&config.names.tenants, name),
             name: brand.name.as_deref(),
             logo_url: brand.logo_url.as_deref(),
             colour: brand.colour.map(|colour| colour.to_string()),
