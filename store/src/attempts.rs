@@ -19,15 +19,9 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     directory::{FactsRow, facts},
-    sql::{
-        Sql, calls,
-        columns::row,
-        dialect::Dialect,
-        exclusion::covered_by_a_retract,
-        group_commit::Dot,
-        message::{LockedMessage, MESSAGE, MessageRow},
-        no_nul, number,
-    },
+    exclusion::covered_by_a_retract,
+    message::{LockedMessage, MESSAGE, MessageRow},
+    sql::{Sql, calls, columns::row, dialect::Dialect, group_commit::Dot, no_nul, number},
 };
 
 calls! {

@@ -15,12 +15,12 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     directory::{FactsRow, ZONE_REVISIONS, facts},
+    exclusion::{COUNT_EXCLUDED, Unwanted},
     names::tenants,
     sql::{
         Sql, calls,
         columns::{Column, row},
         dialect::Dialect,
-        exclusion::{COUNT_EXCLUDED, Unwanted},
         number,
     },
 };

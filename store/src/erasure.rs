@@ -1,13 +1,28 @@
+//! The erasure of a person. Rows stay where rules need them, without their texts and with a pseudonym instead of the address.
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use sqlx::{query, query_as};
 use tidings_model::{
-    Key, PersonId,
-    records::{Cursor, Erased, Page, RowPlace},
+    EmailAddress, Key, PersonId,
+    records::{Actor, AuditEntry, Cursor, Erased, Page, RowPlace},
+    window::{Closed, Outcome},
+};
+use tracing::instrument;
+use uuid::Uuid;
+
+use crate::{
+    Error, Result,
+    message::LOCK_MESSAGE,
+    names::tenants,
+    pseudonym::{PREFIX, Pseudonyms},
+    sql::{Sql, dialect::Dialect, within_timeout},
 };
 
-use crate::{Result, pseudonym::Pseudonyms};
+mod count;
+mod secret;
 
 /// The erasure of a person, step by step. Each call is one transaction, or a page of one step, and a repeated call goes on with
 /// what is left. The steps belong in the order of the methods: an address is known as long as a message or the directory has it.
@@ -52,4 +67,335 @@ pub trait Erasure: Send + Sync + 'static {
 
     /// Deletes the row of the directory.
     async fn erase_recipient(&self, person: &PersonId) -> Result<Erased>;
+}
+
+/// Digests of a call.
+const DIGESTS: i64 = 20;
+/// Events of a digest and call.
+const EVENTS: i64 = 1_000;
+/// Why a digest or a message that was in delivery ended.
+const WHY: &str = "its recipient was erased";
+
+/// Tenant, address, and `$3` the user who does not count. Other people of the tenant, under whichever of its names.
+pub const SHARED: &str = concat!(
+    "SELECT COUNT(*) FROM recipients WHERE tenant IN (SELECT t.tenant FROM ",
+    tenants!(),
+    " t) AND address_lower = $2 AND user_id <> $3"
+);
+
+/// `$3` pseudonym, here and below. Of the same reason under both names the earliest stays.
+pub const ERASE_SUPPRESSIONS: &str = "
+INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
+SELECT tenant, $3, reason, '', suppressed_at FROM suppressions WHERE tenant = $1 AND address_lower = $2
+ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET suppressed_at = excluded.suppressed_at
+WHERE suppressions.suppressed_at > excluded.suppressed_at";
+
+/// Tenant, pseudonym.
+pub const PUT_ERASED_ADDRESS: &str =
+    "INSERT INTO erased_addresses (tenant, pseudonym) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+pub const DELETE_SUPPRESSIONS: &str = "DELETE FROM suppressions WHERE tenant = $1 AND address_lower = $2";
+
+pub const ERASE_REPORTS_OF_ADDRESS: &str = "
+UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL WHERE tenant = $1 AND address_lower = $2";
+
+/// Digests of a key that still have a text.
+macro_rules! digests_to_erase {
+    () => {
+        " FROM digests d WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3
+  AND (d.erased_at IS NULL OR EXISTS (SELECT 1 FROM events e WHERE e.digest_id = d.digest_id AND e.erased_at IS NULL))"
+    };
+}
+use digests_to_erase;
+
+pub const DIGESTS_TO_ERASE: &str = concat!("SELECT d.digest_id", digests_to_erase!(), " ORDER BY d.digest_id LIMIT $4");
+
+/// `$2` now, `$3` limit. Events that wait for the key's next claim wait no more.
+pub const ERASE_EVENTS: &str = "
+UPDATE events SET entity_type = '', entity_id = '', actor = '', counts = '{}', payload = '{}', returned_at = NULL, erased_at = $2,
+    content_sha256 = NULL, other_categories = NULL, refused_sha256 = NULL
+WHERE (tenant, digest_type, user_id, event_id) IN
+    (SELECT tenant, digest_type, user_id, event_id FROM events WHERE digest_id = $1 AND erased_at IS NULL
+     ORDER BY event_id LIMIT $3)";
+
+/// Retention and a reopen find something missing, as after a purge. A relay's words may name the recipient.
+pub const ERASE_DIGEST: &str = "
+UPDATE digests SET erased_at = COALESCE(erased_at, $2), purged_at = COALESCE(purged_at, $2),
+    why = CASE WHEN outcome IN ('failed', 'ambiguous') THEN '' ELSE why END, plan_why = NULL
+WHERE digest_id = $1";
+
+pub const ENVELOPE: &str = "SELECT tenant, envelope_to FROM messages WHERE id = $1";
+
+/// `$2` pseudonym, `$3` no bytes, `$4` now. A thread's id is a hash of what can be guessed.
+pub const ERASE_MESSAGE: &str = "
+UPDATE messages SET envelope_to = $2, subject = '', bytes = $3, made_from = '', thread = NULL, former_envelopes = NULL,
+    erased_at = $4, why = CASE WHEN state IN ('failed', 'ambiguous') THEN '' ELSE why END
+WHERE id = $1 AND erased_at IS NULL";
+
+pub const ERASE_ATTEMPTS: &str = "
+UPDATE attempts SET reply = CASE WHEN reply IS NULL THEN NULL ELSE '' END,
+    late_reply = CASE WHEN late_reply IS NULL THEN NULL ELSE '' END
+WHERE message = $1";
+
+/// Also of a message that is gone.
+pub const REPORTED_ADDRESSES: &str = "SELECT DISTINCT tenant, address_lower FROM delivery_events WHERE message = $1";
+
+/// `$2` address, `$3` pseudonym.
+pub const ERASE_REPORTS: &str = "
+UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL
+WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NULL OR address_lower <> $3)";
+
+pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 AND user_id = $2";
+pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";
+pub const DELETE_READINGS: &str = "DELETE FROM readings WHERE tenant = $1 AND user_id = $2";
+pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
+pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
+/// A key that goes before its result is none of the job's any more, so that the job's counts add up.
+pub const UNMATCH_JOB_KEYS: &str = "
+UPDATE jobs SET matched = matched - 1 WHERE matched IS NOT NULL
+  AND job_id IN (SELECT job_id FROM job_keys WHERE workflow_id = $1 AND state IN ('left', 'sent'))";
+/// Also of a running job.
+pub const DELETE_JOB_KEYS: &str = "DELETE FROM job_keys WHERE workflow_id = $1";
+/// A row that was gone would be found again, and the run recovered, whose history has the person's events.
+pub const ERASE_RUNS: &str = "
+UPDATE troubled_runs SET ended_by = NULL, why = NULL, due_at = NULL, resolution = COALESCE(resolution, 'dismissed'),
+    resolved_at = COALESCE(resolved_at, found_at)
+WHERE workflow_id = $1";
+/// Waiting ones too: a forwarder would bring the person back.
+pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
+/// Also those that wait: an erased person is in no notice.
+pub const DELETE_NOTICES: &str = "DELETE FROM notices WHERE tenant = $1 AND user_id = $2";
+
+/// Tenant, user. Letters that name a message of the person. The table of ids has few rows, and each asks for one message.
+pub const DELETE_WEBHOOK_LETTERS: &str = "
+DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN
+    (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
+     WHERE m.tenant = $1 AND m.user_id = $2)";
+
+/// Also of a message whose recipient no directory has.
+pub const DELETE_LETTERS_OF_MESSAGE: &str = "
+DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT relay, sha256 FROM webhook_letter_ids WHERE id = $1)";
+
+pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
+
+#[async_trait]
+impl<D: Dialect> Erasure for Sql<D> {
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn pseudonyms(&self) -> Result<Pseudonyms> {
+        within_timeout(self.secret()).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        within_timeout(async {
+            let mut own = BTreeSet::new();
+            for address in addresses {
+                let shared = query_as(SHARED).bind(person.tenant.clone()).bind(address.clone());
+                let (others,): (i64,) =
+                    shared.bind(person.user.clone()).fetch_one(&mut *self.reader.acquire().await?).await?;
+                if others == 0 {
+                    own.insert(address.clone());
+                }
+            }
+            Ok(own)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn erasable(
+        &self,
+        person: &PersonId,
+        types: &BTreeSet<String>,
+        addresses: &BTreeSet<String>,
+    ) -> Result<Erased> {
+        within_timeout(async {
+            let mut tx = self.read().await?;
+            let erased = Self::count_erasable(&mut tx, person, types, addresses).await?;
+            tx.commit().await?;
+            Ok(erased)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased> {
+        within_timeout(async {
+            let pseudonyms = self.secret().await?;
+            let tenant = &person.tenant;
+            let mut erased = Erased::default();
+            let mut tx = self.write().await?;
+            // What has a pseudonym already has no other name.
+            for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
+                let pseudonym = pseudonyms.of(tenant, address);
+                let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
+                let known = query(PUT_ERASED_ADDRESS).bind(tenant.clone()).bind(pseudonym.clone());
+                known.execute(&mut *tx).await?;
+                args(ERASE_SUPPRESSIONS).bind(pseudonym.clone()).execute(&mut *tx).await?;
+                erased.suppressions += D::rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
+                let reports = args(ERASE_REPORTS_OF_ADDRESS).bind(pseudonym).execute(&mut *tx).await?;
+                erased.delivery_events += D::rows(&reports);
+            }
+            tx.commit().await?;
+            Ok(erased)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
+    async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased> {
+        within_timeout(async {
+            let pseudonyms = self.secret().await?;
+            let mut erased = Erased::default();
+            let mut tx = self.write().await?;
+            let ids = query_as(DIGESTS_TO_ERASE).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+            let ids: Vec<(String,)> = ids.bind(DIGESTS).fetch_all(&mut *tx).await?;
+            for (id,) in ids {
+                let id = id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?;
+                erased += Self::erase_digest(&mut tx, &pseudonyms, key, id, now).await?;
+            }
+            tx.commit().await?;
+            Ok(erased)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn erase_messages(
+        &self,
+        person: &PersonId,
+        addresses: &BTreeSet<String>,
+        page: &Page<RowPlace>,
+        now: Timestamp,
+    ) -> Result<(Erased, Option<Cursor<RowPlace>>)> {
+        within_timeout(async {
+            let pseudonyms = self.secret().await?;
+            let mut erased = Erased::default();
+            let mut tx = self.write().await?;
+            let found = Self::messages_about(&mut tx, &person.key(""), addresses, page).await?;
+            for id in found.rows.iter().filter_map(|row| row[0].as_str()?.parse().ok()) {
+                erased += Self::erase_single(&mut tx, &pseudonyms, person, id, now).await?;
+            }
+            tx.commit().await?;
+            Ok((erased, found.next))
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased> {
+        within_timeout(async {
+            let mut erased = Erased::default();
+            let mut tx = self.write().await?;
+            let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
+            erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
+            erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
+            erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
+            erased.inbox += D::rows(&of_person(DELETE_INBOX).execute(&mut *tx).await?);
+            of_person(DELETE_NOTICES).execute(&mut *tx).await?;
+            erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
+            for key in types.iter().map(|digest_type| person.key(digest_type)) {
+                let workflow = key.workflow_id();
+                let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
+                erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
+                query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
+                query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
+                query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
+                let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
+                erased.dead_letters += D::rows(&letters);
+            }
+            tx.commit().await?;
+            Ok(erased)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn erase_recipient(&self, person: &PersonId) -> Result<Erased> {
+        within_timeout(async {
+            let delete = query(DELETE_RECIPIENT).bind(person.tenant.clone()).bind(person.user.clone());
+            Ok(Erased {
+                recipients: D::rows(&delete.execute(&mut *self.writer.acquire().await?).await?),
+                ..Erased::default()
+            })
+        })
+        .await
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    async fn erase_digest(
+        connection: &mut D::Connection,
+        pseudonyms: &Pseudonyms,
+        key: &Key,
+        id: Uuid,
+        now: Timestamp,
+    ) -> Result<Erased> {
+        let digest = Self::lock(&mut *connection, id).await?;
+        query(D::pick(LOCK_MESSAGE)).bind(id.to_string()).execute(&mut *connection).await?;
+        if digest.closed.is_none() {
+            let closed = Closed { outcome: Outcome::Dropped, why: WHY.to_owned() };
+            let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
+            Self::end(&mut *connection, id, &closed, false, now).await?;
+            Self::audit_close(&mut *connection, key, id, &closed, Actor::Tidings, now).await?;
+        }
+        let events = query(ERASE_EVENTS).bind(id.to_string()).bind(now.as_millisecond()).bind(EVENTS);
+        let events = D::rows(&events.execute(&mut *connection).await?);
+        let mut erased = Erased { events, ..Erased::default() };
+        if events < EVENTS.unsigned_abs() {
+            erased += Self::erase_texts(&mut *connection, pseudonyms, id, now).await?;
+            let digest = query(ERASE_DIGEST).bind(id.to_string()).bind(now.as_millisecond());
+            erased.digests += D::rows(&digest.execute(connection).await?);
+        }
+        Ok(erased)
+    }
+
+    async fn erase_single(
+        connection: &mut D::Connection,
+        pseudonyms: &Pseudonyms,
+        person: &PersonId,
+        id: Uuid,
+        now: Timestamp,
+    ) -> Result<Erased> {
+        let message = Self::lock_message(&mut *connection, id).await?;
+        if message.closed.is_none() {
+            let closed = Closed { outcome: Outcome::Dropped, why: WHY.to_owned() };
+            let closed = Self::unless_past_the_dot(&mut *connection, id, &closed, now).await?;
+            Self::end(&mut *connection, id, &closed, false, now).await?;
+            let why = format!("message {id}: {}: {}", closed.outcome.name(), closed.why);
+            let entry = AuditEntry { at: now, actor: Actor::Tidings, action: "close".to_owned(), why };
+            Self::audit_change(&mut *connection, &person.key(""), None, &entry).await?;
+        }
+        Self::erase_texts(connection, pseudonyms, id, now).await
+    }
+
+    /// Erases a locked message with its attempts and delivery events. An attempt under way is fenced: its end brings no text back.
+    async fn erase_texts(
+        connection: &mut D::Connection,
+        pseudonyms: &Pseudonyms,
+        id: Uuid,
+        now: Timestamp,
+    ) -> Result<Erased> {
+        let id = id.to_string();
+        let envelope: Option<(String, String)> =
+            query_as(ENVELOPE).bind(id.clone()).fetch_optional(&mut *connection).await?;
+        let mut erased = Erased::default();
+        if let Some((tenant, to)) = envelope {
+            let pseudonym = pseudonyms.of(&tenant, &EmailAddress::folded(&to));
+            Self::fence(&mut *connection, &id, now).await?;
+            let message = query(ERASE_MESSAGE).bind(id.clone()).bind(pseudonym).bind(Vec::new());
+            erased.messages += D::rows(&message.bind(now.as_millisecond()).execute(&mut *connection).await?);
+            query(ERASE_ATTEMPTS).bind(id.clone()).execute(&mut *connection).await?;
+        }
+        let letters = query(DELETE_LETTERS_OF_MESSAGE).bind(id.clone()).execute(&mut *connection).await?;
+        erased.dead_letters += D::rows(&letters);
+        let reported = query_as(REPORTED_ADDRESSES).bind(id.clone()).fetch_all(&mut *connection).await?;
+        let reported: Vec<(String, String)> = reported;
+        for (tenant, address) in reported {
+            let pseudonym = pseudonyms.of(&tenant, &address);
+            let reports = query(ERASE_REPORTS).bind(id.clone()).bind(address).bind(pseudonym);
+            erased.delivery_events += D::rows(&reports.execute(&mut *connection).await?);
+        }
+        Ok(erased)
+    }
 }

@@ -16,13 +16,13 @@ use uuid::Uuid;
 
 use crate::{
     Result,
+    digest::{DIGEST, DIGESTS, DigestRow},
+    ending::Adoption,
+    events::{RECORDED_EVENTS, RecordedRow},
     names::names,
     sql::{
         Sql, calls,
         dialect::{Dialect, Variants},
-        digest::{DIGEST, DIGESTS, DigestRow},
-        ending::Adoption,
-        events::{RECORDED_EVENTS, RecordedRow},
         json,
     },
 };

@@ -43,6 +43,7 @@
 //! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as field. Spans never
 //! contain an address.
 
+mod answers;
 pub mod archive;
 mod attempts;
 mod audit;
@@ -50,37 +51,54 @@ mod breakers;
 mod claims;
 #[cfg(test)]
 mod conformance;
+mod contents;
+mod copy;
+mod digest;
 mod directory;
+mod dots;
+mod ending;
 mod erasure;
 mod error;
+mod events;
+mod exclusion;
 mod generations;
 mod health;
 mod inbox;
 mod installations;
 mod jobs;
+mod last_attempt;
 mod ledger;
 mod listings;
+mod message;
 mod names;
 mod notices;
+mod orphans;
 mod outbox;
 mod pauses;
 mod people;
 pub mod pseudonym;
+mod readings;
+mod rendered_claim;
+mod report;
 mod reports;
 mod retention;
 mod retries;
+mod returned;
 mod sql;
 mod statistics;
 mod storage;
 mod suppressions;
 mod tokens;
 mod troubled_runs;
+mod waiting;
+mod webhook_requests;
 
 pub use self::{
     attempts::Attempts,
     audit::AuditTrail,
     breakers::Breakers,
     claims::Claims,
+    copy::{CopiedTable, CopyProgress, SoleFile},
     directory::Directory,
     erasure::Erasure,
     error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
@@ -99,7 +117,6 @@ pub use self::{
     reports::Reports,
     retention::Retention,
     retries::Retries,
-    sql::copy::{CopiedTable, CopyProgress, SoleFile},
     sql::{Fault, Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
     storage::Storage,

@@ -16,12 +16,8 @@ use uuid::Uuid;
 
 use crate::{
     Result,
-    sql::{
-        Sql, calls,
-        dialect::Dialect,
-        message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, MessageRow, OriginRow, RecordRow, WAITING_MESSAGE},
-        no_nul,
-    },
+    message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, MessageRow, OriginRow, RecordRow, WAITING_MESSAGE},
+    sql::{Sql, calls, dialect::Dialect, no_nul},
 };
 
 calls! {

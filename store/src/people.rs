@@ -1,15 +1,27 @@
+//! People, and everything that is held about them.
+
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use sqlx::query_as;
 use tidings_model::{
     Key, PersonId,
+    limits::BATCH_EVENTS,
     records::{
         KeyPlace, Listed, ListedRecipient, Page, Part, Person, Recipient, RecipientFilter, RecipientPlace, RowPlace,
     },
 };
+use tracing::instrument;
 
-use crate::Result;
+use crate::{
+    Result,
+    sql::{
+        Sql,
+        dialect::{Dialect, Variants},
+        json, number, within_timeout,
+    },
+};
 
 /// People and everything that is held about them.
 #[async_trait]
@@ -42,4 +54,99 @@ pub trait People: Send + Sync + 'static {
         part: Part,
         page: &Page<RowPlace>,
     ) -> Result<Listed<Value, RowPlace>>;
+}
+
+pub mod held;
+pub mod listing;
+pub mod person;
+
+/// `$1` JSON array of people.
+pub const STRANGERS: Variants = Variants {
+    sqlite: "
+SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_each($1)
+WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
+    postgres: "
+SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_array_elements($1::jsonb)
+WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
+};
+
+/// `$1` tenant or empty.
+pub const ZONES: &str = "
+SELECT zone, COUNT(*) FROM (
+    SELECT zone FROM recipients WHERE zone <> '' AND ($1 = '' OR tenant = $1)
+    UNION ALL
+    SELECT chosen->>'zone' FROM preferences WHERE chosen->>'zone' IS NOT NULL AND ($1 = '' OR tenant = $1)) zones
+GROUP BY zone ORDER BY zone";
+
+#[async_trait]
+impl<D: Dialect> People for Sql<D> {
+    #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
+    async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>> {
+        within_timeout(async { Self::list_recipients(&mut *self.reader.acquire().await?, filter).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(count = people.len()), err(level = "debug"))]
+    async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>> {
+        within_timeout(async {
+            let asked: Vec<_> = people.iter().collect();
+            let mut connection = self.reader.acquire().await?;
+            let mut strangers = BTreeSet::new();
+            for page in asked.chunks(BATCH_EVENTS) {
+                let rows: Vec<(String, String)> =
+                    query_as(D::pick(STRANGERS)).bind(json(&page)?).fetch_all(&mut *connection).await?;
+                strangers.extend(rows.into_iter().map(|(tenant, user)| PersonId { tenant, user }));
+            }
+            connection.release();
+            Ok(strangers)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>> {
+        within_timeout(async { Self::list_directory(&mut *self.reader.acquire().await?, page).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+    async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>> {
+        within_timeout(async { Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await }).await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
+    async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>> {
+        within_timeout(async {
+            let counts = query_as(ZONES).bind(tenant.unwrap_or_default().to_owned());
+            let counts: Vec<(String, i64)> = counts.fetch_all(&mut *self.reader.acquire().await?).await?;
+            counts.into_iter().map(|(zone, rows)| Ok((zone, number(rows)?))).collect()
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
+    async fn person(&self, person: &PersonId) -> Result<Person> {
+        within_timeout(async {
+            let mut tx = self.read().await?;
+            let known = Self::read_person(&mut tx, person).await?;
+            tx.commit().await?;
+            Ok(known)
+        })
+        .await
+    }
+
+    #[instrument(level = "debug", skip_all, fields(key = %key, part = part.name()), err(level = "debug"))]
+    async fn held(
+        &self,
+        key: &Key,
+        addresses: &BTreeSet<String>,
+        part: Part,
+        page: &Page<RowPlace>,
+    ) -> Result<Listed<Value, RowPlace>> {
+        within_timeout(async {
+            let mut tx = self.read().await?;
+            let rows = Self::rows_about(&mut tx, key, addresses, part, page).await?;
+            tx.commit().await?;
+            Ok(rows)
+        })
+        .await
+    }
 }

@@ -20,13 +20,13 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     attempts::{SENT_DIGEST, SENT_MESSAGE},
+    message::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS, RecordRow},
     pseudonym::PREFIX,
     sql::{
         Sql, calls,
         columns::{Column, row, unknown},
         dialect::{Dialect, Variants},
         json,
-        message::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS, RecordRow},
     },
     suppressions::LIFT,
 };

@@ -11,12 +11,9 @@ use tidings_model::{
 
 use crate::{
     Result,
-    sql::{
-        Sql, calls,
-        dialect::Dialect,
-        digest::{DIGEST, DigestRow},
-        message::LOCK_MESSAGE,
-    },
+    digest::{DIGEST, DigestRow},
+    message::LOCK_MESSAGE,
+    sql::{Sql, calls, dialect::Dialect},
 };
 
 calls! {

@@ -1,8 +1,9 @@
 //! Reports about messages: each counts once, in any order, and never across tenants.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use std::time::Duration;
 use tidings_model::{
     Key, MessageKey,
     attempt::AttemptClass,

@@ -1,7 +1,8 @@
 //! The attempt that ends its message and its digest, at once with other writers.
 
-use futures::future::join_all;
 use std::time::Duration;
+
+use futures::future::join_all;
 use tidings_model::{
     attempt::AttemptClass,
     records::{AttemptEnd, AttemptRecord, AttemptStart, MessageState},

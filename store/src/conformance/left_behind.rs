@@ -1,6 +1,7 @@
 //! Orphaned digests: the run that claimed them was terminated, and its call came through later.
 
 use std::time::Duration;
+
 use tidings_model::{
     records::{Actor, AttemptStart, Closing, Exclusion},
     window::{Closed, Outcome, Window},

@@ -1,6 +1,7 @@
 //! Single messages: the same outbox, the same attempts, and an end of their own.
 
 use std::time::Duration;
+
 use tidings_model::{
     MessageKey,
     attempt::{AttemptClass, Phase},

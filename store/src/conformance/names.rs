@@ -21,19 +21,17 @@ use super::{
     key, message, recipient, window, window_of,
 };
 use crate::{
+    answers::FORGET_ANSWER,
     attempts::FACTS_FOR_ATTEMPT,
     claims::{COUNTED_SINCE, FACTS_FOR_CLAIM},
     directory::{FACTS, GRANTED_AGAIN, PUT_CONSENT, PUT_PREFERENCES, PUT_RECIPIENTS, ZONE_REVISIONS},
+    events::{INSERT_EVENTS, RECORDED_EVENTS, REFUSE_CONTENT},
     ledger::PUT_RETRACTS,
     names::NAMES_IN_USE,
     pauses::PAUSE_OF_MESSAGES,
-    sql::{
-        answers::FORGET_ANSWER,
-        dialect::Variants,
-        events::{INSERT_EVENTS, RECORDED_EVENTS, REFUSE_CONTENT},
-        waiting::WAITING_RETRACTED,
-    },
+    sql::dialect::Variants,
     suppressions::{LIFT, SUPPRESSED},
+    waiting::WAITING_RETRACTED,
 };
 
 /// The digest type `activity` is `news` now, and the tenant `acme` is `initech`.

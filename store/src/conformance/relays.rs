@@ -2,9 +2,11 @@
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use tidings_model::attempt::{AttemptClass, Phase};
-use tidings_model::breaker::{Breaker, Cause, Open, Probe, Refusals, Refused, VersionedBreaker};
-use tidings_model::records::AttemptEnd;
+use tidings_model::{
+    attempt::{AttemptClass, Phase},
+    breaker::{Breaker, Cause, Open, Probe, Refusals, Refused, VersionedBreaker},
+    records::AttemptEnd,
+};
 use uuid::Uuid;
 
 use super::{Bench, at, bench::Behind, end, entry, recipient};

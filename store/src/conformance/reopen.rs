@@ -1,6 +1,7 @@
 //! A digest that came to nothing, or that a terminated run left behind, is taken up again (rule 30).
 
 use std::time::Duration;
+
 use tidings_model::{
     Retract,
     attempt::AttemptClass,

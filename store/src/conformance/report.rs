@@ -1,7 +1,9 @@
 //! The report about messages is exact against a model of its own, whatever is purged and in whatever order reports come.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::{Timestamp, civil::date};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
@@ -24,7 +26,7 @@ use super::{
     delivery_events::{MOST, reported, single},
     ends,
 };
-use crate::sql::report::report;
+use crate::report::report;
 
 const DAY: i64 = 86_400;
 

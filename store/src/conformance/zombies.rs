@@ -2,6 +2,7 @@
 //! its successor.
 
 use std::time::Duration;
+
 use tidings_model::{
     attempt::AttemptClass,
     records::{Actor, AttemptEnd, AttemptStart, Closing},

@@ -4,10 +4,11 @@ use sqlx::query_as;
 use tidings_model::records::{Cursor, DigestFilter, DigestPlace, DigestRecord, DigestState, Listed};
 use uuid::Uuid;
 
-use crate::Result;
-use crate::sql::dialect::Dialect;
-use crate::sql::digest::{DigestRow, digest_columns};
-use crate::sql::{Sql, no_nul};
+use crate::{
+    Result,
+    digest::{DigestRow, digest_columns},
+    sql::{Sql, dialect::Dialect, no_nul},
+};
 
 /// `$1` tenant, `$2` digest type, `$3` user, `$4` outcome, `$5` state; each may be empty, except where the way in needs it. Opened
 /// from `$6` until before `$7`. `$8`: only those that are overdue at `$9`. After the opening `$10` and the id `$11`; `$12` limit.

@@ -1,9 +1,9 @@
 //! Calls that wait to be recorded, all of them in one commit.
 
-use jiff::Timestamp;
 use std::sync::{Arc, Mutex, PoisonError};
-use tidings_model::inbox::Item;
-use tidings_model::records::FirstAttempt;
+
+use jiff::Timestamp;
+use tidings_model::{inbox::Item, records::FirstAttempt};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 

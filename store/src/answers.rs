@@ -7,10 +7,11 @@ use tidings_model::{
     records::{Recipient, RecipientChange},
 };
 
-use super::Sql;
-use super::dialect::Dialect;
-use crate::Result;
-use crate::names::tenants;
+use crate::{
+    Result,
+    names::tenants,
+    sql::{Sql, dialect::Dialect},
+};
 
 /// Tenant, user, `$3` now. The revision of a row that the team's own directory gave begins at the time, so that it grows although
 /// the row was deleted in between.

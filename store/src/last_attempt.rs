@@ -1,14 +1,22 @@
 //! The attempt that ends its message, and the digest that the message is of, in one call of the database.
 
-use super::dialect::{Dialect, Variants};
-use super::ending::{ended_digest, ended_message};
-use super::{Sql, no_nul};
-use crate::Result;
-use crate::attempts::ended_attempt;
 use jiff::Timestamp;
-use tidings_model::records::{AttemptEnd, MessageState};
-use tidings_model::window::Closed;
+use tidings_model::{
+    records::{AttemptEnd, MessageState},
+    window::Closed,
+};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    attempts::ended_attempt,
+    ending::{ended_digest, ended_message},
+    sql::{
+        Sql,
+        dialect::{Dialect, Variants},
+        no_nul,
+    },
+};
 
 /// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id, `$8` outcome, `$9` why, `$10` state of the
 /// message. Answers with a row if the attempt was under way and the message had no end; changes nothing otherwise.

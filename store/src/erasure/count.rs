@@ -8,10 +8,12 @@ use tidings_model::{
     records::{Erased, Page},
 };
 
-use super::super::dialect::Dialect;
-use super::super::{Sql, json, number};
-use super::digests_to_erase;
-use crate::{Result, pseudonym::PREFIX};
+use crate::{
+    Result,
+    erasure::digests_to_erase,
+    pseudonym::PREFIX,
+    sql::{Sql, dialect::Dialect, json, number},
+};
 
 pub const COUNT_RECIPIENTS: &str = "SELECT COUNT(*) FROM recipients WHERE tenant = $1 AND user_id = $2";
 pub const COUNT_PREFERENCES: &str = "SELECT COUNT(*) FROM preferences WHERE tenant = $1 AND user_id = $2";

@@ -19,12 +19,14 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::{
-    Postgres, Sqlite, no_nul, number,
-    postgres::CATCH_UP,
-    schema::{self, MIGRATED},
+use crate::{
+    Error, Installations as _, Result,
+    sql::{
+        Postgres, Sqlite, no_nul, number,
+        postgres::CATCH_UP,
+        schema::{self, MIGRATED},
+    },
 };
-use crate::{Error, Installations as _, Result};
 
 /// Bytes of rows that are sent at once.
 const CHUNK: usize = 1 << 20;

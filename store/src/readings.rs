@@ -1,14 +1,17 @@
 //! The last openings and clicks of recipients, by key. The digest type's `adapt` asks for them.
 
 use sqlx::query;
-use tidings_model::delivery_events::{Kind, Report};
-use tidings_model::records::{MessageRecord, Origin};
+use tidings_model::{
+    delivery_events::{Kind, Report},
+    records::{MessageRecord, Origin},
+};
 use uuid::Uuid;
 
-use super::Sql;
-use super::dialect::Dialect;
-use crate::Result;
-use crate::reports::is_erased;
+use crate::{
+    Result,
+    reports::is_erased,
+    sql::{Sql, dialect::Dialect},
+};
 
 /// Key `$1` to `$3`, `$4` the time of a person's, or 0, `$5` the time of one that may be a person's.
 pub const PUT_READING: &str = "

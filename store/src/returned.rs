@@ -1,16 +1,16 @@
 //! Events that failed digests returned to their key (rule 25).
 
-use super::Sql;
-use super::columns::row;
-use super::dialect::Dialect;
-use super::digest::LockedDigest;
-use super::events::{RecordedEventRow, recorded_event};
-use crate::Result;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use tidings_model::{Event, Key};
-use tidings_model::{step::Returned, window::Window};
+use tidings_model::{Event, Key, step::Returned, window::Window};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    digest::LockedDigest,
+    events::{RecordedEventRow, recorded_event},
+    sql::{Sql, columns::row, dialect::Dialect},
+};
 
 /// `$4` digest, `$5` also if the digest has no other event.
 pub const TAKE_RETURNED: &str = "

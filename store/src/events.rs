@@ -1,19 +1,29 @@
 //! The events under a digest.
 
-use super::columns::{Json, row};
-use super::dialect::{Dialect, Variants};
-use super::digest::LockedDigest;
-use super::{Sql, json, no_nul};
-use crate::Result;
-use crate::names::{has_other_names, names, of_name};
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{FromRow as _, query, query_as};
-use std::collections::{BTreeMap, BTreeSet};
-use tidings_model::limits::BATCH_EVENTS;
-use tidings_model::window::{Closed, Planned, Window};
-use tidings_model::{Content, Event, Fate, Key, Payload, RecordedContent, Repetition, records::DigestState};
+use tidings_model::{
+    Content, Event, Fate, Key, Payload, RecordedContent, Repetition,
+    limits::BATCH_EVENTS,
+    records::DigestState,
+    window::{Closed, Planned, Window},
+};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    digest::LockedDigest,
+    names::{has_other_names, names, of_name},
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::{Dialect, Variants},
+        json, no_nul,
+    },
+};
 
 macro_rules! open_digest {
     ($first:expr, $from:literal) => {

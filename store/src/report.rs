@@ -3,13 +3,14 @@
 //! The row of a message has one bit for each kind of report. A message counts when it is stored by its row, and afterwards in
 //! `message_days`, to which the transaction that deletes the row adds it.
 
-use super::Sql;
-use super::columns::row;
-use super::dialect::Dialect;
-use crate::Result;
 use sqlx::{AssertSqlSafe, query, query_as};
 use tidings_model::report::{Bounced, By, ByWhom, Counted, Counts, Question};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    sql::{Sql, columns::row, dialect::Dialect},
+};
 
 /// Milliseconds of a day of UTC.
 const DAY: i64 = 86_400_000;

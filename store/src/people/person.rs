@@ -4,18 +4,22 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sqlx::{FromRow, query_as};
-use tidings_model::{EmailAddress, Key};
 use tidings_model::{
-    PersonId,
+    EmailAddress, Key, PersonId,
     records::{ListedRecipient, Person, PersonsChoice, PersonsConsent, PersonsReading, Preferences, Suppression},
 };
 
-use super::super::columns::{Json, row};
-use super::super::dialect::Dialect;
-use super::super::{Sql, no_nul};
-use super::listing::RecipientRow;
-use crate::Result;
-use crate::suppressions::SuppressionRow;
+use crate::{
+    Result,
+    people::listing::RecipientRow,
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::Dialect,
+        no_nul,
+    },
+    suppressions::SuppressionRow,
+};
 
 pub const RECIPIENT: &str = "
 SELECT tenant, user_id, address, name, zone, locale, CAST(NULL AS TEXT) AS suppressed FROM recipients WHERE tenant = $1 AND user_id = $2";

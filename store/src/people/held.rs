@@ -5,14 +5,21 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sqlx::{FromRow, query_as};
-use tidings_model::records::{Cursor, Listed, Page, Part, RowPlace};
-use tidings_model::{EmailAddress, Key};
+use tidings_model::{
+    EmailAddress, Key,
+    records::{Cursor, Listed, Page, Part, RowPlace},
+};
 
-use super::super::columns::{Json, row};
-use super::super::dialect::Dialect;
-use super::super::retention::lines::{DeadLetterRow, EventRow, Line, ReportRow, RetractRow};
-use super::super::{Sql, json as to_json};
-use crate::Result;
+use crate::{
+    Result,
+    retention::lines::{DeadLetterRow, EventRow, Line, ReportRow, RetractRow},
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::Dialect,
+        json as to_json,
+    },
+};
 
 /// Tenant, digest type, user. After the time `$4` and the id `$5`; `$6` limit.
 pub const DIGESTS_OF_KEY: &str = "
@@ -147,7 +154,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Ids in lists of their own: of the key's digests, which are those of their messages, or of single messages.
-    pub(in crate::sql) async fn messages_about(
+    pub(crate) async fn messages_about(
         connection: &mut D::Connection,
         key: &Key,
         addresses: &BTreeSet<String>,

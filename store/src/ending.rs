@@ -1,17 +1,19 @@
 //! The end of a digest and of its message.
 
-use super::dialect::Dialect;
-use super::message::LOCK_MESSAGE;
-use super::{Sql, no_nul};
-use crate::Result;
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::records::{Closing, DigestState, MessageState};
 use tidings_model::{
+    records::{Closing, DigestState, MessageState},
     step::Ending,
     window::{Closed, Outcome},
 };
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    message::LOCK_MESSAGE,
+    sql::{Sql, dialect::Dialect, no_nul},
+};
 
 /// Ends the digest `$1`. Fixes the digest's number of events: until its end a digest may take more events, and lose them.
 macro_rules! ended_digest {

@@ -1,16 +1,23 @@
 //! The record before the final dot, committed for all waiting attempts at once. A commit of SQLite waits for the disk, and
 //! SQLite has one writer.
 
-use super::dialect::{Dialect, Variants};
-use super::group_commit::{Dot, Waiting};
-use super::{Sql, json, or_zero};
-use crate::Result;
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{Connection, query, query_as};
-use std::collections::BTreeSet;
 use tidings_model::records::FirstAttempt;
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    sql::{
+        Sql,
+        dialect::{Dialect, Variants},
+        group_commit::{Dot, Waiting},
+        json, or_zero,
+    },
+};
 
 type WaitingDot = Waiting<(Dot, Timestamp), bool>;
 

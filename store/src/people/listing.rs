@@ -1,15 +1,21 @@
 //! The listings of the directory and of chosen zones.
 
 use sqlx::query_as;
-use tidings_model::records::{
-    Cursor, KeyPlace, Listed, ListedRecipient, Page, Reason, Recipient, RecipientFilter, RecipientPlace,
+use tidings_model::{
+    EmailAddress, Key,
+    records::{Cursor, KeyPlace, Listed, ListedRecipient, Page, Reason, Recipient, RecipientFilter, RecipientPlace},
+    zone_aliases,
 };
-use tidings_model::{EmailAddress, Key, zone_aliases};
 
-use super::super::columns::row;
-use super::super::dialect::{Dialect, Variants};
-use super::super::{Sql, json};
-use crate::Result;
+use crate::{
+    Result,
+    sql::{
+        Sql,
+        columns::row,
+        dialect::{Dialect, Variants},
+        json,
+    },
+};
 
 /// The recipients of these zones.
 macro_rules! recipients {

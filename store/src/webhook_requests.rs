@@ -1,18 +1,25 @@
 //! Requests of webhooks: each is one transaction, however many events it has.
 
-use super::dialect::Dialect;
-use super::{Sql, json, no_nul};
-use crate::Result;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_as};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use tidings_model::Key;
-use tidings_model::delivery_events::{
-    LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest,
+use tidings_model::{
+    Key,
+    delivery_events::{
+        LetterEmitted, OneTimeToken, Recorded, Reported, RequestRecorded, Unrecorded, Unusable, WebhookRequest,
+    },
+    records::{AuditEntry, Origin, WebhookLetterId},
 };
-use tidings_model::records::{AuditEntry, Origin, WebhookLetterId};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    sql::{Sql, dialect::Dialect, json, no_nul},
+};
 
 /// Time for which tokens are kept. No provider's token is accepted 12 hours before or after the time that it names.
 const TOKEN_KEPT: Duration = Duration::from_hours(25);

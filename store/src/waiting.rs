@@ -1,22 +1,26 @@
 //! A message that waits follows what changes: it is made again until an attempt has passed the dot (rule 60).
 
-use super::columns::row;
-use super::dialect::Dialect;
-use super::events::RecordedRow;
-use super::exclusion::covered_by_a_retract;
-use super::message::{MESSAGE, MessageRow};
-use super::{Sql, json, no_nul, number};
-use crate::Result;
-use crate::ledger::identity;
-use crate::names::{names, of_name};
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json as value;
 use sqlx::{query, query_as};
-use std::collections::BTreeSet;
-use tidings_model::records::{Actor, AuditEntry, DigestState, Message, Origin, Reach, Reached, Withdrawn};
-use tidings_model::window::{Outcome, Window};
-use tidings_model::{Event, Key, Repetition, Retract};
+use tidings_model::{
+    Event, Key, Repetition, Retract,
+    records::{Actor, AuditEntry, DigestState, Message, Origin, Reach, Reached, Withdrawn},
+    window::{Outcome, Window},
+};
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    events::RecordedRow,
+    exclusion::covered_by_a_retract,
+    ledger::identity,
+    message::{MESSAGE, MessageRow},
+    names::{names, of_name},
+    sql::{Sql, columns::row, dialect::Dialect, json, no_nul, number},
+};
 
 /// Answers with a row if the recipient may have the message `$1`.
 pub const PAST_A_DOT: &str = "SELECT number FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL LIMIT 1";

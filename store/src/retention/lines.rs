@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_model::records::{AttemptRecord, Message, MessageRecord};
 
-use super::super::{
-    columns::{Json, row},
+use crate::{
+    attempts::AttemptRow,
     message::{MessageRow, RecordRow},
+    sql::columns::{Json, row},
 };
-use crate::attempts::AttemptRow;
 
 /// A row that is going to be deleted.
 pub struct Line {
@@ -22,7 +22,7 @@ pub struct Line {
 }
 
 row! {
-/// Columns of [`EVENTS_OF_DIGESTS`](super::statements::EVENTS_OF_DIGESTS).
+/// Columns of [`EVENTS_OF_DIGESTS`](crate::retention::statements::EVENTS_OF_DIGESTS).
 pub struct EventRow {
     tenant: String,
     digest_type: String,
@@ -60,7 +60,7 @@ impl From<EventRow> for Line {
 }
 
 row! {
-/// Columns of [`OLD_RETRACTS`](super::statements::OLD_RETRACTS).
+/// Columns of [`OLD_RETRACTS`](crate::retention::statements::OLD_RETRACTS).
 pub struct RetractRow {
     tenant: String,
     digest_type: String,
@@ -97,7 +97,7 @@ impl From<RetractRow> for Line {
 }
 
 row! {
-/// Columns of [`OLD_LETTERS`](super::statements::OLD_LETTERS).
+/// Columns of [`OLD_LETTERS`](crate::retention::statements::OLD_LETTERS).
 pub struct DeadLetterRow {
     workflow_id: String,
     run_id: String,
@@ -127,7 +127,7 @@ impl From<DeadLetterRow> for Line {
 }
 
 row! {
-/// Columns of [`OLD_WEBHOOK_LETTERS`](super::selection::OLD_WEBHOOK_LETTERS).
+/// Columns of [`OLD_WEBHOOK_LETTERS`](crate::retention::selection::OLD_WEBHOOK_LETTERS).
 pub struct WebhookLetterRow {
     relay: String,
     sha256: String,
@@ -152,7 +152,7 @@ impl From<WebhookLetterRow> for Line {
 }
 
 row! {
-/// Columns of [`OLD_REPORTS`](super::statements::OLD_REPORTS).
+/// Columns of [`OLD_REPORTS`](crate::retention::statements::OLD_REPORTS).
 pub struct ReportRow {
     message: String,
     event: String,

@@ -1,15 +1,23 @@
 //! A fresh window becomes a digest with its events and its message, in one call of the database.
 
-use super::dialect::{Dialect, Variants};
-use super::events::{EventRow, event_columns, event_values};
-use super::{Sql, json, no_nul};
-use crate::Result;
-use crate::claims::needs_ledger;
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::Key;
-use tidings_model::records::RenderedClaim;
-use tidings_model::window::{Planned, Window};
+use tidings_model::{
+    Key,
+    records::RenderedClaim,
+    window::{Planned, Window},
+};
+
+use crate::{
+    Result,
+    claims::needs_ledger,
+    events::{EventRow, event_columns, event_values},
+    sql::{
+        Sql,
+        dialect::{Dialect, Variants},
+        json, no_nul,
+    },
+};
 
 /// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now, `$22` slot, 0 for none.
 macro_rules! insert_digest {

@@ -1,14 +1,18 @@
 //! Orphaned digests: a later window adopts their events.
 
-use super::Sql;
-use super::dialect::Dialect;
-use super::digest::LockedDigest;
-use crate::Result;
 use jiff::Timestamp;
 use sqlx::query;
-use tidings_model::Event;
-use tidings_model::records::Actor;
-use tidings_model::window::{Closed, Outcome, Window};
+use tidings_model::{
+    Event,
+    records::Actor,
+    window::{Closed, Outcome, Window},
+};
+
+use crate::{
+    Result,
+    digest::LockedDigest,
+    sql::{Sql, dialect::Dialect},
+};
 
 /// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
 pub const IS_ORPHANED: &str = "

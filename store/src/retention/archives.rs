@@ -4,12 +4,10 @@ use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{Key, records::AuditEntry, retention::ArchiveRecord};
 
-use super::super::columns::row;
-use super::super::dialect::Dialect;
-use super::super::{Sql, no_nul};
 use crate::{
     Result,
     archive::{Archive, Written},
+    sql::{Sql, columns::row, dialect::Dialect, no_nul},
 };
 
 pub const ARCHIVES: &str =

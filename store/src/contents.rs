@@ -1,20 +1,27 @@
 //! The contents of a digest, grouped, ranked and summed by the database (rule 19).
 
-use super::columns::{Json, row};
-use super::dialect::{Dialect, Variants};
-use super::{Sql, json, number};
-use crate::Result;
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use sqlx::query_as;
-use std::collections::BTreeMap;
-use tidings_model::Payload;
-use tidings_model::rules::contents::{RECENT_EVENTS, RecentEvent, items};
 use tidings_model::{
+    Payload,
     records::{Contents, Group},
+    rules::contents::{RECENT_EVENTS, RecentEvent, items},
     settings::Shown,
 };
 use uuid::Uuid;
+
+use crate::{
+    Result,
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::{Dialect, Variants},
+        json, number,
+    },
+};
 
 /// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
 /// which cannot overflow, and then cut to what an i64 holds.

@@ -1,17 +1,26 @@
 //! Events of a window that are in no message: retracted ones, those of a category that is off, seen ones, and those that are too old or
 //! too few.
 
-use super::columns::{Json, row};
-use super::dialect::{Dialect, Variants};
-use super::digest::LockedDigest;
-use super::{Sql, json};
-use crate::Result;
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use std::collections::BTreeSet;
-use tidings_model::records::{Exclusion, Withdrawn};
-use tidings_model::settings::Categories;
-use tidings_model::window::Window;
+use tidings_model::{
+    records::{Exclusion, Withdrawn},
+    settings::Categories,
+    window::Window,
+};
+
+use crate::{
+    Result,
+    digest::LockedDigest,
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::{Dialect, Variants},
+        json,
+    },
+};
 
 /// The events under a digest that a retract covers. Workers of earlier versions write [`jiff::Timestamp::MAX`], in milliseconds, as the end
 /// of a retract by id; it covers what occurred until it came.

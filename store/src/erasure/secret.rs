@@ -5,9 +5,11 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use sqlx::{query, query_as};
 use tidings_model::hex;
 
-use super::super::Sql;
-use super::super::dialect::Dialect;
-use crate::{Error, Result, pseudonym::Pseudonyms};
+use crate::{
+    Error, Result,
+    pseudonym::Pseudonyms,
+    sql::{Sql, dialect::Dialect},
+};
 
 /// The name of the secret.
 const ADDRESSES: &str = "addresses";

@@ -1,16 +1,24 @@
 //! The row of a digest.
 
-use super::Sql;
-use super::columns::row;
-use super::dialect::{Dialect, Variants};
-use crate::{Error, Result};
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use sqlx::query_as;
-use std::collections::BTreeSet;
-use tidings_model::records::{DigestRecord, DigestState};
-use tidings_model::window::{Closed, Outcome};
-use tidings_model::{Content, Key};
+use tidings_model::{
+    Content, Key,
+    records::{DigestRecord, DigestState},
+    window::{Closed, Outcome},
+};
 use uuid::Uuid;
+
+use crate::{
+    Error, Result,
+    sql::{
+        Sql,
+        columns::row,
+        dialect::{Dialect, Variants},
+    },
+};
 
 /// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
 pub const LOCK_DIGEST: Variants = Variants {
@@ -90,7 +98,7 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`DIGEST`](super::DIGEST).
+/// Columns of [`DIGEST`](crate::sql::DIGEST).
 pub struct DigestRow {
     digest_id: Uuid,
     tenant: String,

@@ -1,18 +1,26 @@
 //! The row of a message.
 
-use super::Sql;
-use super::columns::{Json, row};
-use super::dialect::{Dialect, Variants};
-use super::digest::closed;
-use crate::{Error, Result};
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use sqlx::{query, query_as};
-use std::collections::BTreeSet;
-use tidings_model::records::{Message, MessageRecord, MessageState, Origin};
-use tidings_model::settings::StreamName;
-use tidings_model::window::Closed;
-use tidings_model::{Key, MessageKey};
+use tidings_model::{
+    Key, MessageKey,
+    records::{Message, MessageRecord, MessageState, Origin},
+    settings::StreamName,
+    window::Closed,
+};
 use uuid::Uuid;
+
+use crate::{
+    Error, Result,
+    digest::closed,
+    sql::{
+        Sql,
+        columns::{Json, row},
+        dialect::{Dialect, Variants},
+    },
+};
 
 /// `$1` message. Answers with (state, why, `sent_at`) and keeps the row for the transaction. A digest's row comes first.
 pub const LOCK_MESSAGE: Variants = Variants {

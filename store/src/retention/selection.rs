@@ -1,17 +1,19 @@
 //! The rows that a batch deletes.
 
-use super::super::columns::row;
-use super::super::dialect::Dialect;
-use super::super::message::{MESSAGE, MESSAGE_RECORD};
-use super::super::{Sql, json};
-use super::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, WebhookLetterRow};
-use crate::Result;
-use crate::attempts::ATTEMPTS;
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query_as};
-use std::collections::BTreeSet;
 use tidings_model::retention::RetractExpiry;
+
+use crate::{
+    Result,
+    attempts::ATTEMPTS,
+    message::{MESSAGE, MESSAGE_RECORD},
+    retention::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, WebhookLetterRow},
+    sql::{Sql, columns::row, dialect::Dialect, json},
+};
 
 /// Closed before `$1`, and perhaps with events. Of those that returned them, all wait or none does.
 pub const OLD_DIGESTS: &str = "
@@ -161,11 +163,7 @@ pub struct OldMessage {
 
 impl<D: Dialect> Sql<D> {
     /// Whole digests as far as they fit. Those whose events wait for the key's next claim are left alone.
-    pub(in crate::sql) async fn old_events(
-        connection: &mut D::Connection,
-        before: Timestamp,
-        limit: i64,
-    ) -> Result<Expired> {
+    pub(crate) async fn old_events(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
         let digests = Self::locked(OLD_DIGESTS);
         let digests = query_as(digests).bind(before.as_millisecond()).bind(limit);
         let digests: Vec<(String,)> = digests.fetch_all(&mut *connection).await?;
@@ -186,7 +184,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Those that the expiries name. The others of these keys are needed now.
-    pub(in crate::sql) async fn old_retracts(
+    pub(crate) async fn old_retracts(
         connection: &mut D::Connection,
         before: Timestamp,
         expiries: &[RetractExpiry],
@@ -208,7 +206,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Expired { more: !expiries.is_empty(), ..Expired::of(rows, limit) })
     }
 
-    pub(in crate::sql) async fn old_dead_letters(
+    pub(crate) async fn old_dead_letters(
         connection: &mut D::Connection,
         before: Timestamp,
         limit: i64,
@@ -224,18 +222,14 @@ impl<D: Dialect> Sql<D> {
         Ok(Expired::of(lines, limit))
     }
 
-    pub(in crate::sql) async fn old_reports(
-        connection: &mut D::Connection,
-        before: Timestamp,
-        limit: i64,
-    ) -> Result<Expired> {
+    pub(crate) async fn old_reports(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
         let rows = query_as(Self::locked(OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
         let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
         Ok(Expired::of(rows, limit))
     }
 
     /// Rows with a number. Without lines: the ledger has the same events and facts, and the archive will.
-    pub(in crate::sql) async fn numbered(
+    pub(crate) async fn numbered(
         connection: &mut D::Connection,
         statement: &str,
         before: Timestamp,
@@ -248,7 +242,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// Locks the message first and its digest next. A deadlock is impossible because the call waits for no lock.
-    pub(in crate::sql) async fn old_messages(
+    pub(crate) async fn old_messages(
         connection: &mut D::Connection,
         before: Timestamp,
         limit: i64,
@@ -275,7 +269,7 @@ impl<D: Dialect> Sql<D> {
         Ok(retired)
     }
 
-    pub(in crate::sql) async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
+    pub(crate) async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
         let record = query_as(MESSAGE_RECORD).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let message = query_as(MESSAGE).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         let attempts = query_as(ATTEMPTS).bind(id.to_owned()).fetch_all(connection).await?;
