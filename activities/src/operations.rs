@@ -12,7 +12,6 @@ pub mod move_person;
 pub mod pauses;
 pub mod person_keys;
 pub mod preview;
-pub mod recipients;
 pub mod recover;
 pub mod reopen;
 pub mod rows;

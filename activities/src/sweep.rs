@@ -33,7 +33,8 @@ use crate::{
     history::termination,
     metrics,
     operations::recover::{RecoverError, Recovery},
-    subscriptions, visibility,
+    subscriptions,
+    visibility::{self, ended_run, id_of},
 };
 
 /// Ended runs that are recorded together.
@@ -368,16 +369,6 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-pub(crate) fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
-    let trouble = match run.status() {
-        WorkflowExecutionStatus::Terminated => Trouble::Terminated,
-        WorkflowExecutionStatus::TimedOut => Trouble::TimedOut,
-        WorkflowExecutionStatus::Failed => Trouble::Failed,
-        _ => return None,
-    };
-    Some(FoundRun { id: id_of(run), trouble, since: Timestamp::try_from(run.close_time()?).ok()? })
-}
-
 fn open_run(run: &WorkflowExecution, task_queue: &str) -> Option<FoundRun> {
     let kinds = kinds(task_queue);
     let (_, workflow_type, queues) = kinds.iter().find(|(prefix, ..)| run.id().starts_with(prefix))?;
@@ -391,8 +382,4 @@ fn open_run(run: &WorkflowExecution, task_queue: &str) -> Option<FoundRun> {
         return None;
     };
     Some(FoundRun { id: id_of(run), trouble, since: Timestamp::try_from(run.start_time()?).ok()? })
-}
-
-fn id_of(run: &WorkflowExecution) -> RunId {
-    RunId { workflow_id: run.id().to_owned(), run_id: run.run_id().to_owned() }
 }

@@ -3,9 +3,12 @@
 use std::future::ready;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
 use temporalio_client::{
-    Client, WorkflowCountOptions, WorkflowExecution, WorkflowListOptions, errors::ClientError, tonic::Code,
+    Client, WorkflowCountOptions, WorkflowExecution, WorkflowExecutionStatus, WorkflowListOptions, errors::ClientError,
+    tonic::Code,
 };
+use tidings_model::troubled_run::{FoundRun, RunId, Trouble};
 
 const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
 /// Servers before 1.30 do not know the status, and refuse the whole question.
@@ -94,6 +97,21 @@ pub async fn list(temporal: &Client, condition: String, limit: usize) -> Result<
 fn knows_no_pause(error: &ClientError) -> bool {
     let ClientError::Rpc(status) = error else { return false };
     status.code() == Code::InvalidArgument && status.message().contains("Paused")
+}
+
+/// A run that ended without its code, as the list of runs in trouble has it.
+pub(crate) fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
+    let trouble = match run.status() {
+        WorkflowExecutionStatus::Terminated => Trouble::Terminated,
+        WorkflowExecutionStatus::TimedOut => Trouble::TimedOut,
+        WorkflowExecutionStatus::Failed => Trouble::Failed,
+        _ => return None,
+    };
+    Some(FoundRun { id: id_of(run), trouble, since: Timestamp::try_from(run.close_time()?).ok()? })
+}
+
+pub(crate) fn id_of(run: &WorkflowExecution) -> RunId {
+    RunId { workflow_id: run.id().to_owned(), run_id: run.run_id().to_owned() }
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ use temporalio_client::{
 use temporalio_common::envconfig::load_client_config_profile;
 use tidings_model::{foreign_text::clean_edges, host_name::is_this_machine};
 
-use crate::frontends::Frontends;
+use self::frontends::Frontends;
+
+mod frontends;
 
 const TEMPORAL_TLS: &str = "TEMPORAL_TLS";
 

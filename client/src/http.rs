@@ -2,10 +2,8 @@
 //! Temporal.
 
 mod answer;
-mod api;
 mod connection;
 mod requests;
 mod retry;
 
-pub use api::{Http, WrongHttp};
 pub(crate) use requests::Requests;

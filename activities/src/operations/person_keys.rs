@@ -12,7 +12,7 @@ use tidings_model::{Key, PersonId, records::Person, settings::Settings, troubled
 use tidings_store::Store;
 use tracing::{Instrument as _, debug_span};
 
-use crate::{sweep::ended_run, visibility};
+use crate::visibility::{self, ended_run};
 
 /// What Temporal has of a person, as far as visibility knows it: that is a moment behind.
 #[derive(Debug, Default, PartialEq, Eq)]

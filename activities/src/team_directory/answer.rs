@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use tidings_model::{PersonId, foreign_text::clean_edges, known_zone, records::Recipient, settings::FormerNames, wire};
 
-use crate::operations::recipients::{WrongValue, recipient};
+use crate::recipients::{WrongValue, recipient};
 
 /// The fields that are read. Others are not, and null is empty.
 const FIELDS: [&str; 4] = ["email", "name", "zone", "locale"];

@@ -10,7 +10,7 @@ use hyper::{
 use tidings_net::{Sender, TlsConnector, connector, http, read, system_roots};
 use tokio::{net::TcpStream, time::timeout};
 
-use super::api::Http;
+use crate::api::Http;
 
 /// Time limit for a connection with TLS.
 const CONNECT: Duration = Duration::from_secs(10);

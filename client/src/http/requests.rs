@@ -18,12 +18,12 @@ use tracing::instrument;
 
 use super::{
     answer::{Meaning, meaning},
-    api::Http,
     connection::Connection,
     retry::wait,
 };
 use crate::{
     ConnectError, Error,
+    api::Http,
     waiting::{Waiting, time_left},
 };
 

@@ -15,8 +15,8 @@ use tidings_activities::{
         erase::{self, Erasure},
         move_person::{self, MoveKind, PersonMove},
         person_keys,
-        recipients::{self, WrongValue},
     },
+    recipients::{self, WrongValue},
     team_directory,
 };
 use tidings_model::{

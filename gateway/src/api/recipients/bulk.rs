@@ -12,7 +12,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::operations::{recipients, rows::Row};
+use tidings_activities::{operations::rows::Row, recipients};
 use tidings_model::{Key, PersonId, records::RecipientChange, settings::Settings};
 use tokio::time::sleep;
 use utoipa::ToSchema;

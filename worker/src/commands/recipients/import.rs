@@ -9,9 +9,9 @@ use std::{
 use indicatif::HumanCount;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::{
+use tidings_activities::{
+    operations::rows::Row,
     recipients::{self, COLUMNS, WrongValue},
-    rows::Row,
 };
 use tidings_model::{PersonId, records::RecipientChange, settings::FormerNames};
 use tidings_store::Store;

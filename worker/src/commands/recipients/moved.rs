@@ -5,10 +5,7 @@
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::{
-    choices,
-    operations::{at_rate::at_rate, recipients::keys_of},
-};
+use tidings_activities::{choices, operations::at_rate::at_rate, recipients::keys_of};
 use tidings_model::{Key, PersonId};
 
 use crate::{Config, phrases::counted};

@@ -139,7 +139,10 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidings_activities::operations::stats::{Open, Queue, TaskKind, Troubled, UnknownZone, Upkeep};
+    use tidings_activities::{
+        operations::stats::{Open, Troubled, UnknownZone, Upkeep},
+        task_queue::{Queue, TaskKind},
+    };
     use tidings_model::{
         ZoneData, ZoneSource,
         inbox::Depth,

@@ -1,9 +1,9 @@
 //! The rows of a bulk request: NDJSON or CSV. A wrong row spoils no other.
 
 use axum::http::HeaderMap;
-use tidings_activities::operations::{
+use tidings_activities::{
+    operations::rows::{Row, Rows, WrongHeader, WrongLine},
     recipients::COLUMNS,
-    rows::{Row, Rows, WrongHeader, WrongLine},
 };
 use tidings_model::foreign_text::{WrongEncoding, is_utf16};
 

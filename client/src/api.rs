@@ -17,13 +17,13 @@ const PATH: &str = "/v1/events";
 /// The api of a gateway, and the token for it. `Debug` hides the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
-    pub(super) is_tls: bool,
+    pub(crate) is_tls: bool,
     /// Without the brackets of an IPv6 address.
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) path: String,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) path: String,
     /// The value of the header `Authorization`.
-    pub(super) authorization: HeaderValue,
+    pub(crate) authorization: HeaderValue,
 }
 
 /// The URL or the token is malformed. The error shows neither.
@@ -81,7 +81,7 @@ impl Http {
     }
 
     /// The host and the port, as a URL and the header `Host` have them.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
