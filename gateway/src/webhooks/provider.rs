@@ -33,7 +33,7 @@ pub trait Webhook: Sync {
         None
     }
 
-    /// An event of the kind [`UNKNOWN`], which becomes a dead letter. `id` makes it a letter of its own.
+    /// An event of an unknown kind, which becomes a dead letter. `id` makes it a letter of its own.
     fn unknown_kind(&self, _id: Uuid, _now: Timestamp) -> Value {
         Value::Null
     }
