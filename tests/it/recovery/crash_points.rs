@@ -183,7 +183,9 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     if paused_until.is_some() {
         let chosen = Preferences { paused_until, ..Preferences::default() };
         let entry = Order { by: "carol".to_owned(), why: "away".to_owned() }.entry("preferences", asked_at);
-        activities.store.put_preferences(&window.key, &chosen, None, &entry).await?;
+        // What is stopped may hold the one connection that writes.
+        let put = activities.store.put_preferences(&window.key, &chosen, None, &entry);
+        patiently(put, &mut late_attempts).await?;
     }
     let mut sent = None;
     let mut too_large = None;
