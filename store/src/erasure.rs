@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
@@ -10,7 +9,6 @@ use tidings_model::{
     records::{Actor, AuditEntry, Cursor, Erased, Page, RowPlace},
     window::{Closed, Outcome},
 };
-use tracing::instrument;
 use uuid::Uuid;
 
 use crate::{
@@ -18,55 +16,63 @@ use crate::{
     message::LOCK_MESSAGE,
     names::tenants,
     pseudonym::{PREFIX, Pseudonyms},
-    sql::{Sql, dialect::Dialect, within_timeout},
+    sql::{Sql, calls, dialect::Dialect},
 };
 
 mod count;
 mod secret;
 
-/// The erasure of a person, step by step. Each call is one transaction, or a page of one step, and a repeated call goes on with
-/// what is left. The steps belong in the order of the methods: an address is known as long as a message or the directory has it.
-#[async_trait]
-pub trait Erasure: Send + Sync + 'static {
-    /// The pseudonyms of addresses in this database.
-    async fn pseudonyms(&self) -> Result<Pseudonyms>;
+calls! {
+    /// The erasure of a person, step by step. Each call is one transaction, or a page of one step, and a repeated call goes on with
+    /// what is left. The steps belong in the order of the methods: an address is known as long as a message or the directory has it.
+    pub trait Erasure {
+        /// The pseudonyms of addresses in this database.
+        async fn pseudonyms(&self) -> Result<Pseudonyms>;
 
-    /// Those of the addresses that no other person in the tenant's directory has. The steps take only these: what belongs to another
-    /// person as well stays.
-    async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>>;
+        /// Those of the addresses that no other person in the tenant's directory has. The steps take only these: what belongs to another
+        /// person as well stays.
+        #[span(person = %person)]
+        async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>>;
 
-    /// Counts the rows that the steps would change, and those that the archive has not.
-    async fn erasable(
-        &self,
-        person: &PersonId,
-        types: &BTreeSet<String>,
-        addresses: &BTreeSet<String>,
-    ) -> Result<Erased>;
+        /// Counts the rows that the steps would change, and those that the archive has not.
+        #[span(person = %person)]
+        async fn erasable(
+            &self,
+            person: &PersonId,
+            types: &BTreeSet<String>,
+            addresses: &BTreeSet<String>,
+        ) -> Result<Erased>;
 
-    /// Gives suppressions and delivery events a pseudonym instead of the address. A suppression goes on holding if the address
-    /// comes back.
-    async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased>;
+        /// Gives suppressions and delivery events a pseudonym instead of the address. A suppression goes on holding if the address
+        /// comes back.
+        #[span(person = %person)]
+        async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased>;
 
-    /// Ends digests of a key that have no end, and erases their events, messages, attempts and delivery events, a few digests a
-    /// call. Nothing is left if it changes nothing.
-    async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased>;
+        /// Ends digests of a key that have no end, and erases their events, messages, attempts and delivery events, a few digests a
+        /// call. Nothing is left if it changes nothing.
+        #[span(key = %key)]
+        async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased>;
 
-    /// Ends and erases single messages to the person, and those without a user to one of the addresses, among the single messages
-    /// of a page. Returns the cursor of the next page.
-    async fn erase_messages(
-        &self,
-        person: &PersonId,
-        addresses: &BTreeSet<String>,
-        page: &Page<RowPlace>,
-        now: Timestamp,
-    ) -> Result<(Erased, Option<Cursor<RowPlace>>)>;
+        /// Ends and erases single messages to the person, and those without a user to one of the addresses, among the single messages
+        /// of a page. Returns the cursor of the next page.
+        #[span(person = %person)]
+        async fn erase_messages(
+            &self,
+            person: &PersonId,
+            addresses: &BTreeSet<String>,
+            page: &Page<RowPlace>,
+            now: Timestamp,
+        ) -> Result<(Erased, Option<Cursor<RowPlace>>)>;
 
-    /// Deletes preferences, consents, retracts and dead letters of the person's keys, and dead letters of webhooks that name one of
-    /// the person's messages.
-    async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased>;
+        /// Deletes preferences, consents, retracts and dead letters of the person's keys, and dead letters of webhooks that name one of
+        /// the person's messages.
+        #[span(person = %person)]
+        async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased>;
 
-    /// Deletes the row of the directory.
-    async fn erase_recipient(&self, person: &PersonId) -> Result<Erased>;
+        /// Deletes the row of the directory.
+        #[span(person = %person)]
+        async fn erase_recipient(&self, person: &PersonId) -> Result<Erased>;
+    }
 }
 
 /// Digests of a call.
@@ -178,89 +184,70 @@ DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT relay, sha256 
 
 pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
 
-#[async_trait]
-impl<D: Dialect> Erasure for Sql<D> {
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
+impl<D: Dialect> Sql<D> {
     async fn pseudonyms(&self) -> Result<Pseudonyms> {
-        within_timeout(self.secret()).await
+        self.secret().await
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-        within_timeout(async {
-            let mut own = BTreeSet::new();
-            for address in addresses {
-                let shared = query_as(SHARED).bind(person.tenant.clone()).bind(address.clone());
-                let (others,): (i64,) =
-                    shared.bind(person.user.clone()).fetch_one(&mut *self.reader.acquire().await?).await?;
-                if others == 0 {
-                    own.insert(address.clone());
-                }
+        let mut own = BTreeSet::new();
+        for address in addresses {
+            let shared = query_as(SHARED).bind(person.tenant.clone()).bind(address.clone());
+            let (others,): (i64,) =
+                shared.bind(person.user.clone()).fetch_one(&mut *self.reader.acquire().await?).await?;
+            if others == 0 {
+                own.insert(address.clone());
             }
-            Ok(own)
-        })
-        .await
+        }
+        Ok(own)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn erasable(
         &self,
         person: &PersonId,
         types: &BTreeSet<String>,
         addresses: &BTreeSet<String>,
     ) -> Result<Erased> {
-        within_timeout(async {
-            let mut tx = self.read().await?;
-            let erased = Self::count_erasable(&mut tx, person, types, addresses).await?;
-            tx.commit().await?;
-            Ok(erased)
-        })
-        .await
+        let mut tx = self.read().await?;
+        let erased = Self::count_erasable(&mut tx, person, types, addresses).await?;
+        tx.commit().await?;
+        Ok(erased)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased> {
-        within_timeout(async {
-            let pseudonyms = self.secret().await?;
-            let tenant = &person.tenant;
-            let mut erased = Erased::default();
-            let mut tx = self.write().await?;
-            // What has a pseudonym already has no other name.
-            for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
-                let pseudonym = pseudonyms.of(tenant, address);
-                let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
-                let known = query(PUT_ERASED_ADDRESS).bind(tenant.clone()).bind(pseudonym.clone());
-                known.execute(&mut *tx).await?;
-                args(ERASE_SUPPRESSIONS).bind(pseudonym.clone()).execute(&mut *tx).await?;
-                erased.suppressions += D::rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
-                let reports = args(ERASE_REPORTS_OF_ADDRESS).bind(pseudonym).execute(&mut *tx).await?;
-                erased.delivery_events += D::rows(&reports);
-            }
-            tx.commit().await?;
-            Ok(erased)
-        })
-        .await
+        let pseudonyms = self.secret().await?;
+        let tenant = &person.tenant;
+        let mut erased = Erased::default();
+        let mut tx = self.write().await?;
+        // What has a pseudonym already has no other name.
+        for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
+            let pseudonym = pseudonyms.of(tenant, address);
+            let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
+            let known = query(PUT_ERASED_ADDRESS).bind(tenant.clone()).bind(pseudonym.clone());
+            known.execute(&mut *tx).await?;
+            args(ERASE_SUPPRESSIONS).bind(pseudonym.clone()).execute(&mut *tx).await?;
+            erased.suppressions += D::rows(&args(DELETE_SUPPRESSIONS).execute(&mut *tx).await?);
+            let reports = args(ERASE_REPORTS_OF_ADDRESS).bind(pseudonym).execute(&mut *tx).await?;
+            erased.delivery_events += D::rows(&reports);
+        }
+        tx.commit().await?;
+        Ok(erased)
     }
 
-    #[instrument(level = "debug", skip_all, fields(key = %key), err(level = "debug"))]
     async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased> {
-        within_timeout(async {
-            let pseudonyms = self.secret().await?;
-            let mut erased = Erased::default();
-            let mut tx = self.write().await?;
-            let ids = query_as(DIGESTS_TO_ERASE).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-            let ids: Vec<(String,)> = ids.bind(DIGESTS).fetch_all(&mut *tx).await?;
-            for (id,) in ids {
-                let id = id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?;
-                erased += Self::erase_digest(&mut tx, &pseudonyms, key, id, now).await?;
-            }
-            tx.commit().await?;
-            Ok(erased)
-        })
-        .await
+        let pseudonyms = self.secret().await?;
+        let mut erased = Erased::default();
+        let mut tx = self.write().await?;
+        let ids = query_as(DIGESTS_TO_ERASE).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let ids: Vec<(String,)> = ids.bind(DIGESTS).fetch_all(&mut *tx).await?;
+        for (id,) in ids {
+            let id = id.parse().map_err(|_| Error::Broken(format!("a digest id in the store: {id:?}")))?;
+            erased += Self::erase_digest(&mut tx, &pseudonyms, key, id, now).await?;
+        }
+        tx.commit().await?;
+        Ok(erased)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn erase_messages(
         &self,
         person: &PersonId,
@@ -268,58 +255,47 @@ impl<D: Dialect> Erasure for Sql<D> {
         page: &Page<RowPlace>,
         now: Timestamp,
     ) -> Result<(Erased, Option<Cursor<RowPlace>>)> {
-        within_timeout(async {
-            let pseudonyms = self.secret().await?;
-            let mut erased = Erased::default();
-            let mut tx = self.write().await?;
-            let found = Self::messages_about(&mut tx, &person.key(""), addresses, page).await?;
-            for id in found.rows.iter().filter_map(|row| row[0].as_str()?.parse().ok()) {
-                erased += Self::erase_single(&mut tx, &pseudonyms, person, id, now).await?;
-            }
-            tx.commit().await?;
-            Ok((erased, found.next))
-        })
-        .await
+        let pseudonyms = self.secret().await?;
+        let mut erased = Erased::default();
+        let mut tx = self.write().await?;
+        let found = Self::messages_about(&mut tx, &person.key(""), addresses, page).await?;
+        for id in found.rows.iter().filter_map(|row| row[0].as_str()?.parse().ok()) {
+            erased += Self::erase_single(&mut tx, &pseudonyms, person, id, now).await?;
+        }
+        tx.commit().await?;
+        Ok((erased, found.next))
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased> {
-        within_timeout(async {
-            let mut erased = Erased::default();
-            let mut tx = self.write().await?;
-            let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
-            erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
-            erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
-            erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
-            erased.inbox += D::rows(&of_person(DELETE_INBOX).execute(&mut *tx).await?);
-            of_person(DELETE_NOTICES).execute(&mut *tx).await?;
-            erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
-            for key in types.iter().map(|digest_type| person.key(digest_type)) {
-                let workflow = key.workflow_id();
-                let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
-                erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
-                query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
-                query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
-                query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
-                let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
-                erased.dead_letters += D::rows(&letters);
-            }
-            tx.commit().await?;
-            Ok(erased)
-        })
-        .await
+        let mut erased = Erased::default();
+        let mut tx = self.write().await?;
+        let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
+        erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
+        erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
+        erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
+        erased.inbox += D::rows(&of_person(DELETE_INBOX).execute(&mut *tx).await?);
+        of_person(DELETE_NOTICES).execute(&mut *tx).await?;
+        erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
+        for key in types.iter().map(|digest_type| person.key(digest_type)) {
+            let workflow = key.workflow_id();
+            let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
+            erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
+            query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
+            query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
+            query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
+            let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
+            erased.dead_letters += D::rows(&letters);
+        }
+        tx.commit().await?;
+        Ok(erased)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn erase_recipient(&self, person: &PersonId) -> Result<Erased> {
-        within_timeout(async {
-            let delete = query(DELETE_RECIPIENT).bind(person.tenant.clone()).bind(person.user.clone());
-            Ok(Erased {
-                recipients: D::rows(&delete.execute(&mut *self.writer.acquire().await?).await?),
-                ..Erased::default()
-            })
+        let delete = query(DELETE_RECIPIENT).bind(person.tenant.clone()).bind(person.user.clone());
+        Ok(Erased {
+            recipients: D::rows(&delete.execute(&mut *self.writer.acquire().await?).await?),
+            ..Erased::default()
         })
-        .await
     }
 }
 

@@ -2,65 +2,73 @@
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     Key, PersonId,
     records::{Actor, AuditEntry, HeldId, MovedRows, PersonsChoice, Preferences},
 };
-use tracing::instrument;
 
 use crate::{
     Error, Result,
     names::tenants,
     people::person::{CHOICES, ChoiceRow, TYPES_OF, workflows_between},
-    sql::{Sql, columns::row, dialect::Dialect, number, within_timeout},
+    sql::{Sql, calls, columns::row, dialect::Dialect, number},
 };
 
-/// The people who have one id after the other, told apart by a number, and the ids that one person had.
-#[async_trait]
-pub trait Generations: Send + Sync + 'static {
-    /// Returns the person to whom a link to `person` of this number belongs today: who is renamed or merged keeps the links of before.
-    /// `None`: that person was erased.
-    async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>>;
+calls! {
+    /// The people who have one id after the other, told apart by a number, and the ids that one person had.
+    pub trait Generations {
+        /// Returns the person to whom a link to `person` of this number belongs today: who is renamed or merged keeps the links of before.
+        /// `None`: that person was erased.
+        #[span(person = %person, generation)]
+        async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>>;
 
-    /// Raises the number of the id. No link of before, to this id or an earlier one of the person, opens anything of whoever has the id
-    /// next. A repeated call raises it again.
-    async fn raise_generation(&self, person: &PersonId) -> Result<()>;
+        /// Raises the number of the id. No link of before, to this id or an earlier one of the person, opens anything of whoever has the id
+        /// next. A repeated call raises it again.
+        #[span(person = %person)]
+        async fn raise_generation(&self, person: &PersonId) -> Result<()>;
 
-    /// The ids of the person, also while an erasure of theirs is under way.
-    async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>>;
+        /// The ids of the person, also while an erasure of theirs is under way.
+        #[span(person = %person)]
+        async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>>;
 
-    /// Forgets the earlier ids of the person, whose erasure is complete.
-    async fn forget_ids(&self, person: &PersonId) -> Result<()>;
+        /// Forgets the earlier ids of the person, whose erasure is complete.
+        #[span(person = %person)]
+        async fn forget_ids(&self, person: &PersonId) -> Result<()>;
 
-    /// Records that everything of `from` is to be moved to `to`, with an audit entry for each. `false`, and nothing is recorded: a move
-    /// to another id began before and must end first.
-    async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool>;
+        /// Records that everything of `from` is to be moved to `to`, with an audit entry for each. `false`, and nothing is recorded: a move
+        /// to another id began before and must end first.
+        #[span(from = %from, to = %to)]
+        async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool>;
 
-    /// Reports if whoever has the id `from` is being moved to the other one, or if somebody was after `since` and the directory has nobody
-    /// else under the earlier id now.
-    async fn was_moved(&self, from: &PersonId, to: &PersonId, since: Timestamp) -> Result<bool>;
+        /// Reports if whoever has the id `from` is being moved to the other one, or if somebody was after `since` and the directory has nobody
+        /// else under the earlier id now.
+        #[span(from = %from, to = %to)]
+        async fn was_moved(&self, from: &PersonId, to: &PersonId, since: Timestamp) -> Result<bool>;
 
-    /// Moves the rows of `from` to `to`, of the same tenant, under each of its names, in one transaction, after [`begin_move`](Self::begin_move). What both have
-    /// becomes one: of choices the later ones count, what either turned off or refused stays off, and an event that both have is one
-    /// event. Events that the keys of `from` dropped with [`PersonId::move_reason`] wait for the next claim of those of `to`. `types` are
-    /// digest types besides those of the ledger. A repeated call moves what came meanwhile.
-    async fn move_person(
-        &self,
-        from: &PersonId,
-        to: &PersonId,
-        types: &BTreeSet<String>,
-        now: Timestamp,
-    ) -> Result<MovedRows>;
+        /// Moves the rows of `from` to `to`, of the same tenant, under each of its names, in one transaction, after [`begin_move`](Self::begin_move). What both have
+        /// becomes one: of choices the later ones count, what either turned off or refused stays off, and an event that both have is one
+        /// event. Events that the keys of `from` dropped with [`PersonId::move_reason`] wait for the next claim of those of `to`. `types` are
+        /// digest types besides those of the ledger. A repeated call moves what came meanwhile.
+        #[span(from = %from, to = %to)]
+        async fn move_person(
+            &self,
+            from: &PersonId,
+            to: &PersonId,
+            types: &BTreeSet<String>,
+            now: Timestamp,
+        ) -> Result<MovedRows>;
 
-    /// The users of whom the store has something, in the order of their ids, after this one. Those of
-    /// [`users_of_workflows`](Self::users_of_workflows) come on top.
-    async fn users(&self, tenant: &str, after: &str, limit: u32) -> Result<Vec<String>>;
+        /// The users of whom the store has something, in the order of their ids, after this one. Those of
+        /// [`users_of_workflows`](Self::users_of_workflows) come on top.
+        #[span(tenant)]
+        async fn users(&self, tenant: &str, after: &str, limit: u32) -> Result<Vec<String>>;
 
-    /// The users of the workflows of whom the store has dead letters, results of jobs or runs in trouble.
-    async fn users_of_workflows(&self, tenant: &str) -> Result<BTreeSet<String>>;
+        /// The users of the workflows of whom the store has dead letters, results of jobs or runs in trouble.
+        #[span(tenant)]
+        async fn users_of_workflows(&self, tenant: &str) -> Result<BTreeSet<String>>;
+    }
 }
 
 /// Ids that a link is followed through. People are renamed a few times in a life.
@@ -303,98 +311,72 @@ SELECT workflow_id FROM dead_letters WHERE workflow_id > $1 AND workflow_id < $2
 UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $1 AND workflow_id < $2
 UNION SELECT workflow_id FROM troubled_runs WHERE workflow_id > $1 AND workflow_id < $2 AND resolution IS NULL";
 
-#[async_trait]
-impl<D: Dialect> Generations for Sql<D> {
-    #[instrument(level = "debug", skip_all, fields(person = %person, generation), err(level = "debug"))]
+impl<D: Dialect> Sql<D> {
     async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>> {
-        within_timeout(async {
-            let mut connection = self.reader.acquire().await?;
-            let (mut owner, mut generation) = (person.clone(), generation);
-            for _ in 0..RENAMES {
-                let row = Self::read_generation(&mut connection, &owner, generation).await?;
-                if row.generation == generation {
-                    connection.release();
-                    return Ok(Some(owner));
-                }
-                let Some((user, next)) = row.renamed_to.zip(row.renamed_generation) else { break };
-                (owner.user, generation) = (user, next);
+        let mut connection = self.reader.acquire().await?;
+        let (mut owner, mut generation) = (person.clone(), generation);
+        for _ in 0..RENAMES {
+            let row = Self::read_generation(&mut connection, &owner, generation).await?;
+            if row.generation == generation {
+                connection.release();
+                return Ok(Some(owner));
             }
-            connection.release();
-            Ok(None)
-        })
-        .await
+            let Some((user, next)) = row.renamed_to.zip(row.renamed_generation) else { break };
+            (owner.user, generation) = (user, next);
+        }
+        connection.release();
+        Ok(None)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn raise_generation(&self, person: &PersonId) -> Result<()> {
-        within_timeout(async {
-            let mut tx = self.write().await?;
-            Self::raise(&mut tx, person).await?;
-            Ok(tx.commit().await?)
-        })
-        .await
+        let mut tx = self.write().await?;
+        Self::raise(&mut tx, person).await?;
+        Ok(tx.commit().await?)
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>> {
-        within_timeout(async {
-            let mut connection = self.reader.acquire().await?;
-            let generation = Self::read_generation(&mut connection, person, 0).await?.generation;
-            let held = query_as(HELD_IDS).bind(person.tenant.clone()).bind(person.user.clone());
-            let held: Vec<HeldIdRow> = held.bind(stored(generation)?).fetch_all(&mut *connection).await?;
-            connection.release();
-            Ok(held.into_iter().map(HeldId::from).collect())
-        })
-        .await
+        let mut connection = self.reader.acquire().await?;
+        let generation = Self::read_generation(&mut connection, person, 0).await?.generation;
+        let held = query_as(HELD_IDS).bind(person.tenant.clone()).bind(person.user.clone());
+        let held: Vec<HeldIdRow> = held.bind(stored(generation)?).fetch_all(&mut *connection).await?;
+        connection.release();
+        Ok(held.into_iter().map(HeldId::from).collect())
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn forget_ids(&self, person: &PersonId) -> Result<()> {
-        within_timeout(async {
-            let mut tx = self.write().await?;
-            let generation = Self::read_generation(&mut tx, person, 0).await?.generation;
-            let forget = query(FORGET_IDS).bind(person.tenant.clone()).bind(person.user.clone());
-            forget.bind(stored(generation)?).execute(&mut *tx).await?;
-            Ok(tx.commit().await?)
-        })
-        .await
+        let mut tx = self.write().await?;
+        let generation = Self::read_generation(&mut tx, person, 0).await?.generation;
+        let forget = query(FORGET_IDS).bind(person.tenant.clone()).bind(person.user.clone());
+        forget.bind(stored(generation)?).execute(&mut *tx).await?;
+        Ok(tx.commit().await?)
     }
 
-    #[instrument(level = "debug", skip_all, fields(from = %from, to = %to), err(level = "debug"))]
     async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool> {
-        within_timeout(async {
-            let mut tx = self.write().await?;
-            let generation = Self::read_generation(&mut tx, from, 0).await?.generation;
-            let later = Self::read_generation(&mut tx, to, 0).await?.generation;
-            let begin = query(BEGIN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(generation)?);
-            begin.bind(to.user.clone()).bind(stored(later)?).execute(&mut *tx).await?;
-            if Self::begun_move(&mut tx, from, generation).await?.as_ref() != Some(&to.user) {
-                return Ok(false);
-            }
-            for person in [from, to] {
-                Self::audit_once(&mut tx, &person.key(""), None, entry).await?;
-            }
-            tx.commit().await?;
-            Ok(true)
-        })
-        .await
+        let mut tx = self.write().await?;
+        let generation = Self::read_generation(&mut tx, from, 0).await?.generation;
+        let later = Self::read_generation(&mut tx, to, 0).await?.generation;
+        let begin = query(BEGIN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(generation)?);
+        begin.bind(to.user.clone()).bind(stored(later)?).execute(&mut *tx).await?;
+        if Self::begun_move(&mut tx, from, generation).await?.as_ref() != Some(&to.user) {
+            return Ok(false);
+        }
+        for person in [from, to] {
+            Self::audit_once(&mut tx, &person.key(""), None, entry).await?;
+        }
+        tx.commit().await?;
+        Ok(true)
     }
 
-    #[instrument(level = "debug", skip_all, fields(from = %from, to = %to), err(level = "debug"))]
     async fn was_moved(&self, from: &PersonId, to: &PersonId, since: Timestamp) -> Result<bool> {
-        within_timeout(async {
-            let mut connection = self.reader.acquire().await?;
-            let generation = Self::read_generation(&mut connection, from, 0).await?.generation;
-            let moved = query_as(WAS_MOVED).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
-            let moved = moved.bind(since.as_millisecond()).bind(stored(generation)?);
-            let moved: Option<(i64,)> = moved.fetch_optional(&mut *connection).await?;
-            connection.release();
-            Ok(moved.is_some())
-        })
-        .await
+        let mut connection = self.reader.acquire().await?;
+        let generation = Self::read_generation(&mut connection, from, 0).await?.generation;
+        let moved = query_as(WAS_MOVED).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
+        let moved = moved.bind(since.as_millisecond()).bind(stored(generation)?);
+        let moved: Option<(i64,)> = moved.fetch_optional(&mut *connection).await?;
+        connection.release();
+        Ok(moved.is_some())
     }
 
-    #[instrument(level = "debug", skip_all, fields(from = %from, to = %to), err(level = "debug"))]
     async fn move_person(
         &self,
         from: &PersonId,
@@ -402,49 +384,38 @@ impl<D: Dialect> Generations for Sql<D> {
         types: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<MovedRows> {
-        within_timeout(async {
-            let others = self.other_tenants(&from.tenant).await?;
-            let mut tx = self.write().await?;
-            let before = Self::raise(&mut tx, from).await?;
-            if Self::begun_move(&mut tx, from, before).await?.as_ref() != Some(&to.user) {
-                return Err(Error::Broken(format!("no move of {from} to {to} began: run the command again")));
-            }
-            let mut moved = MovedRows::default();
-            let refuse = query(REFUSE_CONSENTS).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
-            refuse.bind(now.as_millisecond()).execute(&mut *tx).await?;
-            for tenant in [from.tenant.clone()].into_iter().chain(others) {
-                let [from, to] = [from, to].map(|id| PersonId { tenant: tenant.clone(), user: id.user.clone() });
-                Self::move_rows(&mut tx, &from, &to, types, now, &mut moved).await?;
-            }
-            let later = Self::read_generation(&mut tx, to, 0).await?.generation;
-            let end = query(END_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(before)?);
-            end.bind(stored(later)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
-            tx.commit().await?;
-            Ok(moved)
-        })
-        .await
+        let others = self.other_tenants(&from.tenant).await?;
+        let mut tx = self.write().await?;
+        let before = Self::raise(&mut tx, from).await?;
+        if Self::begun_move(&mut tx, from, before).await?.as_ref() != Some(&to.user) {
+            return Err(Error::Broken(format!("no move of {from} to {to} began: run the command again")));
+        }
+        let mut moved = MovedRows::default();
+        let refuse = query(REFUSE_CONSENTS).bind(from.tenant.clone()).bind(from.user.clone()).bind(to.user.clone());
+        refuse.bind(now.as_millisecond()).execute(&mut *tx).await?;
+        for tenant in [from.tenant.clone()].into_iter().chain(others) {
+            let [from, to] = [from, to].map(|id| PersonId { tenant: tenant.clone(), user: id.user.clone() });
+            Self::move_rows(&mut tx, &from, &to, types, now, &mut moved).await?;
+        }
+        let later = Self::read_generation(&mut tx, to, 0).await?.generation;
+        let end = query(END_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(before)?);
+        end.bind(stored(later)?).bind(now.as_millisecond()).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(moved)
     }
 
-    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn users(&self, tenant: &str, after: &str, limit: u32) -> Result<Vec<String>> {
-        within_timeout(async {
-            let users = query_as(USERS).bind(tenant.to_owned()).bind(after.to_owned()).bind(i64::from(limit));
-            let users: Vec<(String,)> = users.fetch_all(&mut *self.reader.acquire().await?).await?;
-            Ok(users.into_iter().map(|(user,)| user).collect())
-        })
-        .await
+        let users = query_as(USERS).bind(tenant.to_owned()).bind(after.to_owned()).bind(i64::from(limit));
+        let users: Vec<(String,)> = users.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(users.into_iter().map(|(user,)| user).collect())
     }
 
-    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn users_of_workflows(&self, tenant: &str) -> Result<BTreeSet<String>> {
-        within_timeout(async {
-            let [first, end] = workflows_between(tenant);
-            let ids = query_as(WORKFLOWS_OF_TENANT).bind(first).bind(end);
-            let ids: Vec<(String,)> = ids.fetch_all(&mut *self.reader.acquire().await?).await?;
-            let keys = ids.into_iter().filter_map(|(id,)| Key::from_workflow_id(&id).ok());
-            Ok(keys.filter(|key| key.tenant == tenant).map(|key| key.user).collect())
-        })
-        .await
+        let [first, end] = workflows_between(tenant);
+        let ids = query_as(WORKFLOWS_OF_TENANT).bind(first).bind(end);
+        let ids: Vec<(String,)> = ids.fetch_all(&mut *self.reader.acquire().await?).await?;
+        let keys = ids.into_iter().filter_map(|(id,)| Key::from_workflow_id(&id).ok());
+        Ok(keys.filter(|key| key.tenant == tenant).map(|key| key.user).collect())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::query_as;
 use tidings_model::{
@@ -12,48 +11,53 @@ use tidings_model::{
         KeyPlace, Listed, ListedRecipient, Page, Part, Person, Recipient, RecipientFilter, RecipientPlace, RowPlace,
     },
 };
-use tracing::instrument;
 
 use crate::{
     Result,
     sql::{
-        Sql,
+        Sql, calls,
         dialect::{Dialect, Variants},
-        json, number, within_timeout,
+        json, number,
     },
 };
 
-/// People and everything that is held about them.
-#[async_trait]
-pub trait People: Send + Sync + 'static {
-    /// Lists recipients by tenant and user.
-    async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>>;
+calls! {
+    /// People and everything that is held about them.
+    pub trait People {
+        /// Lists recipients by tenant and user.
+        #[span(tenant = filter.tenant)]
+        async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>>;
 
-    /// Returns those of the people, each once, whom the directory does not have.
-    async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
+        /// Returns those of the people, each once, whom the directory does not have.
+        #[span(count = people.len())]
+        async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
 
-    /// Lists the rows of the directory alone, by tenant and user, at a small price for each.
-    async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>>;
+        /// Lists the rows of the directory alone, by tenant and user, at a small price for each.
+        async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>>;
 
-    /// Lists the zones that recipients chose for a digest type, by key.
-    async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
+        /// Lists the zones that recipients chose for a digest type, by key.
+        async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
 
-    /// Counts the rows of the directory and the choices that have each zone, by its name as it was written. Reads all of them.
-    async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
+        /// Counts the rows of the directory and the choices that have each zone, by its name as it was written. Reads all of them.
+        #[span(tenant)]
+        async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
 
-    /// Reads what the store knows of a person apart from the ledger.
-    async fn person(&self, person: &PersonId) -> Result<Person>;
+        /// Reads what the store knows of a person apart from the ledger.
+        #[span(person = %person)]
+        async fn person(&self, person: &PersonId) -> Result<Person>;
 
-    /// Reads a page of rows about a person, as the archive has them. `key` selects those of one digest type. An empty digest type
-    /// selects what belongs to none: single messages to the person and to `addresses`, their delivery events, and the audit
-    /// trail. A page may have fewer rows than its limit although another one follows.
-    async fn held(
-        &self,
-        key: &Key,
-        addresses: &BTreeSet<String>,
-        part: Part,
-        page: &Page<RowPlace>,
-    ) -> Result<Listed<Value, RowPlace>>;
+        /// Reads a page of rows about a person, as the archive has them. `key` selects those of one digest type. An empty digest type
+        /// selects what belongs to none: single messages to the person and to `addresses`, their delivery events, and the audit
+        /// trail. A page may have fewer rows than its limit although another one follows.
+        #[span(key = %key, part = part.name())]
+        async fn held(
+            &self,
+            key: &Key,
+            addresses: &BTreeSet<String>,
+            part: Part,
+            page: &Page<RowPlace>,
+        ) -> Result<Listed<Value, RowPlace>>;
+    }
 }
 
 pub mod held;
@@ -78,62 +82,45 @@ SELECT zone, COUNT(*) FROM (
     SELECT chosen->>'zone' FROM preferences WHERE chosen->>'zone' IS NOT NULL AND ($1 = '' OR tenant = $1)) zones
 GROUP BY zone ORDER BY zone";
 
-#[async_trait]
-impl<D: Dialect> People for Sql<D> {
-    #[instrument(level = "debug", skip_all, fields(tenant = filter.tenant), err(level = "debug"))]
+impl<D: Dialect> Sql<D> {
     async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>> {
-        within_timeout(async { Self::list_recipients(&mut *self.reader.acquire().await?, filter).await }).await
+        Self::list_recipients(&mut *self.reader.acquire().await?, filter).await
     }
 
-    #[instrument(level = "debug", skip_all, fields(count = people.len()), err(level = "debug"))]
     async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>> {
-        within_timeout(async {
-            let asked: Vec<_> = people.iter().collect();
-            let mut connection = self.reader.acquire().await?;
-            let mut strangers = BTreeSet::new();
-            for page in asked.chunks(BATCH_EVENTS) {
-                let rows: Vec<(String, String)> =
-                    query_as(D::pick(STRANGERS)).bind(json(&page)?).fetch_all(&mut *connection).await?;
-                strangers.extend(rows.into_iter().map(|(tenant, user)| PersonId { tenant, user }));
-            }
-            connection.release();
-            Ok(strangers)
-        })
-        .await
+        let asked: Vec<_> = people.iter().collect();
+        let mut connection = self.reader.acquire().await?;
+        let mut strangers = BTreeSet::new();
+        for page in asked.chunks(BATCH_EVENTS) {
+            let rows: Vec<(String, String)> =
+                query_as(D::pick(STRANGERS)).bind(json(&page)?).fetch_all(&mut *connection).await?;
+            strangers.extend(rows.into_iter().map(|(tenant, user)| PersonId { tenant, user }));
+        }
+        connection.release();
+        Ok(strangers)
     }
 
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>> {
-        within_timeout(async { Self::list_directory(&mut *self.reader.acquire().await?, page).await }).await
+        Self::list_directory(&mut *self.reader.acquire().await?, page).await
     }
 
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>> {
-        within_timeout(async { Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await }).await
+        Self::list_chosen_zones(&mut *self.reader.acquire().await?, page).await
     }
 
-    #[instrument(level = "debug", skip_all, fields(tenant), err(level = "debug"))]
     async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>> {
-        within_timeout(async {
-            let counts = query_as(ZONES).bind(tenant.unwrap_or_default().to_owned());
-            let counts: Vec<(String, i64)> = counts.fetch_all(&mut *self.reader.acquire().await?).await?;
-            counts.into_iter().map(|(zone, rows)| Ok((zone, number(rows)?))).collect()
-        })
-        .await
+        let counts = query_as(ZONES).bind(tenant.unwrap_or_default().to_owned());
+        let counts: Vec<(String, i64)> = counts.fetch_all(&mut *self.reader.acquire().await?).await?;
+        counts.into_iter().map(|(zone, rows)| Ok((zone, number(rows)?))).collect()
     }
 
-    #[instrument(level = "debug", skip_all, fields(person = %person), err(level = "debug"))]
     async fn person(&self, person: &PersonId) -> Result<Person> {
-        within_timeout(async {
-            let mut tx = self.read().await?;
-            let known = Self::read_person(&mut tx, person).await?;
-            tx.commit().await?;
-            Ok(known)
-        })
-        .await
+        let mut tx = self.read().await?;
+        let known = Self::read_person(&mut tx, person).await?;
+        tx.commit().await?;
+        Ok(known)
     }
 
-    #[instrument(level = "debug", skip_all, fields(key = %key, part = part.name()), err(level = "debug"))]
     async fn held(
         &self,
         key: &Key,
@@ -141,12 +128,9 @@ impl<D: Dialect> People for Sql<D> {
         part: Part,
         page: &Page<RowPlace>,
     ) -> Result<Listed<Value, RowPlace>> {
-        within_timeout(async {
-            let mut tx = self.read().await?;
-            let rows = Self::rows_about(&mut tx, key, addresses, part, page).await?;
-            tx.commit().await?;
-            Ok(rows)
-        })
-        .await
+        let mut tx = self.read().await?;
+        let rows = Self::rows_about(&mut tx, key, addresses, part, page).await?;
+        tx.commit().await?;
+        Ok(rows)
     }
 }

@@ -3,7 +3,6 @@
 //! It waits for no lock: rows that another call has locked are left for later. A digest that loses events or its message is
 //! marked, so that no reopen sends half of it.
 
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, query, query_as};
@@ -12,7 +11,6 @@ use tidings_model::{
     records::AuditEntry,
     retention::{ArchiveRecord, Cutoff, Kind, Purged, RetractExpiry},
 };
-use tracing::instrument;
 
 use self::selection::{
     COUNT_OLD_DEAD_LETTERS, COUNT_OLD_EVENTS, COUNT_OLD_FORWARDED, COUNT_OLD_MESSAGES, COUNT_OLD_NOTICES,
@@ -21,43 +19,47 @@ use self::selection::{
 use crate::{
     Result,
     archive::{Archive, Batch, Written},
-    sql::{Sql, dialect::Dialect, json, within_timeout},
+    sql::{Sql, calls, dialect::Dialect, json, within_timeout},
 };
 
-/// Deletion of old rows.
-#[async_trait]
-pub trait Retention: Send + Sync + 'static {
-    /// Archives and deletes one batch of at most `limit` rows, in one transaction. Without an archive the rows are deleted only.
-    ///
-    /// Digests and messages without an end, events that wait for a claim, and retracts that may cover one of these stay. Of retracts
-    /// only those go that `expiries` name; the others of these keys are passed over for half a day. Rows that another call has locked
-    /// are left for a later batch, so that simultaneous calls delete different rows.
-    async fn purge(
-        &self,
-        cutoff: Cutoff,
-        limit: u32,
-        archive: Option<&Archive>,
-        expiries: &[RetractExpiry],
-        now: Timestamp,
-    ) -> Result<Purged>;
+calls! {
+    /// Deletion of old rows.
+    pub trait Retention {
+        /// Archives and deletes one batch of at most `limit` rows, in one transaction. Without an archive the rows are deleted only.
+        ///
+        /// Digests and messages without an end, events that wait for a claim, and retracts that may cover one of these stay. Of retracts
+        /// only those go that `expiries` name; the others of these keys are passed over for half a day. Rows that another call has locked
+        /// are left for a later batch, so that simultaneous calls delete different rows.
+        #[span(kind = cutoff.kind.name())]
+        async fn purge(
+            &self,
+            cutoff: Cutoff,
+            limit: u32,
+            archive: Option<&Archive>,
+            expiries: &[RetractExpiry],
+            now: Timestamp,
+        ) -> Result<Purged>;
 
-    /// Some keys with retracts from before, which the ledger does not need. An open window may need them, and is in Temporal only.
-    async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>>;
+        /// Some keys with retracts from before, which the ledger does not need. An open window may need them, and is in Temporal only.
+        async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>>;
 
-    /// Counts the rows that [`Retention::purge`] would delete in all its batches, with the retracts that open windows need.
-    async fn expired(&self, cutoff: Cutoff) -> Result<u64>;
+        /// Counts the rows that [`Retention::purge`] would delete in all its batches, with the retracts that open windows need.
+        #[span(kind = cutoff.kind.name())]
+        async fn expired(&self, cutoff: Cutoff) -> Result<u64>;
 
-    /// Each folder of an archive that upkeep wrote to, or tried to.
-    async fn archives(&self) -> Result<Vec<ArchiveRecord>>;
+        /// Each folder of an archive that upkeep wrote to, or tried to.
+        async fn archives(&self) -> Result<Vec<ArchiveRecord>>;
 
-    /// Records that the archive has files, before a further one is written.
-    async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()>;
+        /// Records that the archive has files, before a further one is written.
+        #[limit(each_step)]
+        async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()>;
 
-    /// Records that upkeep waits for the archive. The next batch that does not wait ends that.
-    async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()>;
+        /// Records that upkeep waits for the archive. The next batch that does not wait ends that.
+        async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()>;
 
-    /// Forgets a folder whose files are gone or moved, so that no erasure asks for it. `false`: it is not known.
-    async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool>;
+        /// Forgets a folder whose files are gone or moved, so that no erasure asks for it. `false`: it is not known.
+        async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool>;
+    }
 }
 
 pub mod archives;
@@ -106,9 +108,7 @@ WHERE digest_id IN (SELECT value->>0 FROM {each})
 /// A retract that an open window needs is asked for again after that long, by the next night's upkeep.
 const NEEDED_FOR: SignedDuration = SignedDuration::from_hours(12);
 
-#[async_trait]
-impl<D: Dialect> Retention for Sql<D> {
-    #[instrument(level = "debug", skip_all, fields(kind = cutoff.kind.name()), err(level = "debug"))]
+impl<D: Dialect> Sql<D> {
     async fn purge(
         &self,
         cutoff: Cutoff,
@@ -117,32 +117,24 @@ impl<D: Dialect> Retention for Sql<D> {
         expiries: &[RetractExpiry],
         now: Timestamp,
     ) -> Result<Purged> {
-        within_timeout(async {
-            loop {
-                if let Some(purged) = self.purge_batch(cutoff, limit, archive, expiries, now).await? {
-                    return Ok(purged);
-                }
-                if let Some(archive) = archive {
-                    Self::remember(&mut *self.writer.acquire().await?, archive, Written::default(), now).await?;
-                }
+        loop {
+            if let Some(purged) = self.purge_batch(cutoff, limit, archive, expiries, now).await? {
+                return Ok(purged);
             }
-        })
-        .await
+            if let Some(archive) = archive {
+                Self::remember(&mut *self.writer.acquire().await?, archive, Written::default(), now).await?;
+            }
+        }
     }
 
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>> {
-        within_timeout(async {
-            let asked_before = now.saturating_sub(NEEDED_FOR).unwrap_or(Timestamp::MIN);
-            let keys = query_as(KEYS_OF_OLD_RETRACTS).bind(before.as_millisecond()).bind(asked_before.as_millisecond());
-            let keys: Vec<(String, String, String)> =
-                keys.bind(i64::from(limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
-            Ok(keys.into_iter().map(|(tenant, digest_type, user)| Key { tenant, digest_type, user }).collect())
-        })
-        .await
+        let asked_before = now.saturating_sub(NEEDED_FOR).unwrap_or(Timestamp::MIN);
+        let keys = query_as(KEYS_OF_OLD_RETRACTS).bind(before.as_millisecond()).bind(asked_before.as_millisecond());
+        let keys: Vec<(String, String, String)> =
+            keys.bind(i64::from(limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(keys.into_iter().map(|(tenant, digest_type, user)| Key { tenant, digest_type, user }).collect())
     }
 
-    #[instrument(level = "debug", skip_all, fields(kind = cutoff.kind.name()), err(level = "debug"))]
     async fn expired(&self, cutoff: Cutoff) -> Result<u64> {
         let Cutoff { kind, before } = cutoff;
         let statement = match kind {
@@ -154,33 +146,14 @@ impl<D: Dialect> Retention for Sql<D> {
             Kind::Inbox => COUNT_OLD_FORWARDED,
             Kind::Notices => COUNT_OLD_NOTICES,
         };
-        within_timeout(async {
-            let (count,): (i64,) =
-                query_as(statement).bind(before.as_millisecond()).fetch_one(&mut *self.reader.acquire().await?).await?;
-            crate::sql::number(count)
-        })
-        .await
+        let (count,): (i64,) =
+            query_as(statement).bind(before.as_millisecond()).fetch_one(&mut *self.reader.acquire().await?).await?;
+        crate::sql::number(count)
     }
 
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
-    async fn archives(&self) -> Result<Vec<ArchiveRecord>> {
-        within_timeout(self.list_archives()).await
-    }
-
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
     async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()> {
         let Some(written) = archive.written().await? else { return Ok(()) };
         within_timeout(async { Self::remember(&mut *self.writer.acquire().await?, archive, written, now).await }).await
-    }
-
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
-    async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
-        within_timeout(self.note_failure(archive, why, now)).await
-    }
-
-    #[instrument(level = "debug", skip_all, err(level = "debug"))]
-    async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
-        within_timeout(self.drop_archive(folder, entry)).await
     }
 }
 

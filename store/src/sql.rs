@@ -72,7 +72,7 @@ pub struct Sql<D: Dialect> {
     pub(crate) file: Option<Arc<OpenFile>>,
     pub(crate) past_the_dot: Dots,
     pub(crate) arrivals: Arrivals,
-    /// Read when the first pseudonym is needed.
+    /// Read again after a while.
     pub(crate) tenant_aliases: Mutex<Option<TenantAliases>>,
     /// Read when the first pseudonym is needed.
     pub(crate) pseudonyms: OnceCell<Pseudonyms>,

@@ -54,7 +54,7 @@ impl From<ArchiveRow> for ArchiveRecord {
 }
 
 impl<D: Dialect> Sql<D> {
-    pub(super) async fn list_archives(&self) -> Result<Vec<ArchiveRecord>> {
+    pub(super) async fn archives(&self) -> Result<Vec<ArchiveRecord>> {
         let rows: Vec<ArchiveRow> = query_as(ARCHIVES).fetch_all(&mut *self.reader.acquire().await?).await?;
         Ok(rows.into_iter().map(ArchiveRecord::from).collect())
     }
@@ -81,13 +81,13 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    pub(super) async fn note_failure(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
+    pub(super) async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
         let failed = query(FAILED).bind(archive.name()).bind(now.as_millisecond()).bind(no_nul(why));
         failed.execute(&mut *self.writer.acquire().await?).await?;
         Ok(())
     }
 
-    pub(super) async fn drop_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
+    pub(super) async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
         let mut tx = self.write().await?;
         let forget = query(FORGET_ARCHIVE).bind(no_nul(folder));
         let known = D::rows(&forget.execute(&mut *tx).await?) > 0;
