@@ -1,18 +1,10 @@
 //! Requests to a route of webhooks, as a provider would send them.
 
-use std::{io, pin::pin, time::Duration};
+use std::{io, time::Duration};
 
 use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header::HOST};
-use http_body_util::Full;
-use hyper::{body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use tidings_net as tls;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    time::timeout,
-};
+use tidings_net::{Body, connector, http, system_roots};
+use tokio::{net::TcpStream, time::timeout};
 use url::Url;
 
 use super::samples::Sample;
@@ -38,28 +30,11 @@ async fn send(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
         let value = HeaderValue::from_str(value).map_err(|error| invalid(&error))?;
         request = request.header(HeaderName::from_static(name), value);
     }
-    let request = request.body(Full::from(sample.body.clone())).map_err(|error| invalid(&error))?;
+    let request = request.body(Body::from(sample.body.clone())).map_err(|error| invalid(&error))?;
     // An IPv6 address has brackets in a URL only.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let tcp = TcpStream::connect((host, port)).await?;
-    if url.scheme() == "http" {
-        return exchange(tcp, request).await;
-    }
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| invalid(&error))?;
-    exchange(tls::connector(tls::system_roots()).connect(name, tcp).await?, request).await
-}
-
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<StatusCode, FetchError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let mut answered = pin!(sender.send_request(request));
-    let response = tokio::select! {
-        biased;
-        answered = &mut answered => answered,
-        // A server may end the connection behind its answer.
-        _ = connection => answered.await,
-    };
-    Ok(response?.status())
+    let tls = (url.scheme() != "http").then(|| connector(system_roots()));
+    let mut sender = http(tcp, tls.as_ref().map(|tls| (tls, host))).await?;
+    Ok(sender.send_request(request).await?.status())
 }
