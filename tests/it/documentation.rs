@@ -9,11 +9,12 @@ const PAGES: [&str; 5] =
     ["docs/architecture.md", "docs/compatibility.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
 /// Top-level folders. They distinguish a path of the repository from other text in backticks.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "proto",
     "model",
     "store",
     "mail",
+    "net",
     "workflows",
     "activities",
     "client",

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::http::HeaderMap;
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use serde_json::Value;
-use tidings_model::limits;
+use tidings_model::{hex_sha256, limits};
 use uuid::Uuid;
 
 use super::{
@@ -54,7 +53,7 @@ fn id(caller: &Caller, tenant: Option<&str>, order: &str, key: &str) -> Uuid {
 fn content_sha256(body: &[u8]) -> String {
     let fields = serde_json::from_slice::<BTreeMap<String, Value>>(body);
     let content = fields.and_then(|fields| serde_json::to_vec(&fields)).unwrap_or_else(|_| body.to_vec());
-    digest(&SHA256, &content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_sha256(&content)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use axum::{
 };
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
-use tidings_model::api_token::Scope;
+use tidings_model::{api_token::Scope, hex};
 
 use super::{endpoint::Endpoint, if_match::etag};
 use crate::problem::{Details, Problem};
@@ -169,8 +169,7 @@ fn api_problems() -> impl Iterator<Item = Problem> {
 pub(super) async fn serve(headers: HeaderMap) -> Response {
     static SERVED: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
         let text = text();
-        let sum = digest(&SHA256, text.as_bytes());
-        let tag = sum.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let tag = hex(&digest(&SHA256, text.as_bytes()).as_ref()[..16]);
         (text, etag(&tag))
     });
     let (text, tag) = &*SERVED;

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ring::digest::{SHA256, digest};
 use serde_json::Value;
-use tidings_model::{delivery_events::Unusable, foreign_text::cut_text, presentable, without_addresses};
+use tidings_model::{delivery_events::Unusable, foreign_text::cut_text, hex_sha256, presentable, without_addresses};
 use uuid::Uuid;
-
-use super::parsed::hex;
 
 /// Characters that are kept of a part.
 const KEPT_CHARS: usize = 65_536;
@@ -24,7 +21,7 @@ pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
     Unusable {
         reason: presentable(reason),
         size: bytes.len() as u64,
-        sha256: hex(digest(&SHA256, bytes).as_ref()),
+        sha256: hex_sha256(bytes),
         whole: head.len() == kept.len(),
         head,
         ids: ids(&text),

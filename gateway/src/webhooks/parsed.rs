@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-pub(super) use tidings_model::hex;
 use tidings_model::{
     delivery_events::{Bounce, DeliveryEvent, Kind, Reported, Status, Unusable},
     foreign_text::skip_bom,

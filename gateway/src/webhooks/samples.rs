@@ -2,14 +2,13 @@
 //! can be made of theirs.
 
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use tidings_model::{Provider, delivery_events::Kind};
+use tidings_model::{Provider, delivery_events::Kind, hex_sha256};
 use uuid::Uuid;
 
 use super::{
     SampleRequest,
-    parsed::{HARD, POLICY, SOFT, hex},
+    parsed::{HARD, POLICY, SOFT},
     webhook,
 };
 
@@ -27,7 +26,7 @@ impl Sample {
     /// SHA-256 of the body, in hex: the id of a dead letter.
     #[must_use]
     pub fn sha256(&self) -> String {
-        hex(digest(&SHA256, &self.body).as_ref())
+        hex_sha256(&self.body)
     }
 }
 

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value};
-use tidings_model::{api_token::Scope, command::BY_BYTES, limits};
+use tidings_model::{api_token::Scope, command::BY_BYTES, hex, limits};
 
 use super::{TokenType, Trust, refused::Refused};
 use crate::api::caller::Caller;
@@ -80,7 +80,5 @@ fn by(subject: &str) -> String {
     if plain.len() <= BY_BYTES && !plain.contains('@') {
         return plain;
     }
-    let hash = digest(&SHA256, subject.as_bytes());
-    let hash: String = hash.as_ref().iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    format!("oidc:sha256:{hash}")
+    format!("oidc:sha256:{}", hex(&digest(&SHA256, subject.as_bytes()).as_ref()[..HASH_BYTES]))
 }

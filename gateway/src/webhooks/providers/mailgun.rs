@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use jiff::{SignedDuration, Timestamp};
 use ring::{
-    digest::{SHA256, digest},
     hmac,
     rand::{SecureRandom as _, SystemRandom},
 };
@@ -15,13 +14,13 @@ use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 use tidings_model::{
     delivery_events::{Bounce, DeliveryEvent, Kind, OneTimeToken},
-    wire,
+    hex, hex_sha256, wire,
 };
 use uuid::Uuid;
 
 use crate::webhooks::{
     Parsed, Part, Proof, Refused, SampleRequest, Secrets, Webhook, WebhookSecret,
-    parsed::{HARD, POLICY, SOFT, hex, status, unknown},
+    parsed::{HARD, POLICY, SOFT, status, unknown},
     provider::{LINK, UNKNOWN, merged, refusal},
 };
 
@@ -60,7 +59,7 @@ impl WebhookSecret for SigningKey {
         if at.duration_since(now).abs() > TOLERANCE {
             return Err(Refused::Time);
         }
-        Ok(Proof { id: None, token: Some(OneTimeToken { token, body_sha256: hex(digest(&SHA256, body).as_ref()) }) })
+        Ok(Proof { id: None, token: Some(OneTimeToken { token, body_sha256: hex_sha256(body) }) })
     }
 
     fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest> {
