@@ -1,6 +1,9 @@
 //! The events under a digest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -391,22 +394,28 @@ impl<D: Dialect> Sql<D> {
 
     pub(crate) async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
         let mut repetitions = vec![None; events.len()];
+        let mut asked = Vec::with_capacity(events.len());
+        // Under the key itself last: what is there counts.
+        for (place, (key, id, _)) in events.iter().enumerate() {
+            asked.extend(self.other_keys(key).await?.into_iter().map(|other| (place, Cow::Owned(other), id)));
+            asked.push((place, Cow::Borrowed(key), id));
+        }
         let mut connection = self.reader.acquire().await?;
-        for (page, events) in events.chunks(BATCH_EVENTS).enumerate() {
-            let ids = events.iter().enumerate();
-            let ids: Vec<_> =
-                ids.map(|(place, (key, id, _))| (&key.tenant, &key.digest_type, &key.user, id, place)).collect();
+        for asked in asked.chunks(BATCH_EVENTS) {
+            let ids = asked.iter().enumerate();
+            let ids: Vec<_> = ids.map(|(n, (_, key, id))| (&key.tenant, &key.digest_type, &key.user, id, n)).collect();
             let statement = query(Self::each(RECORDED_OF_KEYS)).bind(json(&ids)?);
-            for row in statement.fetch_all(&mut *connection).await? {
-                let PlaceRow { place } = PlaceRow::from_row(&row)?;
-                let row = RecordedRow::from_row(&row)?;
-                let place = usize::try_from(place).unwrap_or(usize::MAX);
-                let Some((_, _, content)) = events.get(place).filter(|_| !row.state.takes_events()) else {
-                    continue;
-                };
-                let repetition = Some(row.content().repetition(content));
-                let repetition = repetition.filter(|of| *of != Repetition::Replaces || row.waits);
-                repetitions[page * BATCH_EVENTS + place] = repetition;
+            let rows = statement.fetch_all(&mut *connection).await?;
+            let mut rows =
+                rows.iter().map(|row| Ok((PlaceRow::from_row(row)?.place, row))).collect::<Result<Vec<_>>>()?;
+            rows.sort_by_key(|(place, _)| *place);
+            for (n, row) in rows {
+                let row = RecordedRow::from_row(row)?;
+                let Some((place, ..)) = asked.get(usize::try_from(n).unwrap_or(usize::MAX)) else { continue };
+                let repetition = Some(row.content().repetition(&events[*place].2));
+                let repetition =
+                    repetition.filter(|of| !row.state.takes_events() && (*of != Repetition::Replaces || row.waits));
+                repetitions[*place] = repetition;
             }
         }
         connection.release();

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     Key, PersonId,
-    records::{Actor, AuditEntry, HeldId, MovedRows, PersonsChoice, Preferences},
+    records::{Actor, AuditEntry, HeldId, MovedRows, NameKind, PersonsChoice, Preferences},
 };
 
 use crate::{
@@ -384,7 +384,7 @@ impl<D: Dialect> Sql<D> {
         types: &BTreeSet<String>,
         now: Timestamp,
     ) -> Result<MovedRows> {
-        let others = self.other_tenants(&from.tenant).await?;
+        let others = self.other_names(NameKind::Tenant, &from.tenant).await?;
         let mut tx = self.write().await?;
         let before = Self::raise(&mut tx, from).await?;
         if Self::begun_move(&mut tx, from, before).await?.as_ref() != Some(&to.user) {

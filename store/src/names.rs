@@ -11,7 +11,7 @@ use std::{
 
 use sqlx::{query, query_as};
 use tidings_model::{
-    PersonId,
+    Key, PersonId,
     records::{Hanging, NameKind, StoredName},
     settings::FormerNames,
 };
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::{
     Result,
     sql::{
-        Sql, TenantAliases, calls,
+        Aliases, Sql, calls,
         columns::row,
         dialect::{Dialect, Variants},
     },
@@ -307,12 +307,12 @@ impl<D: Dialect> Sql<D> {
             }
         }
         tx.commit().await?;
-        *self.known_tenants() = None;
+        *self.known_aliases() = None;
         Ok(())
     }
 
     async fn same_person(&self, person: &PersonId) -> Result<Vec<PersonId>> {
-        let others = self.other_tenants(&person.tenant).await?.into_iter();
+        let others = self.other_names(NameKind::Tenant, &person.tenant).await?.into_iter();
         let others = others.map(|tenant| PersonId { tenant, user: person.user.clone() });
         Ok([person.clone()].into_iter().chain(others).collect())
     }
@@ -360,20 +360,40 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    fn known_tenants(&self) -> MutexGuard<'_, Option<TenantAliases>> {
-        self.tenant_aliases.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known_aliases(&self) -> MutexGuard<'_, Option<Aliases>> {
+        self.aliases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of a tenant other than this one.
-    pub(super) async fn other_tenants(&self, tenant: &str) -> Result<Vec<String>> {
-        let known = self.known_tenants().clone().filter(|(read_at, _)| read_at.elapsed() < FRESH);
-        let (_, pairs) = if let Some(known) = known {
+    /// Those of the names that mean the same as this one, which is not among them.
+    pub(super) async fn other_names(&self, kind: NameKind, name: &str) -> Result<Vec<String>> {
+        let known = self.known_aliases().clone().filter(|(read_at, _)| read_at.elapsed() < FRESH);
+        let (_, aliases) = if let Some(known) = known {
             known
         } else {
-            let pairs = self.pairs().await?.remove(&NameKind::Tenant).unwrap_or_default();
-            self.known_tenants().insert((Instant::now(), pairs.into_keys().collect())).clone()
+            let kinds = self.pairs().await?.into_iter();
+            let pairs = kinds.flat_map(|(kind, pairs)| pairs.into_keys().map(move |(name, alias)| (kind, name, alias)));
+            self.known_aliases().insert((Instant::now(), pairs.collect())).clone()
         };
-        Ok(pairs.iter().filter(|(name, _)| name == tenant).map(|(_, alias)| alias.clone()).collect())
+        let of_name = aliases.iter().filter(|(of, today, _)| *of == kind && today == name);
+        Ok(of_name.map(|(_, _, alias)| alias.clone()).collect())
+    }
+
+    /// The key under its other names.
+    pub(super) async fn other_keys(&self, key: &Key) -> Result<Vec<Key>> {
+        let mut tenants = self.other_names(NameKind::Tenant, &key.tenant).await?;
+        let mut types = self.other_names(NameKind::Digest, &key.digest_type).await?;
+        if tenants.is_empty() && types.is_empty() {
+            return Ok(Vec::new());
+        }
+        tenants.push(key.tenant.clone());
+        types.push(key.digest_type.clone());
+        let keys = tenants.iter().flat_map(|tenant| types.iter().map(move |digest_type| (tenant, digest_type)));
+        let keys = keys.map(|(tenant, digest_type)| Key {
+            tenant: tenant.clone(),
+            digest_type: digest_type.clone(),
+            user: key.user.clone(),
+        });
+        Ok(keys.filter(|other| other != key).collect())
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::query::Query;
+use tidings_model::records::NameKind;
 use tokio::{
     sync::OnceCell,
     time::{sleep, timeout},
@@ -48,8 +49,8 @@ pub type Sqlite = Sql<sqlx::Sqlite>;
 /// A store in a PostgreSQL database.
 pub type Postgres = Sql<sqlx::Postgres>;
 
-/// Pairs of tenants' names that mean the same, and when they were read.
-pub(crate) type TenantAliases = (Instant, Arc<[(String, String)]>);
+/// Pairs of names that mean the same, and when they were read.
+pub(crate) type Aliases = (Instant, Arc<[(NameKind, String, String)]>);
 
 /// What a test makes of a call.
 pub enum Fault {
@@ -73,7 +74,7 @@ pub struct Sql<D: Dialect> {
     pub(crate) past_the_dot: Dots,
     pub(crate) arrivals: Arrivals,
     /// Read again after a while.
-    pub(crate) tenant_aliases: Mutex<Option<TenantAliases>>,
+    pub(crate) aliases: Mutex<Option<Aliases>>,
     /// Read when the first pseudonym is needed.
     pub(crate) pseudonyms: OnceCell<Pseudonyms>,
     faults: OnceLock<Faults>,

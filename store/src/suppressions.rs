@@ -5,7 +5,9 @@ use sqlx::{query, query_as};
 use tidings_model::{
     EmailAddress, Key,
     limits::BATCH_EVENTS,
-    records::{AuditEntry, Cursor, Listed, Reason, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace},
+    records::{
+        AuditEntry, Cursor, Listed, NameKind, Reason, RecipientChange, Suppression, SuppressionFilter, SuppressionPlace,
+    },
 };
 
 use crate::{
@@ -241,7 +243,7 @@ impl<D: Dialect> Sql<D> {
 impl<D: Dialect> Sql<D> {
     /// A folded address, and its pseudonym under each name of the tenant.
     async fn spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
-        let (pseudonyms, others) = (self.secret().await?, self.other_tenants(tenant).await?);
+        let (pseudonyms, others) = (self.secret().await?, self.other_names(NameKind::Tenant, tenant).await?);
         let names = [tenant].into_iter().chain(others.iter().map(String::as_str));
         Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.of(name, address))).collect())
     }
@@ -257,7 +259,7 @@ impl<D: Dialect> Sql<D> {
                 let there = pseudonyms.of(&other, &folded);
                 [tenant.clone(), other, there, pseudonyms.of(tenant, &folded)]
             };
-            elsewhere.extend(self.other_tenants(tenant).await?.into_iter().map(pair));
+            elsewhere.extend(self.other_names(NameKind::Tenant, tenant).await?.into_iter().map(pair));
         }
         Ok(elsewhere)
     }

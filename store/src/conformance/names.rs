@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_model::{
-    Event, Key, PersonId, Retract,
+    Event, Key, PersonId, Repetition, Retract,
     pause::{Paused, Scope},
     records::{
         DigestState, Hanging, NameKind, Preferences, PreferencesPut, Reason, Recipient, RecipientChange, StoredName,
@@ -198,6 +198,8 @@ pub async fn a_retract_and_a_known_id_count_under_each_name(bench: &Bench) {
     let ids = ["sent".to_owned(), "new".to_owned()];
     let known = bench.store.known_events(&today(), &ids, &[], None).await.unwrap();
     assert_eq!(known.event_ids, ["sent"]);
+    let asked = ids.map(|id| (today(), id.clone(), event(&id).content()));
+    assert_eq!(bench.store.repetitions(&asked).await.unwrap(), [Some(Repetition::Same), None]);
     bench.store.put_retracts(&today(), &[Retract::Event("withdrawn".into())], at(2)).await.unwrap();
     let open = window_of(&key("ann"), 2);
     let claim = bench.claim(&open, &events(&["withdrawn", "stays"]), at(3)).await;

@@ -71,7 +71,7 @@ impl Sql<sqlx::Postgres> {
             file: None,
             past_the_dot: Dots::default(),
             arrivals: Arrivals::default(),
-            tenant_aliases: Mutex::default(),
+            aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
             faults: OnceLock::new(),
         })

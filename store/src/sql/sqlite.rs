@@ -82,7 +82,7 @@ impl Sql<sqlx::Sqlite> {
             file,
             past_the_dot: Dots::default(),
             arrivals: Arrivals::default(),
-            tenant_aliases: Mutex::default(),
+            aliases: Mutex::default(),
             pseudonyms: OnceCell::new(),
             faults: OnceLock::new(),
         }
