@@ -191,6 +191,10 @@ async fn one_digest(activities: &Deps, relay: &Relay, mut dice: Dice, seed: u64)
     let mut too_large = None;
     // An attempt that died past the dot makes the next one wait for its reply: each round is later than that.
     for attempt in 0..14 {
+        if attempt == 7 {
+            // A worker waits for its own attempt past the dot for as long as that is stopped.
+            futures::future::join_all(late_attempts.drain(..)).await;
+        }
         let asked_at = asked_at.checked_add((attempt * 11).minutes())?;
         let input = SendInput {
             shortens: too_large.is_none(),
