@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, fs, time::Duration};
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use temporalio_client::{UntypedWorkflow, WorkflowTerminateOptions};
 use tidings_harness::{
     cli_env::CliEnv,
     env::{count, event, key},
+    relay::{Act, At, Fault},
     wait::eventually,
 };
 use tidings_model::Key;
@@ -94,6 +96,72 @@ async fn an_erasure_takes_what_waits_under_a_type_that_no_file_has() -> Result<(
     assert!(status.is_null() || status["pending"] == 0, "{status}");
     let texts = "SELECT COUNT(*) FROM events WHERE actor <> '' OR payload <> '{}'";
     assert_eq!(count(cli.folder.path(), texts).await?, 0);
+    Ok(())
+}
+
+/// One person for each kind of run, of whom there is nothing else: neither a row of the directory nor one of the ledger but what the run wrote.
+#[needs(temporal)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_finds_who_is_only_in_a_run_of_whatever_kind() -> Result<()> {
+    let mut cli = CliEnv::start("after 1h").await?;
+    cli.start_worker()?;
+    let temporal = cli.server.client().await?;
+    let events = tidings_client::Client::new(temporal.clone(), tidings_client::Config::default());
+    let by = ["--why", "a test", "--by", "carol"];
+    for user in ["collecting", "held", "ended", "paused"] {
+        let of = format!("acme/activity/{user}");
+        if user == "paused" {
+            cli.run(&[&["pause", "--where", "tenant=acme"], &by[..]].concat()).await?;
+        }
+        events.emit(v1::Event { actor: "MARK".to_owned(), ..event(&key("activity", user), "e1") }).await?;
+        status_of(&cli, &of, |status| status["pending"] == 1).await?;
+        match user {
+            "held" => drop(cli.run(&[&["digest", "hold", &of], &by[..]].concat()).await?),
+            "ended" => {
+                let run = temporal.get_workflow_handle::<UntypedWorkflow>(key("activity", user).workflow_id());
+                run.terminate(WorkflowTerminateOptions::default()).await?;
+            }
+            _ => {}
+        }
+    }
+    cli.relay.fault(Fault::new(At::Rcpt, Act::Reply("451 4.3.0 later".into())));
+    cli.import(&BTreeSet::from([key("activity", "single")])).await?;
+    fs::write(cli.folder.path().join("text.txt"), "MARK")?;
+    let send = ["send", "--tenant", "acme", "--to", "single", "--key", "a", "--subject", "MARK", "--text", "text.txt"];
+    cli.run(&send).await?;
+    let waits = "SELECT COUNT(*) FROM attempts";
+    eventually("the message waits", MINUTE, async || Ok((count(cli.folder.path(), waits).await? > 0).then_some(())))
+        .await?;
+    assert_eq!(count(cli.folder.path(), "DELETE FROM recipients RETURNING 1").await?, 1);
+
+    for user in ["collecting", "held", "ended", "paused", "single"] {
+        let of = format!("acme/{user}");
+        let (_, said) = cli.ask(&["recipients", "export", &of]).await?;
+        let export: Value = serde_json::from_str(&said)?;
+        let has = |part: &str| export[part].as_array().is_some_and(|rows| !rows.is_empty());
+        let part = match user {
+            "single" => "messages",
+            "ended" => "ended_runs",
+            _ => "windows",
+        };
+        assert!(has(part), "{user}: {export}");
+        let erase = [&["recipients", "erase", &of, "--json", "--yes"], &by[..]].concat();
+        let erased: Value = serde_json::from_str(&cli.run(&erase).await?).with_context(|| user.to_owned())?;
+        let (dropped, messages) = if user == "single" { (0, 1) } else { (u64::from(user != "ended"), 0) };
+        let found = (&erased["dropped"], &erased["erased"]["messages"], &erased["pending"]);
+        assert_eq!(found, (&dropped.into(), &messages.into(), &0.into()), "{user}: {erased}");
+        let recover = ["recover", &format!("acme/activity/{user}"), "--dry-run", "--why", "a test", "--json"];
+        let (_, said) = cli.ask(&recover).await?;
+        assert!(!said.contains("\"events\":1"), "{user}: {said}");
+    }
+    cli.relay.heal();
+    cli.run(&["resume", "--where", "tenant=acme", "--why", "a test"]).await?;
+    let texts = "SELECT (SELECT COUNT(*) FROM events WHERE actor <> '' OR payload <> '{}')
+                      + (SELECT COUNT(*) FROM messages WHERE length(bytes) > 0 OR subject <> '')
+                      + (SELECT COUNT(*) FROM digests WHERE closed_at IS NULL)";
+    let nothing = async || Ok((count(cli.folder.path(), texts).await? == 0).then_some(()));
+    eventually("nothing is left", MINUTE, nothing).await?;
+    assert_eq!(cli.relay.mails().len(), 0);
     Ok(())
 }
 

@@ -11,18 +11,23 @@ use std::{
 };
 
 use anyhow::Context as _;
+use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
-use tidings_activities::operations::{
-    erase::{Archives, lines_about},
-    person_keys,
+use tidings_activities::{
+    history::run_inputs,
+    operations::{
+        erase::{Archives, lines_about},
+        person_keys::{self, PersonRuns},
+    },
 };
 use tidings_client::Commands;
 use tidings_model::{
-    Key, PersonId,
+    Event, Key, PersonId,
     command::Due,
     records::{Cursor, Listed, Page, Part, Person, RowPlace},
+    troubled_run::{FoundRun, RunId},
 };
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::Status;
@@ -50,11 +55,20 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
     for folder in &mut unreachable {
         folder.insert_str(0, "the archive ");
     }
-    let (mut commands, mut is_unknown) = (None, person.is_empty());
+    let (mut commands, mut ended, mut is_unknown) = (None, Vec::new(), person.is_empty());
     match runs(&people, config).await {
         Ok((temporal, found)) => {
-            is_unknown &= found.is_empty();
-            types.extend(found);
+            is_unknown &= found.types.is_empty();
+            types.extend(found.types);
+            for FoundRun { id, trouble, since } in &found.ended {
+                match left_events(&temporal, &*store, id).await {
+                    Ok(events) if events.is_empty() => {}
+                    Ok(events) => ended.push(json!({
+                        "workflow_id": id.workflow_id, "run_id": id.run_id, "trouble": trouble, "since": since, "events": events,
+                    })),
+                    Err(error) => unreachable.push(format!("the events of run {}: {error:#}", id.run_id)),
+                }
+            }
             commands = Some(Commands::new(temporal, &config.task_queue));
         }
         Err(error) => unreachable.push(format!("open windows: {error:#}")),
@@ -66,6 +80,7 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
         person: &person,
         types,
         commands,
+        ended,
         archives,
         unreachable: &unreachable,
     };
@@ -92,11 +107,21 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
     written.map(|()| unreachable.is_empty())
 }
 
-/// The digest types of the person's runs in Temporal.
-async fn runs(people: &[PersonId], config: &Config) -> anyhow::Result<(Client, BTreeSet<String>)> {
+/// The person's runs in Temporal.
+async fn runs(people: &[PersonId], config: &Config) -> anyhow::Result<(Client, PersonRuns)> {
     let temporal = crate::installation::connect(config).await?;
-    let types = person_keys::find(&temporal, people).await?.types;
-    Ok((temporal, types))
+    let runs = person_keys::find(&temporal, people).await?;
+    Ok((temporal, runs))
+}
+
+/// The events in the history of a run that ended without its code, and that no recovery has read.
+async fn left_events(temporal: &Client, store: &dyn Store, run: &RunId) -> anyhow::Result<Vec<Event>> {
+    if store.resolved_runs(&run.workflow_id).await?.contains(&run.run_id) {
+        return Ok(Vec::new());
+    }
+    let key = Key::from_workflow_id(&run.workflow_id)?;
+    let inputs: Vec<_> = run_inputs(temporal.clone(), &key, &run.run_id).try_collect().await?;
+    Ok(inputs.into_iter().flat_map(|input| input.events).collect())
 }
 
 /// The window of a key that collects. Events that wait for a plan, as those of a type that no file has, are counted only.
@@ -123,6 +148,8 @@ struct Export<'a> {
     types: BTreeSet<String>,
     /// `None`: Temporal is out of reach.
     commands: Option<Commands>,
+    /// Runs that ended without their code, each with its events, which wait for a recovery.
+    ended: Vec<Value>,
     archives: Vec<Archive>,
     unreachable: &'a [String],
 }
@@ -147,7 +174,8 @@ impl Export<'_> {
             self.write_rows(part, out).await?;
             write!(out, "]")?;
         }
-        write!(out, ",\n\"windows\":[")?;
+        writeln!(out, ",\n\"ended_runs\":{},", json!(self.ended))?;
+        write!(out, "\"windows\":[")?;
         self.write_windows(out).await?;
         write!(out, "],\n\"archived\":[")?;
         self.write_archived(out).await?;
