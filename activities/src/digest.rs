@@ -9,7 +9,7 @@ use tidings_model::step::{
     AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput, Rendered,
     ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
-use tidings_workflows::activities::definitions;
+use tidings_workflows::activities::definitions::digest as definitions;
 
 use crate::{clock::unless_ahead, deps::Deps, error::answer, heartbeat, metrics};
 

@@ -16,7 +16,7 @@ use tidings_model::{
     settings::FormerNames,
 };
 use tidings_store::{Store, archive::Archive};
-use tidings_workflows::{Status, retention::activities::definitions};
+use tidings_workflows::{Status, activities::definitions::retention as definitions};
 
 use crate::{
     clock::unless_ahead,

@@ -21,7 +21,7 @@ use tidings_model::{
     },
 };
 use tidings_store::Store;
-use tidings_workflows::subscription::activities::definitions;
+use tidings_workflows::activities::definitions::subscription as definitions;
 use uuid::Uuid;
 
 use crate::{

@@ -1,12 +1,18 @@
-//! Settings of the client. Temporal's own environment variables and `temporal.toml` configure the connection.
+//! Settings of the client, with the address of an api and the token for it. Temporal's own environment variables and `temporal.toml` configure the connection.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
+use hyper::{Uri, header::HeaderValue};
 use temporalio_client::errors::ClientNewError;
-use tidings_model::names;
+use tidings_model::{
+    api_token::{ApiToken, WrongToken},
+    foreign_text::clean_edges,
+    host_name::is_this_machine,
+    names,
+};
 use tokio::time::timeout;
 
-use crate::{ConnectFailure, Credentials, Http, connection};
+use crate::{ConnectFailure, Credentials, connection};
 
 /// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,4 +74,151 @@ pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client
     let connection = connecting.map_err(late)?.map_err(failed)?;
     let refused = |error: ClientNewError| failed(ConnectFailure::Options(error.to_string()));
     temporalio_client::Client::new(connection, client).map_err(refused)
+}
+
+/// The query of a URL with http to another machine: token and events go there in clear.
+const IN_CLEAR: &str = "tls=none";
+/// The path of the route, below the path of the URL.
+const PATH: &str = "/v1/events";
+
+/// The api of a gateway, and the token for it. `Debug` hides the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    pub(crate) is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) path: String,
+    /// The value of the header `Authorization`.
+    pub(crate) authorization: HeaderValue,
+}
+
+/// The URL or the token is malformed. The error shows neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongHttp {
+    /// The URL is not that of an api.
+    #[error(
+        "is not the URL of a gateway's api; write for example https://tidings.acme.example, without user and query"
+    )]
+    Url,
+    /// Token and events would leave this machine in clear.
+    #[error(
+        "has http, and is not this machine: everyone on the way could read the token and the events; write https, or add ?{IN_CLEAR} if \
+         you accept that"
+    )]
+    InClear,
+    /// The token is incomplete, or not one of Tidings.
+    #[error("the token {0}")]
+    Token(#[from] WrongToken),
+}
+
+impl Http {
+    /// Reads the URL of the api, without `/v1/events`, and a token with the scope `events:write`. A URL with http must be of this
+    /// machine, or end with `?tls=none`. Asks name servers if it is neither.
+    ///
+    /// # Errors
+    /// See [`WrongHttp`].
+    pub fn new(url: &str, token: &str) -> Result<Self, WrongHttp> {
+        let uri: Uri = url.parse().map_err(|_| WrongHttp::Url)?;
+        let is_tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(WrongHttp::Url),
+        };
+        let authority = uri.authority().ok_or(WrongHttp::Url)?;
+        let is_in_clear = uri.query() == Some(IN_CLEAR) && !is_tls;
+        let has_more = authority.as_str().contains('@') || (uri.query().is_some() && !is_in_clear) || url.contains('#');
+        if has_more || authority.host().is_empty() {
+            return Err(WrongHttp::Url);
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if !is_tls && !is_in_clear && !is_this_machine(&host) {
+            return Err(WrongHttp::InClear);
+        }
+        let token: ApiToken = clean_edges(token).parse()?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.reveal())).map_err(|_| WrongToken)?;
+        authorization.set_sensitive(true);
+        Ok(Self {
+            is_tls,
+            host,
+            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
+            path: format!("{}{PATH}", uri.path().trim_end_matches('/')),
+            authorization,
+        })
+    }
+
+    /// The host and the port, as a URL and the header `Host` have them.
+    pub(crate) fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// The server's URL, without a path.
+impl fmt::Display for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> String {
+        ApiToken::generate().unwrap().reveal()
+    }
+
+    #[test]
+    fn a_url_names_server_and_path_of_the_api() {
+        for (url, server, path) in [
+            ("https://tidings.acme.example", "https://tidings.acme.example:443", "/v1/events"),
+            ("http://localhost:8081/", "http://localhost:8081", "/v1/events"),
+            ("https://acme.example/tidings/", "https://acme.example:443", "/tidings/v1/events"),
+            ("http://[::1]:8081", "http://[::1]:8081", "/v1/events"),
+            ("http://10.0.0.7:8081/api?tls=none", "http://10.0.0.7:8081", "/api/v1/events"),
+        ] {
+            let http = Http::new(url, &token()).unwrap();
+            assert_eq!((http.to_string().as_str(), http.path.as_str()), (server, path), "{url}");
+        }
+        for wrong in [
+            "",
+            "acme.example",
+            "acme.example:8081",
+            "ftp://acme.example",
+            "https://ann:hunter2@acme.example",
+            "https://acme.example/?token=hunter2",
+            "https://acme.example/#events",
+            "https:///v1",
+            "https://acme.example?tls=none",
+            "http://127.0.0.1:8081?tls=no",
+        ] {
+            assert_eq!(Http::new(wrong, &token()), Err(WrongHttp::Url), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_checked_and_never_shown() {
+        let token = token();
+        let http = Http::new("https://acme.example", &format!("{token}\n")).unwrap();
+        assert_eq!(http.authorization, format!("Bearer {token}"));
+        let shown = format!("{http:?} {http}");
+        assert!(!shown.contains(&token[21..40]) && !shown.contains("Bearer"), "{shown}");
+        let error = Http::new("https://acme.example", &token[..90]).unwrap_err().to_string();
+        assert_eq!(error, "the token is not a token; `tidings tokens create` prints one");
+    }
+
+    #[test]
+    fn plain_http_to_another_machine_needs_words() {
+        for (url, is_refused) in [
+            ("http://10.0.0.7:8081", true),
+            ("http://10.0.0.7:8081?tls=none", false),
+            ("https://tidings.acme.example", false),
+            ("http://localhost:8081", false),
+            ("http://127.0.0.2:8081", false),
+            ("http://[::1]:8081", false),
+        ] {
+            assert_eq!(Http::new(url, &token()) == Err(WrongHttp::InClear), is_refused, "{url}");
+        }
+    }
 }

@@ -13,28 +13,21 @@
 //! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
 //! Both may be repeated after any error: an `event_id` that has arrived already changes nothing, nor does a second retract.
 
-mod api;
-mod byte_budget;
 mod client;
 pub mod commands;
 mod config;
 mod connection;
 mod error;
 mod http;
-mod lane;
 mod lanes;
-mod pace;
 mod signal;
-mod start;
-mod waiting;
 
-pub use api::{Http, WrongHttp};
-pub use byte_budget::ByteBudget;
-pub use client::Client;
+pub use client::{ByteBudget, Client};
 pub use commands::{CommandError, Commands};
-pub use config::{Config, ConnectError};
+pub use config::{Config, ConnectError, Http, WrongHttp};
 pub use connection::{ConnectFailure, Connecting, Credentials, connect, connect_among, load};
 pub use error::{Error, Rejection, check_namespace};
-pub use signal::{hand_over, hand_over_payloads, start_later};
-pub use start::{message_search_attributes, message_task_queue, search_attributes};
+pub use signal::{
+    hand_over, hand_over_payloads, message_search_attributes, message_task_queue, search_attributes, start_later,
+};
 pub use tidings_proto::v1;

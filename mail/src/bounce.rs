@@ -3,17 +3,18 @@
 //! Anybody may send such a message, so the reader only collects what the message says. A caller believes a token that our keys
 //! signed, and nothing else.
 
-use mail_parser::{HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
-use tidings_model::link_keys::Token;
-
-mod forms;
-mod report;
-#[cfg(test)]
-mod tests;
-
-pub use report::{Content, ParsedReport, Returned};
+use jiff::Timestamp;
+use mail_parser::{ContentType, DateTime, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
+use tidings_model::{
+    delivery_events::{Bounce, Kind, Status, proven_status},
+    link_keys::Token,
+};
+use uuid::Uuid;
 
 use crate::mime::TOKEN_HEADER;
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes of a message that are read. The parts of a report come before the returned message, and later bytes say nothing.
 pub const MESSAGE_BYTES: usize = 10 * 1024 * 1024;
@@ -37,7 +38,7 @@ pub fn read(bytes: &[u8]) -> Returned {
     let original = original(&message);
     let content = content(&message);
     let mut tokens = tokens(&message, &RECIPIENTS);
-    tokens.extend(forms::feedback_sender(&message).iter().flat_map(|sender| Token::find(sender)));
+    tokens.extend(feedback_sender(&message).iter().flat_map(|sender| Token::find(sender)));
     let Some(original) = original else { return Returned { tokens, content, ..Returned::default() } };
     tokens.extend(self::tokens(&original, &[TOKEN_HEADER, "Return-Path"]));
     tokens.truncate(TOKENS);
@@ -53,8 +54,8 @@ fn has_too_many_parts(bytes: &[u8]) -> bool {
 
 /// Decides on the kind. A report may also call itself an automatic reply, as those of Postfix do.
 fn content(message: &Message<'_>) -> Content {
-    let date = message.date().and_then(report::timestamp);
-    let found = [forms::delivery_status, forms::feedback, forms::qmail, forms::exim];
+    let date = message.date().and_then(timestamp);
+    let found = [delivery_status, feedback, qmail, exim];
     let mut found = found.into_iter().filter_map(|reports| reports(message));
     let Some(mut reports) = found.next() else {
         return if is_auto_reply(message) { Content::AutoReply } else { Content::Unrecognized };
@@ -84,9 +85,7 @@ fn is_auto_reply(message: &Message<'_>) -> bool {
 fn original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
     message.parts.iter().find_map(|part| match &part.body {
         PartType::Message(original) => Some(original.clone()),
-        _ if report::is_type(part.content_type(), "rfc822-headers") => {
-            MessageParser::default().parse_headers(part.contents())
-        }
+        _ if is_type(part.content_type(), "rfc822-headers") => MessageParser::default().parse_headers(part.contents()),
         _ => None,
     })
 }
@@ -106,4 +105,237 @@ fn text(value: &HeaderValue<'_>) -> String {
         }
         _ => String::new(),
     }
+}
+
+// The forms of a report. Each function returns the reports of a message, or `None` if it is not of this form.
+
+/// Delivery status notifications (RFC 3464): the reports of all recipients; `None` if the message has no such part. `relayed` and `expanded` are no reports,
+/// because another server took the message over.
+fn delivery_status(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let text = part(message, "delivery-status").or_else(|| part(message, "global-delivery-status"))?;
+    let groups = groups(&text);
+    // The first group is about the message, the others are about a recipient each.
+    let recipients = groups.iter().filter(|group| group.get("Final-Recipient").or(group.get("Action")).is_some());
+    Some(recipients.filter_map(report).collect())
+}
+
+fn report(fields: &Fields<'_>) -> Option<ParsedReport> {
+    let diagnostic = fields.typed("Diagnostic-Code").unwrap_or_default().to_owned();
+    let status = fields.get("Status").and_then(|status| status.split_whitespace().next()?.parse().ok());
+    let action = fields.get("Action").and_then(|action| action.split_whitespace().next()).unwrap_or_default();
+    let kind = kind(&action.to_ascii_lowercase(), status, &diagnostic)?;
+    let status = proven_status(status, &diagnostic);
+    let occurred_at = fields.time("Last-Attempt-Date");
+    Some(ParsedReport { kind, status, diagnostic, recipient: recipient(fields), occurred_at })
+}
+
+/// The address that failed. sendmail reports a member of a group under the group's address, and the member as the actual recipient. A
+/// name without a domain, such as a Unix user, is nobody's address.
+fn recipient(fields: &Fields<'_>) -> Option<String> {
+    let address = |name| fields.typed(name).filter(|address| address.contains('@')).map(str::to_owned);
+    ["X-Actual-Recipient", "Final-Recipient", "Original-Recipient"].into_iter().find_map(address)
+}
+
+/// The report of a delivery to `recipient` that failed for good.
+fn failed(status: Option<Status>, diagnostic: String, recipient: Option<String>) -> ParsedReport {
+    let kind = Kind::Bounced(bounce(status, &diagnostic));
+    let status = proven_status(status, &diagnostic);
+    ParsedReport { kind, status, diagnostic, recipient, occurred_at: None }
+}
+
+/// Decides by the action, and without one by the class of the status.
+fn kind(action: &str, status: Option<Status>, diagnostic: &str) -> Option<Kind> {
+    let class = proven_status(status, diagnostic).map(|Status(class, ..)| class);
+    match (action, class) {
+        ("failed", _) | ("", Some(5)) => Some(Kind::Bounced(bounce(status, diagnostic))),
+        ("delayed", _) | ("", Some(4)) => Some(Kind::Deferred),
+        ("delivered", _) | ("", Some(2)) => Some(Kind::Delivered),
+        _ => None,
+    }
+}
+
+/// A bounce is hard if the evidence is that there is no such address, as for a reply to RCPT (docs/delivery.md). Every other failure may
+/// pass: a message that expired, a full mailbox, an unknown reason.
+fn bounce(status: Option<Status>, diagnostic: &str) -> Bounce {
+    let is_missing = proven_status(status, diagnostic).is_some_and(Status::is_missing_address);
+    if is_missing { Bounce::Hard } else { Bounce::Soft }.with(status, diagnostic)
+}
+
+/// The header by which Microsoft's program marks the message that a recipient called junk.
+const MICROSOFT: &str = "X-HmXmrOriginalRecipient";
+
+/// Complaints: the Abuse Reporting Format (RFC 5965), and the form of Microsoft's Junk Mail Reporting Program. `None` if the message is not a feedback report. Other feedback, such as `not-spam`, reports nothing.
+fn feedback(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let Some(text) = part(message, "feedback-report") else {
+        return is_from_microsoft(message).then(|| vec![complaint(None)]);
+    };
+    let groups = groups(&text);
+    let group = groups.first()?;
+    let kind = group.get("Feedback-Type").unwrap_or_default().to_ascii_lowercase();
+    Some(match kind.as_str() {
+        "abuse" | "fraud" => vec![complaint(Some(group))],
+        "opt-out" | "opt-out-list" => vec![ParsedReport { kind: Kind::Unsubscribed, ..complaint(Some(group)) }],
+        _ => Vec::new(),
+    })
+}
+
+/// The sender of the envelope, as the report names it.
+fn feedback_sender(message: &Message<'_>) -> Option<String> {
+    let text = part(message, "feedback-report")?;
+    Some(groups(&text).first()?.get("Original-Mail-From")?.to_owned())
+}
+
+fn complaint(fields: Option<&Fields<'_>>) -> ParsedReport {
+    let occurred_at = fields.and_then(|fields| fields.time("Arrival-Date").or_else(|| fields.time("Received-Date")));
+    let (kind, diagnostic) = (Kind::Complained, String::new());
+    ParsedReport { kind, status: None, diagnostic, recipient: None, occurred_at }
+}
+
+fn is_from_microsoft(message: &Message<'_>) -> bool {
+    let marked = |part: &PartType<'_>| match part {
+        PartType::Message(original) => original.header_raw(MICROSOFT).is_some(),
+        _ => false,
+    };
+    message.header_raw(MICROSOFT).is_some() || message.parts.iter().any(|part| marked(&part.body))
+}
+
+/// Bounces of qmail and its successors: plain text in a fixed form, the qmail-send Bounce Message Format (QSBMF). `None` if the text is not of this form. The first paragraph opens with fixed words, those
+/// about recipients start with `<`, and one that starts with `-` ends the report.
+fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let text = message.body_text(0)?;
+    let text = text.replace("\r\n", "\n");
+    let mut paragraphs = text.trim_start().split("\n\n").map(str::trim);
+    if !paragraphs.next()?.starts_with("Hi. This is") {
+        return None;
+    }
+    let recipients = paragraphs.take_while(|text| !text.starts_with('-')).filter(|text| text.starts_with('<'));
+    let report = |text: &str| {
+        let (recipient, said) = text.split_once('\n').unwrap_or((text, ""));
+        let recipient = recipient.trim_start_matches('<').split('>').next().map(str::to_owned);
+        failed(None, said.replace('\n', " "), recipient.filter(|address| address.contains('@')))
+    };
+    let reports: Vec<_> = recipients.map(report).collect();
+    (!reports.is_empty()).then_some(reports)
+}
+
+/// Bounces of older versions of Exim: the header `X-Failed-Recipients`, and a text for people that quotes each server's reply. `None`
+/// without the header.
+fn exim(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
+    let addresses = message.header_raw("X-Failed-Recipients")?;
+    let text = message.body_text(0).unwrap_or_default();
+    let addresses = addresses.split(',').map(str::trim).filter(|address| !address.is_empty()).take(REPORTS);
+    let report = |address: &str| failed(None, said_of(&text, address), Some(address.to_owned()));
+    let reports: Vec<_> = addresses.map(report).collect();
+    Some(if reports.is_empty() { vec![failed(None, String::new(), None)] } else { reports })
+}
+
+/// The lines below an address, which are indented deeper than it. The copy of the message below them may have the same lines.
+fn said_of(text: &str, address: &str) -> String {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = text.lines().take_while(|line| !line.starts_with("------"));
+    let own = lines.find(|line| indent(line) > 0 && line.trim().trim_end_matches(':').eq_ignore_ascii_case(address));
+    let depth = own.map_or(usize::MAX, indent);
+    let below = lines.take_while(|line| indent(line) > depth).map(str::trim).filter(|line| !line.is_empty());
+    below.collect::<Vec<_>>().join(" ")
+}
+
+/// The content of a returned message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// The tokens in the address that it came to, and then those in the message that it returns. None is verified.
+    pub tokens: Vec<Token>,
+    /// `X-Tidings-Message` of the message that it returns.
+    pub message: Option<Uuid>,
+    /// `Message-ID` of the message that it returns, without angle brackets.
+    pub message_id: Option<String>,
+    pub content: Content,
+}
+
+/// The kind of a returned message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Reports about a message.
+    Reports(Vec<ParsedReport>),
+    /// A report without consequences: a virus, a message that is not spam, or one that another server took over.
+    NoNews,
+    /// An automatic reply (RFC 3834): out of the office, or a challenge.
+    AutoReply,
+    /// Anything else.
+    #[default]
+    Unrecognized,
+}
+
+/// One report. It may contain an address: not for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedReport {
+    /// A bounce is hard only if the evidence says that the address does not exist.
+    pub kind: Kind,
+    /// What the quoted reply and the label prove together.
+    pub status: Option<Status>,
+    /// The reply of the recipient's server, in its own words.
+    pub diagnostic: String,
+    /// The address that the report is about, if it names one: that of a member where the message went to a group.
+    pub recipient: Option<String>,
+    /// The time of the report, if the message has one.
+    pub occurred_at: Option<Timestamp>,
+}
+
+/// One group of fields of a machine-readable part: `Name: value`, with an empty line between two groups (RFC 3464 2.1).
+struct Fields<'a>(Vec<(&'a str, String)>);
+
+impl Fields<'_> {
+    /// The trimmed value of the first field with this name, in any case.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a field `type; value`, without its type.
+    pub fn typed(&self, name: &str) -> Option<&str> {
+        let value = self.get(name)?;
+        Some(value.split_once(';').map_or(value, |(_, value)| value.trim()))
+    }
+
+    /// The time that a field names.
+    pub fn time(&self, name: &str) -> Option<Timestamp> {
+        timestamp(&DateTime::parse_rfc822(self.get(name)?)?)
+    }
+}
+
+/// Splits a part into its groups.
+fn groups(text: &str) -> Vec<Fields<'_>> {
+    let mut groups = vec![Fields(Vec::new())];
+    for line in text.lines() {
+        let Some(Fields(group)) = groups.last_mut() else { break };
+        if line.trim().is_empty() {
+            if !group.is_empty() {
+                groups.push(Fields(Vec::new()));
+            }
+        } else if line.starts_with([' ', '\t']) {
+            if let Some((_, value)) = group.last_mut() {
+                value.push(' ');
+                value.push_str(line.trim());
+            }
+        } else if let Some((name, value)) = line.split_once(':') {
+            group.push((name.trim_end(), value.trim().to_owned()));
+        }
+    }
+    groups.retain(|Fields(group)| !group.is_empty());
+    groups
+}
+
+/// The content of the first part with this subtype of `message`.
+fn part(message: &Message<'_>, subtype: &str) -> Option<String> {
+    let part = message.parts.iter().find(|part| is_type(part.content_type(), subtype))?;
+    Some(String::from_utf8_lossy(part.contents()).into_owned())
+}
+
+fn is_type(content_type: Option<&ContentType<'_>>, subtype: &str) -> bool {
+    content_type.and_then(ContentType::subtype).is_some_and(|own| own.eq_ignore_ascii_case(subtype))
+}
+
+fn timestamp(date: &DateTime) -> Option<Timestamp> {
+    if !date.is_valid() {
+        return None;
+    }
+    Timestamp::from_second(date.to_timestamp()).ok()
 }

@@ -1,21 +1,27 @@
 //! The DKIM signature of a message (RFC 6376; relaxed/relaxed). It is made once, before the message enters the outbox, so
 //! every attempt sends the same signed bytes.
 
-mod canonical;
-mod key;
-mod signers;
-#[cfg(test)]
-mod tests;
-
-use std::sync::Arc;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use ring::digest::{SHA256, digest};
+use ring::{
+    digest::{SHA256, digest},
+    error::KeyRejected,
+    rand::SystemRandom,
+    rsa,
+    signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256},
+};
+use rustls::{
+    pki_types::{PrivateKeyDer, alg_id, pem::PemObject},
+    sign::public_key_to_spki,
+};
+use tidings_model::settings::StreamName;
 
-use self::key::Key;
-pub use self::signers::{Signers, StreamSigners};
 use crate::Error;
+
+#[cfg(test)]
+mod tests;
 
 /// Headers that are signed if present, in addition to all of `List-*` (RFC 8058 requires those). `Content-Type` is missing
 /// because some relays rewrite it.
@@ -110,10 +116,10 @@ impl Dkim {
 
     /// The header with the signature by this key alone.
     fn signature(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
-        let (head, body) = canonical::split(message);
+        let (head, body) = split(message);
         let (names, mut signed) = covered(head);
         let mut header = self.header(&names, body, at);
-        canonical::header(header.as_bytes(), &mut signed);
+        canonical_header(header.as_bytes(), &mut signed);
         signed.truncate(signed.len() - b"\r\n".len());
         let signature = BASE64_STANDARD.encode(self.key.sign(&signed)?);
         header.extend(signature.char_indices().flat_map(|(at, char)| {
@@ -130,7 +136,7 @@ impl Dkim {
         let algorithm = self.algorithm();
         let names: Vec<_> = names.chunks(LINE_NAMES).map(|names| names.join(":")).collect();
         let names = names.join(":\r\n\t");
-        let body = BASE64_STANDARD.encode(digest(&SHA256, &canonical::body(body)));
+        let body = BASE64_STANDARD.encode(digest(&SHA256, &canonical_body(body)));
         let at = at.max(Timestamp::UNIX_EPOCH).as_second();
         format!(
             "DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed; t={at};\r\n\td={domain};\r\n\ts={selector};\r\n\t\
@@ -142,8 +148,8 @@ impl Dkim {
 /// Returns the message without the signatures in front.
 #[must_use]
 pub fn unsigned(message: &[u8]) -> &[u8] {
-    let (head, _) = canonical::split(message);
-    let signatures = canonical::fields(head).into_iter().take_while(|field| canonical::name(field) == "dkim-signature");
+    let (head, _) = split(message);
+    let signatures = fields(head).into_iter().take_while(|field| name(field) == "dkim-signature");
     &message[signatures.map(<[u8]>::len).sum()..]
 }
 
@@ -152,13 +158,211 @@ fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     let mut names = Vec::new();
     let mut signed = Vec::new();
     // RFC 6376 5.4.2 takes headers of the same name from the bottom up.
-    for field in canonical::fields(head).into_iter().rev() {
-        let name = canonical::name(field);
+    for field in fields(head).into_iter().rev() {
+        let name = name(field);
         if name.starts_with("list-") || SIGNED.contains(&name.as_str()) {
-            canonical::header(field, &mut signed);
+            canonical_header(field, &mut signed);
             names.push(name);
         }
     }
     names.extend(ONCE.map(str::to_owned));
     (names, signed)
+}
+
+// Relaxed canonicalisation (RFC 6376 3.4.2 and 3.4.4), which removes the differences that relays may introduce.
+
+/// Splits a message into headers, with the last line break, and body.
+fn split(message: &[u8]) -> (&[u8], &[u8]) {
+    let end = message.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let (head, body) = message.split_at(end.map_or(message.len(), |end| end + 2));
+    (head, body.strip_prefix(b"\r\n").unwrap_or(body))
+}
+
+/// Splits the headers, each with its continuation lines.
+fn fields(head: &[u8]) -> Vec<&[u8]> {
+    let starts = head.windows(3).enumerate().filter(|(_, bytes)| bytes.starts_with(b"\r\n") && !is_space(bytes[2]));
+    let starts: Vec<_> = [0].into_iter().chain(starts.map(|(at, _)| at + 2)).chain([head.len()]).collect();
+    starts.windows(2).map(|ends| &head[ends[0]..ends[1]]).filter(|field| !field.is_empty()).collect()
+}
+
+/// The name of a header in lower case.
+fn name(field: &[u8]) -> String {
+    let name = field.split(|byte| *byte == b':').next().unwrap_or_default();
+    String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase()
+}
+
+/// Appends a header: name in lower case, one line, single spaces.
+fn canonical_header(field: &[u8], out: &mut Vec<u8>) {
+    let value = field.iter().position(|byte| *byte == b':').map_or(&[][..], |colon| &field[colon + 1..]);
+    out.extend_from_slice(name(field).as_bytes());
+    out.push(b':');
+    let breaks_or_space = |byte: &u8| is_space(*byte) || matches!(byte, b'\r' | b'\n');
+    let words: Vec<_> = value.split(breaks_or_space).filter(|word| !word.is_empty()).collect();
+    out.extend(words.join(&b' '));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The body: single spaces, none at the end of a line, no empty lines at the end.
+fn canonical_body(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + 2);
+    for line in body.split(|byte| *byte == b'\n') {
+        line_of_body(line.strip_suffix(b"\r").unwrap_or(line), &mut out);
+        out.extend_from_slice(b"\r\n");
+    }
+    while out.ends_with(b"\r\n\r\n") {
+        out.truncate(out.len() - 2);
+    }
+    if out == b"\r\n" {
+        out.clear();
+    }
+    out
+}
+
+fn line_of_body(line: &[u8], out: &mut Vec<u8>) {
+    let mut space = false;
+    for byte in line {
+        if is_space(*byte) {
+            space = true;
+            continue;
+        }
+        if space {
+            out.push(b' ');
+        }
+        space = false;
+        out.push(*byte);
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+const RIGHT: &str = "RSA of 2048 to 4096 bits, or Ed25519, as it comes from \"openssl genpkey -algorithm rsa -pkeyopt \
+                     rsa_keygen_bits:2048\" or \"openssl genpkey -algorithm ed25519\"";
+
+/// A private key. RFC 8301 asks for 2048 bits of RSA, and receivers may ignore a signature with fewer than 1024.
+enum Key {
+    Rsa(rsa::KeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
+impl Key {
+    pub fn read(pem: &[u8]) -> Result<Self, Error> {
+        // The parser's error may quote lines of the key.
+        let der = PrivateKeyDer::from_pem_slice(pem)
+            .map_err(|_| Error::DkimKey(format!("there is no private key in PEM without a password; use {RIGHT}")))?;
+        let refused = |why: KeyRejected| Error::DkimKey(format!("the key is refused ({why}); use {RIGHT}"));
+        match &der {
+            PrivateKeyDer::Pkcs1(key) => rsa::KeyPair::from_der(key.secret_pkcs1_der()).map(Self::Rsa),
+            PrivateKeyDer::Pkcs8(key) => {
+                let key = key.secret_pkcs8_der();
+                // The checked reader requires the public key in the file, which OpenSSL does not write.
+                Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
+                    .map(Self::Ed25519)
+                    .or_else(|_| rsa::KeyPair::from_pkcs8(key).map(Self::Rsa))
+            }
+            _ => return Err(Error::DkimKey(format!("the key is neither RSA nor Ed25519; use {RIGHT}"))),
+        }
+        .map_err(refused)
+    }
+
+    pub fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Rsa(_) => "rsa-sha256",
+            Self::Ed25519(_) => "ed25519-sha256",
+        }
+    }
+
+    /// The record's `k=`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rsa(_) => "rsa",
+            Self::Ed25519(_) => "ed25519",
+        }
+    }
+
+    /// The record's `p=`: for RSA a SubjectPublicKeyInfo (erratum 3017 of RFC 6376), for Ed25519 the bare key (RFC 8463 4).
+    pub fn public(&self) -> Vec<u8> {
+        match self {
+            Self::Rsa(key) => public_key_to_spki(&alg_id::RSA_ENCRYPTION, key.public_key()).to_vec(),
+            Self::Ed25519(key) => key.public_key().as_ref().to_vec(),
+        }
+    }
+
+    /// Signs `data`. Ed25519 signs its hash (RFC 8463 3).
+    pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Rsa(key) => {
+                let mut signature = vec![0; key.public().modulus_len()];
+                key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), data, &mut signature)
+                    .map_err(|_| Error::DkimKey("the key does not sign: its parts contradict each other".to_owned()))?;
+                Ok(signature)
+            }
+            Self::Ed25519(key) => Ok(key.sign(digest(&SHA256, data).as_ref()).as_ref().to_vec()),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({}, ***)", self.algorithm())
+    }
+}
+
+// The keys of both streams and of tenants, ready to sign.
+
+/// Signs messages, unless the relay does.
+#[derive(Clone, Debug, Default)]
+pub struct Signers {
+    /// The keys for everybody.
+    pub general: StreamSigners,
+    /// By tenant: keys that replace the general ones.
+    pub tenants: BTreeMap<String, StreamSigners>,
+}
+
+/// The keys of both streams. Without a key a stream's messages stay unsigned.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSigners {
+    pub bulk: Option<Dkim>,
+    pub transactional: Option<Dkim>,
+}
+
+impl Signers {
+    /// The message of a tenant as it goes out. A message without its signature does not go out: receivers would take it for
+    /// forged.
+    ///
+    /// # Errors
+    /// The key cannot sign.
+    pub fn sign(&self, tenant: &str, stream: StreamName, bytes: Vec<u8>, at: Timestamp) -> Result<Vec<u8>, Error> {
+        match self.of(tenant, stream) {
+            Some(dkim) => dkim.sign(&bytes, at),
+            None => Ok(bytes),
+        }
+    }
+
+    /// The DNS records of the keys that sign the messages of a tenant: name and text. Another key has another record.
+    #[must_use]
+    pub fn records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
+        let first = self.of(tenant, stream);
+        let keys = [first, first.and_then(Dkim::second)].into_iter().flatten();
+        keys.map(|dkim| [dkim.record_name(), dkim.record()]).collect()
+    }
+
+    /// The TXT record of each key, in which it is public.
+    pub fn all_records(&self) -> impl Iterator<Item = String> {
+        let streams = [&self.general].into_iter().chain(self.tenants.values());
+        let first = streams.flat_map(|of| [&of.bulk, &of.transactional]).flatten();
+        first
+            .flat_map(|dkim| [Some(dkim), dkim.second()])
+            .flatten()
+            .map(|dkim| dkim.record_name() + " " + &dkim.record())
+    }
+
+    fn of(&self, tenant: &str, stream: StreamName) -> Option<&Dkim> {
+        let StreamSigners { bulk, transactional } = self.tenants.get(tenant).unwrap_or(&self.general);
+        match stream {
+            StreamName::Transactional => transactional.as_ref(),
+            StreamName::Bulk => bulk.as_ref(),
+        }
+    }
 }

@@ -4,34 +4,27 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 use lettre::message::{
-    Mailboxes, MultiPart, SinglePart,
-    header::{self as fields, ContentTransferEncoding, ContentType, Headers, MIME_VERSION_1_0},
+    Mailbox, Mailboxes, MultiPart, SinglePart,
+    header::{
+        self as fields, ContentDisposition, ContentTransferEncoding, ContentType, HeaderValue, Headers,
+        MIME_VERSION_1_0,
+    },
+};
+use tidings_model::{
+    EmailAddress,
+    foreign_text::cut_text,
+    is_host_name,
+    settings::{RecipientLinks, StreamName},
 };
 use uuid::Uuid;
 
-use crate::Error;
-use tidings_model::{
-    EmailAddress,
-    settings::{RecipientLinks, StreamName},
-};
+use crate::{Error, bidi, checked};
 
-mod attachment;
-mod body;
-mod header;
 mod own_message;
-mod short_lines;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    attachment::Attachment,
-    body::Body,
-    own_message::{Configured, OwnMessage},
-};
-use self::{
-    header::{host, label, mailbox, one_line, opaque, raw},
-    short_lines::short_lines,
-};
+pub use self::own_message::{Body, Configured, OwnMessage};
 
 /// Limits of a subject and of a display name, in characters. They bound the header lines.
 const SUBJECT_CHARS: usize = 200;
@@ -51,7 +44,8 @@ pub struct Party<'a> {
 
 impl Party<'_> {
     fn mailboxes(self) -> Mailboxes {
-        mailbox(one_line(self.name, NAME_CHARS), self.address).into()
+        let name = one_line(self.name, NAME_CHARS);
+        Mailbox::new((!name.is_empty()).then_some(name), checked(self.address)).into()
     }
 }
 
@@ -266,4 +260,136 @@ fn part(kind: ContentType, content: &str) -> SinglePart {
     // end in LF as for one of lines that end in CR LF.
     let lines = content.replace("\r\n", "\n").replace(['\r', '\n'], "\r\n");
     SinglePart::builder().header(kind).header(encoding).body(lines)
+}
+
+/// Limits of a name and of a media type, in bytes.
+const NAME_BYTES: usize = 150;
+const TYPE_BYTES: usize = 100;
+
+/// A file that comes with a message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// The name of the file, without a folder.
+    pub name: String,
+    /// The media type (RFC 2046), for example `application/pdf`.
+    pub media_type: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Attachment {
+    /// Encodes the file in base64, which no relay changes. Its name loses what reorders text: with U+202E, `gnp.exe` ends in `exe.png`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the name or the media type.
+    fn part(&self) -> Result<SinglePart, Error> {
+        let wrong = |problem: &str| Error::Message { part: "attachment", problem: problem.to_owned() };
+        let unfit = |c: char| c.is_control() || matches!(c, '/' | '\\' | '"' | '\u{2028}' | '\u{2029}');
+        let name = self.name.replace(bidi::reorders, "");
+        if name.trim().is_empty() || name.len() > NAME_BYTES || name.contains(unfit) {
+            return Err(wrong(
+                "has a name that is empty, is over 150 bytes, or has a slash, a quote or a control character",
+            ));
+        }
+        // RFC 2046 5.1 and 5.2: both must not be in base64.
+        let composite = ["multipart/", "message/"].iter().any(|kind| starts_with(&self.media_type, kind));
+        let plain = self.media_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        if composite || !plain || self.media_type.len() > TYPE_BYTES {
+            return Err(wrong("has a media type that cannot be attached; write for example application/pdf"));
+        }
+        let kind = ContentType::parse(&self.media_type);
+        let kind = kind.map_err(|_| wrong("has no media type like application/pdf"))?;
+        let part = SinglePart::builder().header(kind).header(ContentDisposition::attachment(&name));
+        Ok(part.header(ContentTransferEncoding::Base64).body(self.bytes.clone()))
+    }
+}
+
+fn starts_with(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+}
+
+/// Characters of an id that a label keeps. With the hash the label stays below the 63 bytes of DNS.
+const LABEL_CHARS: usize = 40;
+
+/// Namespace of the hashes in labels (UUIDv5). It never changes.
+const LABELS: Uuid = Uuid::from_u128(0x7d0a_4c1e_93b5_5f26_8a41_c06e_5b9f_2d18);
+
+/// Returns one line of at most `max_chars` characters. Control characters and line separators become spaces, and runs of
+/// spaces become one. Overrides of the direction go: with one, `evil@example.com` can show itself as another address. A space breaks up
+/// anything that looks like an encoded word (RFC 2047), so that no client decodes it.
+fn one_line(text: &str, max_chars: usize) -> String {
+    let separator = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}');
+    let text = bidi::without_overrides(text);
+    let line = text.split(separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    cut_text(&line.replace("=?", "= ?"), max_chars).trim_end().to_owned()
+}
+
+/// Checks a host name for use in an identifier.
+fn host<'a>(part: &'static str, name: &'a str) -> Result<&'a str, Error> {
+    if is_host_name(name) {
+        return Ok(name);
+    }
+    Err(Error::Message { part, problem: format!("{name:?} is not a host name like lists.example.com") })
+}
+
+/// Returns the label of an id. An id of lower-case letters, digits, `-` and `_` is its own label. From any other id the label
+/// keeps those characters and adds a hash, which keeps labels apart.
+fn label(id: &str) -> String {
+    let kept = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    let clean: String = id.to_ascii_lowercase().chars().filter(kept).take(LABEL_CHARS).collect();
+    if clean == id && !id.is_empty() {
+        return clean;
+    }
+    format!("{clean}-{}", opaque(id)).trim_start_matches('-').to_owned()
+}
+
+/// Returns twelve characters that identify an id without revealing it.
+fn opaque(id: &str) -> String {
+    Uuid::new_v5(&LABELS, id.as_bytes()).simple().to_string().split_off(20)
+}
+
+/// A header whose value is already ASCII.
+fn raw(name: &'static str, value: String) -> HeaderValue {
+    HeaderValue::new(lettre::message::header::HeaderName::new_from_ascii_str(name), value)
+}
+
+// Breaks long lines of HTML within tags, where a line end means the same as a space.
+
+/// Courier 1.0.16 encodes a part anew for servers without 8BITMIME if a decoded line has more than 500 bytes, and breaks its signature.
+const LINE_BYTES: usize = 480;
+
+/// Replaces spaces between attributes by line ends. A value that is longer than a line stays whole.
+fn short_lines(html: &str) -> String {
+    let mut bytes = html.as_bytes().to_vec();
+    let (mut line, mut space, mut quote, mut in_tag, mut at) = (0, None, None, false, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\n' => (line, space) = (at + 1, None),
+            b'<' if !in_tag && html[at..].starts_with("<!--") => {
+                let end = html[at..].find("-->").map_or(bytes.len(), |end| at + end);
+                if let Some(last) = html[at..end].rfind('\n') {
+                    (line, space) = (at + last + 1, None);
+                }
+                at = end;
+                continue;
+            }
+            b'<' if !in_tag => in_tag = true,
+            b'>' if in_tag && quote.is_none() => in_tag = false,
+            byte @ (b'"' | b'\'') if in_tag => match quote {
+                None => quote = Some(byte),
+                Some(open) if open == byte => quote = None,
+                Some(_) => {}
+            },
+            b' ' if in_tag && quote.is_none() => space = Some(at),
+            _ => {}
+        }
+        if at - line.min(at) >= LINE_BYTES
+            && let Some(last) = space.take()
+        {
+            bytes[last] = b'\n';
+            line = last + 1;
+        }
+        at += 1;
+    }
+    // Only ASCII was replaced by ASCII.
+    String::from_utf8(bytes).unwrap_or_else(|_| html.to_owned())
 }

@@ -1,39 +1,370 @@
 //! Renders the subject, HTML and text of a message from a template (rules 19 to 23). The same view always renders the same
 //! bytes. A renderer reads files only when it is created.
 
-mod brand;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tera::{Context, ErrorKind, Tera};
+use tidings_model::records::Recipient;
+
+use self::{
+    meter::{Limit, escape},
+    source::{PARTS, Sources},
+};
+use crate::words::{Phrases, Words};
+
 mod check;
-mod check_words;
 mod clean;
-mod code;
 mod css;
-mod doubts;
-mod escape;
 mod functions;
 mod html;
 mod inline;
 mod line;
-mod local;
-mod message;
 mod meter;
-mod metered;
-mod renderer;
 mod source;
 mod support;
 mod tag;
-mod tracker;
+#[cfg(test)]
+mod tests;
 mod view;
 mod words;
 mod wrap;
 
-#[cfg(test)]
-mod tests;
+pub use self::{
+    check::{Problem, Trial},
+    clean::doubts,
+    html::{Click, Tracker},
+    line::{Sum, Tone},
+    source::Error,
+    view::{Brand, Digest, Input, Links, More, Reader, Section, Span, View},
+};
 
-pub use brand::Brand;
-pub use check::{Problem, Trial};
-pub use doubts::doubts;
-pub use line::{Sum, Tone};
-pub use renderer::{DEFAULT, HTML_BYTES, Rendered, Renderer, SUBJECT_CHARS, TEXT_BYTES};
-pub use source::Error;
-pub use tracker::{Click, Tracker};
-pub use view::{Digest, Input, Links, More, Reader, Section, Span, View};
+/// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
+pub const HTML_BYTES: usize = 90_000;
+/// Limit of the plain text in bytes.
+pub const TEXT_BYTES: usize = 256 * 1024;
+/// Limit of a subject in characters.
+pub const SUBJECT_CHARS: usize = 200;
+/// The template that replaces a missing or broken one (rule 23).
+pub const DEFAULT: &str = "default";
+
+/// A rendered message without headers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// One line, at most [`SUBJECT_CHARS`].
+    pub subject: String,
+    /// At most [`HTML_BYTES`].
+    pub html: String,
+    /// The plain text.
+    pub text: String,
+    /// The template that was rendered.
+    pub template: String,
+    /// The reason for rendering another template than the requested one. It deserves an alert.
+    pub fallback: Option<String>,
+}
+
+/// The subject and the HTML of a digest.
+struct Page {
+    subject: String,
+    pub html: String,
+    /// The context of the other parts. It has the subject, too, so that a headline can say the same.
+    pub context: Context,
+}
+
+/// The templates, ready for use.
+pub struct Renderer {
+    tera: Tera,
+    sources: Sources,
+    words: Arc<Words>,
+    has_own: bool,
+}
+
+impl Renderer {
+    /// Reads the embedded templates and words, and those of `folder`, which override and add.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not valid (with file and line), or a digest type lacks a part.
+    pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
+        let sources = Sources::read(folder)?;
+        let words = Arc::new(Words::new(folder)?);
+        let mut tera = Tera::default();
+        functions::register(&mut tera, &words);
+        tera.set_escape_fn(escape);
+        // Plain text needs no escaping, but each value that is written is counted there.
+        tera.autoescape_on([".html", ".txt"]);
+        tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, None, &sources, "templates"))?;
+        let has_own = sources.has_own();
+        Ok(Self { tera, sources, words, has_own })
+    }
+
+    /// Reports if a rendering can take seconds. The built-in templates alone never do.
+    #[must_use]
+    pub const fn may_take_long(&self) -> bool {
+        self.has_own
+    }
+
+    /// Returns everybody's words of the first wanted language that there is, or English.
+    #[must_use]
+    pub fn phrases<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        self.words.choose(wanted)
+    }
+
+    /// Returns a tenant's words of the first wanted language that there is, or English.
+    #[must_use]
+    pub fn phrases_for<'w>(&self, tenant: &str, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        self.words.choose_for(tenant, wanted)
+    }
+
+    /// The tenants with words of their own, in order.
+    pub fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.words.tenants().map(|(tenant, _)| tenant)
+    }
+
+    /// The digest types that have a template, in order, `default` among them.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.sources.names().into_iter().map(str::to_owned).collect()
+    }
+
+    /// The tags of the languages that have words, in order.
+    #[must_use]
+    pub fn languages(&self) -> Vec<String> {
+        self.words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
+    }
+
+    /// The digest types that have a template, each with the place its HTML comes from.
+    #[must_use]
+    pub fn origins(&self) -> Vec<(String, PathBuf)> {
+        let origin =
+            |name: &str| Some((name.to_owned(), self.sources.get(&format!("{name}/{}", PARTS[1]))?.path.clone()));
+        self.sources.names().into_iter().filter_map(origin).collect()
+    }
+
+    fn check_name(&self, template: &str) -> Result<(), Error> {
+        let unknown = || Error::Unknown { name: template.to_owned(), names: self.names() };
+        if self.sources.has(template) { Ok(()) } else { Err(unknown()) }
+    }
+
+    /// Renders `template`, or `default` if `template` is missing or fails (rule 23).
+    ///
+    /// # Errors
+    /// `default` also fails.
+    pub fn render(&self, template: &str, view: &View) -> Result<Rendered, Error> {
+        self.render_tracked(template, view, &Tracker::NONE)
+    }
+
+    /// Renders as [`render`](Self::render) does, with links that are counted. The links to unsubscribe, to choose and to view the
+    /// message stay as they are.
+    ///
+    /// # Errors
+    /// `default` also fails.
+    pub fn render_tracked(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
+        match self.render_strictly(template, view, tracker) {
+            Err(error) if template != DEFAULT => {
+                let rendered = self.render_strictly(DEFAULT, view, tracker)?;
+                Ok(Rendered { fallback: Some(error.to_string()), ..rendered })
+            }
+            result => result,
+        }
+    }
+
+    /// Renders `template` without a fallback.
+    fn render_strictly(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
+        self.check_name(template)?;
+        meter::timed(|| {
+            let Page { subject, html, context } = self.fitting_page(template, view, tracker)?;
+            if subject.is_empty() {
+                let place = format!("{template}/{}", PARTS[0]);
+                return Err(Error::Template { place, problem: "it is empty".into() });
+            }
+            let text = wrap::wrapped(&self.text(template, &context)?);
+            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        })
+    }
+
+    /// Renders subject and HTML with as many items and lines as fit (rule 21). Items are left out before lines.
+    fn fitting_page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+        let all = self.page(template, view, tracker)?;
+        if all.html.len() < HTML_BYTES {
+            return Ok(all);
+        }
+        for items in (1..view.items_of_a_line()).rev() {
+            let fewer = self.page(template, &view.clone().with_items(items), tracker)?;
+            if fewer.html.len() < HTML_BYTES {
+                return Ok(fewer);
+            }
+        }
+        let view = view.clone().with_items(1);
+        // `fits` lines fit, and `too_many` lines do not.
+        let (mut fits, mut too_many) = (0, view.digest.groups.len());
+        let mut best = self.page(template, &view.clone().shortened(0), tracker)?;
+        if best.html.len() >= HTML_BYTES {
+            let problem = format!("{} bytes without a single line; the limit is {HTML_BYTES}", best.html.len());
+            return Err(Error::Template { place: format!("{template}/{}", PARTS[1]), problem });
+        }
+        while fits + 1 < too_many {
+            let middle = usize::midpoint(fits, too_many);
+            let attempt = self.page(template, &view.clone().shortened(middle), tracker)?;
+            if attempt.html.len() < HTML_BYTES {
+                (fits, best) = (middle, attempt);
+            } else {
+                too_many = middle;
+            }
+        }
+        Ok(best)
+    }
+
+    fn page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
+        let mut context =
+            Context::from_serialize(view).map_err(|error| broken(&error, None, &self.sources, template))?;
+        let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+        context.insert_value("subject", subject.as_str().into());
+        let html = self.html(template, &context)?;
+        if html.len() >= HTML_BYTES {
+            return Ok(Page { subject, html, context });
+        }
+        let html = html::without_unsafe_links(html);
+        Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
+    }
+
+    /// Renders the HTML with the team's own styles inline. HTML far over the limit keeps them: it is not sent.
+    fn html(&self, template: &str, context: &Context) -> Result<String, Error> {
+        let html = self.part(template, PARTS[1], context)?;
+        Ok(if html.len() < 2 * HTML_BYTES { inline::inlined(html) } else { html })
+    }
+
+    /// Renders the plain text, with lines of any length.
+    fn text(&self, template: &str, context: &Context) -> Result<String, Error> {
+        let text = self.part(template, PARTS[2], context)?;
+        if text.len() <= TEXT_BYTES {
+            return Ok(text);
+        }
+        let problem = format!("{} bytes; the limit is {TEXT_BYTES}", text.len());
+        Err(Error::Template { place: format!("{template}/{}", PARTS[2]), problem })
+    }
+
+    /// Renders one part, within the bounds of the meter.
+    fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
+        let name = format!("{template}/{part}");
+        let data = || ["digest", "message"].into_iter().filter_map(|name| context.get(name)).map(meter::size).sum();
+        let data = if self.has_own { data() } else { 0 };
+        let (rendered, over) = meter::part(part != PARTS[1], data, || self.tera.render(&name, context));
+        rendered.map_err(|error| broken(&error, over, &self.sources, &name))
+    }
+}
+
+/// Adds the file, the line and the words of the template to an error. `over` is the limit that it exceeded, if it did.
+fn broken(error: &tera::Error, over: Option<Limit>, sources: &Sources, name: &str) -> Error {
+    let path =
+        |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
+    let (place, problem) = match error.kind() {
+        ErrorKind::SyntaxError(report) | ErrorKind::RenderingError(report) => {
+            let (file, span) = (report.filename(), report.span());
+            let words =
+                sources.get(file).and_then(|source| source.loaded().get(span.range.clone())).unwrap_or_default();
+            let at = if words.starts_with(meter::FUNCTION) { String::new() } else { format!(" (at `{words}`)") };
+            let problem = format!("{}{at}", report.message());
+            (format!("{}:{}", path(file), span.start_line), problem)
+        }
+        // The report names several problems, or one without a place.
+        other => (path(name), over.map_or_else(|| other.to_string(), |limit| limit.to_string())),
+    };
+    Error::Template { place, problem: clean::subject(&problem, 500) }
+}
+
+// Single messages from a template. The template receives `message`, the variables of the sender, `recipient` and `links`. Their values
+// are as clean as those of a digest (rule 22).
+
+/// The content of a `sample.json` of a single message's template.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessageSample {
+    message: Map<String, Value>,
+    recipient: SampleRecipient,
+    #[serde(default)]
+    links: Links,
+}
+
+/// The recipient of a sample.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SampleRecipient {
+    user: String,
+    name: String,
+}
+
+impl SampleRecipient {
+    fn in_tenant(&self, tenant: &str, zone: String) -> Recipient {
+        let Self { user, name } = self;
+        let (tenant, user, name) = (tenant.to_owned(), user.clone(), name.clone());
+        Recipient { tenant, user, address: String::new(), name, zone, locale: String::new() }
+    }
+}
+
+impl Renderer {
+    /// Renders a single message in the language of `phrases`. The sender receives the error instead of a fallback.
+    ///
+    /// # Errors
+    /// The template does not exist, it fails, or it renders an empty subject or [`HTML_BYTES`] of HTML.
+    pub fn message(
+        &self,
+        template: &str,
+        variables: &Map<String, Value>,
+        recipient: &Recipient,
+        links: &Links,
+        brand: Brand,
+        phrases: Phrases<'_>,
+    ) -> Result<Rendered, Error> {
+        self.check_name(template)?;
+        let context = message_context(variables, recipient, links, &brand, phrases);
+        let wrong = |part: &str, problem: String| Error::Template { place: format!("{template}/{part}"), problem };
+        meter::timed(|| {
+            let subject = clean::subject(&self.part(template, PARTS[0], &context)?, SUBJECT_CHARS);
+            if subject.is_empty() {
+                return Err(wrong(PARTS[0], "it is empty".into()));
+            }
+            let html = self.html(template, &context)?;
+            if html.len() >= HTML_BYTES {
+                return Err(wrong(PARTS[1], format!("{} bytes; the limit is {HTML_BYTES}", html.len())));
+            }
+            let html = html::without_unsafe_links(html);
+            let text = self.text(template, &context)?;
+            Ok(Rendered { subject, html, text, template: template.to_owned(), fallback: None })
+        })
+    }
+
+    /// Renders `template` with this sample, for a tenant with these words.
+    fn sample_message(
+        &self,
+        template: &str,
+        sample: &MessageSample,
+        tenant: &str,
+        phrases: Phrases<'_>,
+    ) -> Result<Rendered, Error> {
+        let recipient = sample.recipient.in_tenant(tenant, String::new());
+        self.message(template, &sample.message, &recipient, &sample.links, Brand::default(), phrases)
+    }
+}
+
+/// What a template sees of a single message.
+fn message_context(
+    variables: &Map<String, Value>,
+    recipient: &Recipient,
+    links: &Links,
+    brand: &Brand,
+    phrases: Phrases<'_>,
+) -> Context {
+    let mut context = Context::new();
+    context.insert("lang", phrases.tag());
+    context.insert("dir", phrases.direction());
+    context.insert("tenant", &recipient.tenant);
+    context.insert("brand", brand);
+    context.insert("message", &clean::Payload(variables));
+    context.insert("recipient", &Reader::new(&recipient.user, recipient, &recipient.zone));
+    context.insert("links", &links.safe());
+    context
+}

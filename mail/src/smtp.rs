@@ -6,20 +6,388 @@
 //! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller's span around [`Slot::offer`] names relay and
 //! message, and [`Ready::dot`] continues that span.
 
+use std::sync::Arc;
+
+use lettre::transport::smtp::extension::{MailBodyParameter, MailParameter};
+use tidings_model::{
+    EmailAddress, RelayUrl,
+    attempt::{AttemptClass, Phase},
+    replies::ReplyRow,
+};
+use tracing::{Instrument, Span};
+
+use self::{connection::Connection, pool::Pool, reply::Failure};
+use crate::Error;
+
 mod classify;
 mod connect;
 mod connection;
-mod failure;
 mod pool;
 mod reply;
+mod samples;
 mod slots;
-mod tokens;
-mod transmit;
-mod wire;
 
-pub use classify::{Follows, OUTCOMES, OutcomeRow, RowEvent, SmtpEvent, classify};
-pub use connection::Timeouts;
-pub use pool::{Limits, Slot};
-pub use reply::Reply;
-pub use slots::Lane;
-pub use transmit::{AttemptOutcome, Mailer, Ready, Withdrawal};
+pub use self::{
+    classify::{SmtpEvent, classify},
+    connection::Timeouts,
+    pool::{Limits, Slot},
+    reply::Reply,
+    samples::{Follows, OUTCOMES, OutcomeRow, RowEvent},
+    slots::Lane,
+};
+
+// One attempt to send one message, in two halves: up to the dot, and the dot.
+
+/// Bytes of content in one write. Each write has [`Timeouts::block`] of time.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// Longest line in bytes, without its end (RFC 5322 2.1.1).
+const LINE_BYTES: usize = 998;
+/// A message for which the relay refuses so many connections, while others work, waits for no further one.
+const REFUSED_CONNECTIONS: u32 = 5;
+
+/// The outcome of an attempt. It contains no address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptOutcome {
+    /// The last phase.
+    pub phase: Phase,
+    /// The reply that ended the attempt, if a reply did.
+    pub reply: Option<Reply>,
+    pub class: AttemptClass,
+    /// The outcome as text.
+    pub detail: String,
+}
+
+impl From<Failure> for AttemptOutcome {
+    fn from(failure: Failure) -> Self {
+        let class = classify(failure.phase, &failure.event);
+        let phase = failure.phase;
+        match failure.event {
+            SmtpEvent::Reply(reply) => {
+                Self { phase, class, detail: format!("{}: {reply}", phase.name()), reply: Some(reply) }
+            }
+            _ => Self { phase, class, detail: format!("{}: {}", phase.name(), failure.detail), reply: None },
+        }
+    }
+}
+
+impl AttemptOutcome {
+    /// Whom the relay's refusal is about. `None` if no refusal ended the attempt.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&'static ReplyRow> {
+        self.reply.as_ref()?.refusal(self.phase)
+    }
+}
+
+/// Sends messages to one relay.
+#[derive(Clone)]
+pub struct Mailer {
+    pool: Arc<Pool>,
+}
+
+impl Mailer {
+    /// Prepares for a relay. Reads the trusted certificates and opens no connection.
+    ///
+    /// # Errors
+    /// [`Error::Trust`] if TLS is wanted and there is no trusted certificate.
+    pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
+        let tls = connect::connector(&relay)?;
+        Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
+    }
+
+    /// The relay. `Display` omits the credentials.
+    #[must_use]
+    pub fn relay(&self) -> &RelayUrl {
+        &self.pool.relay
+    }
+
+    /// Waits for a slot among the connections, for a message to this address. `None` once the mailer is closed.
+    pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
+        let domain = to.rsplit_once('@').map_or_else(String::new, |(_, domain)| domain.to_owned());
+        Arc::clone(&self.pool).slot(lane, domain)
+    }
+
+    /// Sends QUIT on every idle connection. Attempts under way finish; no slot is given any more.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Checks the relay over a connection of its own, without a message: connects, negotiates TLS, authenticates, and sends NOOP and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
+    ///
+    /// # Errors
+    /// The phase in which the check ended, and the reason.
+    pub async fn check(&self) -> Result<bool, AttemptOutcome> {
+        let (mut connection, timeouts) = (self.pool.open().await?, &self.pool.timeouts);
+        connection.noop(timeouts).await?;
+        let is_private = connection.is_private();
+        connection.quit().await;
+        Ok(is_private)
+    }
+}
+
+impl Slot {
+    /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. An empty `from` is the
+    /// null sender of RFC 5321.
+    ///
+    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle, or over
+    /// which it takes no more messages, is replaced silently. A message that is refused one more connection while others work, or stalls
+    /// while others wait, waits for a slot again.
+    ///
+    /// # Errors
+    /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
+    pub async fn offer(mut self, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
+        let mail = Mail::new(from, to, bytes)?;
+        let mut refused = 0;
+        loop {
+            match self.try_offer(&mail).await {
+                Ok(Some(last)) => {
+                    self.offered();
+                    let local_part = mail.hidden().to_owned();
+                    return Ok(Ready { slot: self, last, local_part, span: Span::current() });
+                }
+                Ok(None) => {}
+                Err(failure) if failure.is_about_connections() && refused < REFUSED_CONNECTIONS && self.refused() => {
+                    refused += 1;
+                }
+                Err(failure) => {
+                    if failure.leaves_the_connection_usable() {
+                        self.give_back_dirty();
+                    }
+                    return Err(failure.hiding(mail.hidden()).into());
+                }
+            }
+            self.wait_again().await?;
+        }
+    }
+
+    /// Offers the message over a connection. If that served another message before and its session may be at fault, the message is tried
+    /// once over a new one. `None`: interrupted.
+    async fn try_offer(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        self.connect().await?;
+        match self.transact(mail).await {
+            Err(failure) if self.is_reused && failure.is_about_session() => {
+                self.renew().await?;
+                self.transact(mail).await
+            }
+            transacted => transacted,
+        }
+    }
+
+    async fn transact(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        let (connection, timeouts, interrupted) = self.parts()?;
+        tokio::select! {
+            last = transact(connection, timeouts, mail) => last.map(Some),
+            () = Self::interrupted(interrupted) => Ok(None),
+        }
+    }
+
+    /// Keeps a connection whose transaction ended half-way.
+    fn give_back_dirty(mut self) {
+        if let Ok((connection, ..)) = self.parts() {
+            connection.dirty = true;
+            self.give_back();
+        }
+    }
+}
+
+/// A message that the relay has without its end. Dropping it closes the connection, and the relay discards the message.
+pub struct Ready {
+    slot: Slot,
+    last: Vec<u8>,
+    /// Of the recipient's address.
+    local_part: String,
+    /// The caller's span of the conversation, which [`Ready::dot`] continues.
+    span: Span,
+}
+
+/// Why a [`Ready`] message is not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// A newer attempt has begun, or the message has an end.
+    Fenced,
+    /// The workflow was cancelled, or the worker stops.
+    Cancelled,
+    /// The record that the attempt is past the dot failed, for this reason.
+    Unrecorded(String),
+}
+
+impl Ready {
+    /// Sends the rest with the final dot, and waits for the relay's reply. The caller must first record that the attempt is
+    /// past the dot.
+    ///
+    /// Await the future to completion, which takes at most [`Timeouts::dot`]. A dropped future leaves
+    /// unknown whether the message was sent.
+    pub async fn dot(self) -> AttemptOutcome {
+        let span = self.span.clone();
+        self.send_last_block().instrument(span).await
+    }
+
+    async fn send_last_block(mut self) -> AttemptOutcome {
+        let ended = match self.slot.parts() {
+            Ok((connection, timeouts, _)) => connection.last_block(&self.last, timeouts).await,
+            Err(failure) => Err(failure),
+        };
+        let failure = match ended {
+            Ok(mut reply) if reply.is_success() => {
+                reply.hide(&self.local_part, Phase::Dot);
+                self.slot.give_back();
+                return AttemptOutcome {
+                    phase: Phase::Done,
+                    class: classify(Phase::Dot, &SmtpEvent::Reply(reply.clone())),
+                    detail: reply.to_string(),
+                    reply: Some(reply),
+                };
+            }
+            Ok(reply) => Failure::new(Phase::Dot, SmtpEvent::Reply(reply), ""),
+            Err(failure) => failure,
+        };
+        if failure.leaves_the_connection_usable() {
+            self.slot.give_back();
+        }
+        failure.hiding(&self.local_part).into()
+    }
+
+    /// Closes the connection without the dot, so that the relay discards the message.
+    #[must_use]
+    pub fn withdraw(self, why: Withdrawal) -> AttemptOutcome {
+        why.into()
+    }
+}
+
+impl From<Withdrawal> for AttemptOutcome {
+    fn from(why: Withdrawal) -> Self {
+        let (class, detail) = match why {
+            Withdrawal::Fenced => (AttemptClass::Fenced, "a newer attempt has begun".to_owned()),
+            Withdrawal::Cancelled => (AttemptClass::Cancelled, "cancelled before the dot".to_owned()),
+            Withdrawal::Unrecorded(why) => (AttemptClass::Deferred, format!("cannot record the attempt: {why}")),
+        };
+        Self { phase: Phase::Body, reply: None, class, detail }
+    }
+}
+
+/// A message that SMTP can carry.
+struct Mail<'a> {
+    from: Option<EmailAddress>,
+    to: EmailAddress,
+    bytes: &'a [u8],
+    /// Needs SMTPUTF8 (RFC 6531).
+    utf8: bool,
+}
+
+impl<'a> Mail<'a> {
+    fn new(from: &str, to: &str, bytes: &'a [u8]) -> Result<Self, Failure> {
+        let from =
+            match from {
+                "" => None,
+                from => Some(from.parse::<EmailAddress>().map_err(|e| {
+                    Failure::new(Phase::Mail, SmtpEvent::BadSender, format!("the sender's address {e}"))
+                })?),
+            };
+        let not_representable = |phase, why: String| Failure::new(phase, SmtpEvent::NotRepresentable, why);
+        let to: EmailAddress =
+            to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address {e}")))?;
+        let wide = |address: &EmailAddress| !address.as_str().is_ascii();
+        // The parts are 7-bit, so that other bytes are an address in a header.
+        let utf8 = !bytes.is_ascii() || wide(&to) || from.as_ref().is_some_and(wide);
+        if let Some(problem) = unfit(bytes, utf8) {
+            return Err(not_representable(Phase::Data, format!("the message {problem}")));
+        }
+        Ok(Self { from, to, bytes, utf8 })
+    }
+
+    /// The part of the recipient's address that a relay may quote alone, with or without its quotes.
+    fn hidden(&self) -> &str {
+        self.to.local_part().trim_matches('"')
+    }
+
+    fn parameters(&self, connection: &Connection) -> Result<Vec<MailParameter>, Failure> {
+        let mut parameters = Vec::new();
+        if let Some(limit) = connection.max_size {
+            let size = self.bytes.len();
+            if limit > 0 && size as u64 > limit {
+                let detail = format!("the message has {size} bytes, the relay takes {limit}");
+                return Err(Failure::new(Phase::Mail, SmtpEvent::OverSize, detail));
+            }
+            parameters.push(MailParameter::Size(size));
+        }
+        if self.utf8 {
+            if !connection.speaks_utf8() {
+                let detail = "an address is not ASCII, and the relay has no SMTPUTF8";
+                return Err(Failure::new(Phase::Rcpt, SmtpEvent::NotRepresentable, detail));
+            }
+            parameters.push(MailParameter::SmtpUtfEight);
+            parameters.push(MailParameter::Body(MailBodyParameter::EightBitMime));
+        }
+        Ok(parameters)
+    }
+}
+
+async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<'_>) -> Result<Vec<u8>, Failure> {
+    let parameters = mail.parameters(connection)?;
+    connection.mail(mail.from.as_ref(), parameters, timeouts).await?;
+    connection.rcpt(&mail.to, timeouts).await?;
+    connection.data(timeouts).await?;
+    let mut content = dotted(mail.bytes);
+    // The last block holds the whole final dot.
+    let last = content.split_off(content.len().saturating_sub(BLOCK_BYTES));
+    for block in content.chunks(BLOCK_BYTES) {
+        connection.block(block, timeouts).await?;
+    }
+    Ok(last)
+}
+
+/// Returns the reason why SMTP cannot carry these bytes. A lone CR or LF could make a relay see a final dot too early.
+fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
+    if !utf8 && !bytes.is_ascii() {
+        return Some("is not 7-bit");
+    }
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let Some(line) = line.strip_suffix(b"\r\n") else { return Some("has a line that does not end with CR LF") };
+        if line.contains(&b'\r') || line.contains(&0) {
+            return Some("has a CR or NUL within a line");
+        }
+        if line.len() > LINE_BYTES {
+            return Some("has a line of more than 998 bytes");
+        }
+    }
+    bytes.is_empty().then_some("is empty")
+}
+
+/// Encodes the content for DATA: doubles dots at the start of a line and adds the final dot (RFC 5321 4.5.2).
+fn dotted(bytes: &[u8]) -> Vec<u8> {
+    let mut content = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 8);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if line.first() == Some(&b'.') {
+            content.push(b'.');
+        }
+        content.extend_from_slice(line);
+    }
+    content.extend_from_slice(b".\r\n");
+    content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dot_at_the_start_of_a_line_is_doubled() {
+        assert_eq!(dotted(b".\r\na.b\r\n..c\r\n"), b"..\r\na.b\r\n...c\r\n.\r\n");
+    }
+
+    #[test]
+    fn content_that_smtp_cannot_carry_is_refused_before_an_attempt() {
+        for (bytes, utf8, fit) in [
+            (&b"a\r\n\r\nb\r\n"[..], false, true),
+            (b"", false, false),
+            (b"a", false, false),
+            (b"a\n.\n", false, false),
+            (b"a\r\n.\rb\r\n", false, false),
+            (b"\0\r\n", false, false),
+            ("ü\r\n".as_bytes(), false, false),
+            ("ü\r\n".as_bytes(), true, true),
+            (&[&[b'a'; 999][..], b"\r\n"].concat(), false, false),
+        ] {
+            assert_eq!(unfit(bytes, utf8).is_none(), fit, "{bytes:?}");
+        }
+    }
+}

@@ -16,18 +16,15 @@ use fluent_bundle::FluentResource;
 use include_dir::{Dir, include_dir};
 use tidings_model::foreign_text::decode_file;
 
-mod cadence;
-mod catalogue;
 mod formats;
 mod language;
-mod languages;
 mod phrases;
 
-pub use cadence::{cadence, days};
-pub(crate) use catalogue::{Catalogue, Catalogues, Files};
+use self::language::Languages;
+pub(crate) use self::language::{Catalogue, Catalogues, Files};
+pub use self::phrases::{cadence, days};
 use formats::Unreadable;
 pub(crate) use language::ENGLISH;
-use languages::Languages;
 pub use phrases::Phrases;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates/words");
@@ -78,8 +75,7 @@ impl Words {
             add(&mut general, name, name, file.contents_utf8().unwrap_or_default().to_owned(), None)?;
         }
         if let Some(folder) = templates.map(|templates| templates.join(FOLDER)).filter(|folder| folder.is_dir()) {
-            add_folder(&mut general, &folder, "")?;
-            for tenant in folders(&folder)? {
+            for tenant in add_folder(&mut general, &folder, "")? {
                 let mut files = Catalogues::new();
                 add_folder(&mut files, &folder.join(&tenant), &format!("{tenant}/"))?;
                 own.insert(tenant, files);
@@ -124,36 +120,28 @@ fn over(own: &Catalogues, mut general: Catalogues) -> Catalogues {
     general
 }
 
-/// The names of the folders in `folder`. A name that is not UTF-8 is left out.
-fn folders(folder: &Path) -> Result<Vec<String>, Error> {
+/// Adds the files of a folder, and returns the names of its folders. `prefix` stands before the names of files in errors. A name that is not
+/// UTF-8 is left out.
+fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     let failed = |source| Error::Read { path: folder.to_owned(), source };
-    let mut names = Vec::new();
+    let mut folders = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.'));
-        names.extend(name.filter(|_| path.is_dir()).map(str::to_owned));
-    }
-    Ok(names)
-}
-
-/// Adds the files of a folder. `prefix` stands before their names in errors.
-fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Result<(), Error> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         if path.extension().is_some_and(|end| end == "ftl") {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             let text =
                 fs::read(&path).and_then(decode_file).map_err(|source| Error::Read { path: path.clone(), source })?;
             add(catalogues, name, &format!("{prefix}{name}"), text, Some(&path))?;
         }
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| !name.starts_with('.'));
+        folders.extend(name.filter(|_| path.is_dir()).map(str::to_owned));
     }
-    Ok(())
+    Ok(folders)
 }
 
 /// Adds the file of the language `name`, which errors call `file`. `path` is that of a team's own file.
 fn add(catalogues: &mut Catalogues, name: &str, file: &str, text: String, path: Option<&Path>) -> Result<(), Error> {
-    let tag = languages::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
+    let tag = language::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
     let resource = FluentResource::try_new(text).map_err(|(_, errors)| Error::Syntax {
         file: format!("{file}.ftl"),
         problem: errors.first().map(ToString::to_string).unwrap_or_default(),

@@ -23,7 +23,7 @@ pub const BATCH_EVENTS: usize = 500;
 pub const BATCH_BYTES: usize = 256 * 1024;
 
 /// A refusal by the edge: the field, the fault and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field as the contract names it.

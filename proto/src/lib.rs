@@ -2,11 +2,9 @@
 //!
 //! No logic and no limits live here; `tidings-model` turns a wire event into a checked one.
 
-mod payload;
-mod timestamp;
+mod well_known;
 
-pub use payload::{Payload, number_of};
-pub use timestamp::Timestamp;
+pub use well_known::{Payload, Timestamp, number_of};
 
 /// Version 1 of the contract. The messages are documented in `proto/tidings/v1/event.proto`.
 pub mod v1 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_model::{
     breaker,
-    records::{NameKind, StoredName},
+    records::NameKind,
     settings::{DigestSettings, Settings},
 };
 use tidings_store::Store;
@@ -13,6 +13,8 @@ use crate::Config;
 
 /// The most tenants that are listed: most installations have tenants without a table.
 const MOST_TENANTS: usize = 20;
+/// What the database has under a name, where it was not asked for more.
+const IN_USE: &str = "something (`tidings config check --database` says what)";
 
 /// Keeps in the store which names mean the same.
 ///
@@ -34,7 +36,7 @@ pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
             let is_unknown = |(kind, name): &(NameKind, String)| {
                 file.lacks(*kind, name) && (*kind != NameKind::Tenant || !config.tenants.is_empty())
             };
-            let unknown = used.into_iter().filter(is_unknown).map(|(kind, name)| (kind, in_use(kind, &name)));
+            let unknown = used.into_iter().filter(is_unknown).map(|(kind, name)| (kind, warning(kind, &name, IN_USE)));
             for warning in shortened(unknown) {
                 tracing::warn!("{warning}");
             }
@@ -50,7 +52,7 @@ pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
 pub(crate) async fn warnings(store: &dyn Store, config: &Config) -> anyhow::Result<Vec<String>> {
     let (stored, file) = (store.stored_names().await?, File::of(config));
     let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
-    Ok(shortened(unknown.map(|stored| (stored.kind, in_words(stored)))))
+    Ok(shortened(unknown.map(|stored| (stored.kind, warning(stored.kind, &stored.name, &stored.to_string())))))
 }
 
 /// The first tenants only, and how many more there are.
@@ -111,45 +113,36 @@ impl<'a> File<'a> {
     }
 }
 
-fn in_words(stored: &StoredName) -> String {
-    let StoredName { kind, name, .. } = stored;
-    warning(*kind, name, &stored.to_string())
-}
-
-fn in_use(kind: NameKind, name: &str) -> String {
-    warning(kind, name, "something (`tidings config check --database` says what)")
-}
-
 fn warning(kind: NameKind, name: &str, what: &str) -> String {
     let name = if kind == NameKind::Relay { breaker::parts(name).0 } else { name };
-    let remedy = format!("`was = [{name:?}]`");
-    match kind {
-        NameKind::Digest => format!(
-            "the database has {what} under the digest type {name:?}, which no table has: if it has another name now, write {remedy} into \
-             its table, or else a \"no\" of that name stops nothing"
+    let (noun, none, place, or_else) = match kind {
+        NameKind::Digest => (
+            "digest type",
+            "no table has",
+            "write {was} into its table",
+            ", or else a \"no\" of that name stops nothing",
         ),
-        NameKind::Tenant => format!(
-            "the database has {what} under the tenant {name:?}, which has no table: if it has another name now, add [tenant.NAME] with \
-             {remedy}"
+        NameKind::Tenant => ("tenant", "has no table", "add [tenant.NAME] with {was}", ""),
+        NameKind::Category => (
+            "category",
+            "no digest type has",
+            "write {was} into the table of that category",
+            ", or else who turned it off gets its events again",
         ),
-        NameKind::Category => format!(
-            "the database has {what} under the category {name:?}, which no digest type has: if it has another name now, write {remedy} \
-             into the table of that category, or else who turned it off gets its events again"
-        ),
-        NameKind::Relay => format!(
-            "the database has {what} under the relay {name:?}, which no table has: if it has another name now, write {remedy} into its \
-             table, or else nothing leaves it alone"
-        ),
-        NameKind::Subscription => format!(
-            "the database has {what} under the subscription {name:?}, which no table has: if it has another name now, write {remedy} \
-             into its table, or else they become dead letters"
-        ),
-    }
+        NameKind::Relay => ("relay", "no table has", "write {was} into its table", ", or else nothing leaves it alone"),
+        NameKind::Subscription => {
+            ("subscription", "no table has", "write {was} into its table", ", or else they become dead letters")
+        }
+    };
+    let remedy = place.replace("{was}", &format!("`was = [{name:?}]`"));
+    format!(
+        "the database has {what} under the {noun} {name:?}, which {none}: if it has another name now, {remedy}{or_else}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use tidings_model::records::Hanging;
+    use tidings_model::records::{Hanging, StoredName};
 
     use super::*;
 
@@ -169,7 +162,7 @@ mod tests {
             stored(NameKind::Subscription, "crm", &[(Hanging::Waiting, 4)]),
         ];
         let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
-        shortened(unknown.map(|stored| (stored.kind, in_words(stored))))
+        shortened(unknown.map(|stored| (stored.kind, warning(stored.kind, &stored.name, &stored.to_string()))))
     }
 
     const RELAY: &str = "[stream.bulk]\nrelays = [\"new\"]\n[stream.transactional]\nrelays = [\"new\"]\n\

@@ -32,35 +32,31 @@ pub async fn migrate(url: &SecretUrl) -> anyhow::Result<()> {
 /// # Errors
 /// It does not answer, or has no TLS on another machine.
 pub async fn connect_to(option: &str, url: &SecretUrl) -> anyhow::Result<Postgres> {
-    let connected = Postgres::connect(url.reveal()).await;
-    if let Err(error) = &connected
-        && error.is_about_tls()
-    {
-        return Err(Usage(format!("{option} {url}: {}", without_tls(error))).into());
-    }
-    connected.with_context(|| format!("database {url}; {option} names it"))
-}
-
-/// The problem of a database on another machine without TLS, which Tidings connects to only in so many words (rule 53).
-fn without_tls(error: &tidings_store::Error) -> String {
-    format!(
-        "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
-         read and change what goes there"
-    )
+    let wrong = |problem: String| Usage(format!("{option} {url}: {problem}")).into();
+    connected(Postgres::connect(url.reveal()).await, wrong, format!("database {url}; {option} names it"))
 }
 
 async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
-    let connected = Storage::connect(url.reveal()).await;
-    if let Err(error) = &connected
-        && error.is_about_tls()
-    {
-        let problem = Problem {
-            place: "here".to_owned(),
-            key: "database_url".to_owned(),
-            value: url.to_string(),
-            problem: without_tls(error),
-        };
-        return Err(config::Error::Wrong(vec![problem]).into());
+    let wrong = |problem| {
+        let (place, key, value) = ("here".to_owned(), "database_url".to_owned(), url.to_string());
+        config::Error::Wrong(vec![Problem { place, key, value, problem }]).into()
+    };
+    let database = format!("database {url}; TIDINGS_DATABASE_URL or database_url names it");
+    connected(Storage::connect(url.reveal()).await, wrong, database)
+}
+
+/// Adds the words for it to an error. `wrong` makes that of a database on another machine without TLS, which Tidings connects to only in so
+/// many words (rule 53).
+fn connected<T>(
+    connected: tidings_store::Result<T>,
+    wrong: impl FnOnce(String) -> anyhow::Error,
+    database: String,
+) -> anyhow::Result<T> {
+    match connected {
+        Err(error) if error.is_about_tls() => Err(wrong(format!(
+            "{error}; PostgreSQL on another machine needs TLS: turn ssl on there, or add sslmode=disable if everyone on the way may \
+             read and change what goes there"
+        ))),
+        connected => connected.context(database),
     }
-    connected.with_context(|| format!("database {url}; TIDINGS_DATABASE_URL or database_url names it"))
 }

@@ -30,7 +30,6 @@ use crate::{
     names, storage,
 };
 
-mod failures;
 mod metrics;
 mod producer_faults;
 pub mod recycle;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
 use temporalio_macros::{workflow, workflow_methods};
 use temporalio_workflow::{
-    ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext, WorkflowContextView, WorkflowResult,
-    WorkflowTermination,
+    ContinueAsNewOptions, SyncWorkflowContext, TimerOptions, WorkflowCancellationToken, WorkflowContext,
+    WorkflowContextView, WorkflowResult, WorkflowTermination,
 };
 use tidings_model::{
     Key,
@@ -16,55 +16,49 @@ use tidings_model::{
     records::Actor,
 };
 
+use self::{
+    decide::{
+        Decision, clear_finished_commands, deadline, decide, treats_repetitions, waits_for_first, waits_for_undo,
+    },
+    delivery::{apply_render, apply_reopen, apply_send, begin_send, leave_to_attempt, render_input, reopen_input},
+    records::{apply_audit, apply_dead_letters, apply_retract, audit_input, dead_letters_input, retract_input},
+    requests::Reopening,
+    start::{NO_TIMEOUT, StartOptions},
+    state::{Repetitions, Unused},
+    window::{
+        apply_claim, apply_close, apply_plan, apply_stash, apply_urgent, begin_close, begin_plan, begin_stash,
+        begin_urgent, claim_input,
+    },
+};
 use crate::{
-    carried::{CarriedState, UnreadableState},
-    command_argument::CommandArgument,
+    activities::DigestActivities as Activities,
     driver::{
         CallMode::{self, LocalFirst},
         Calls, Checked, Driven, call, now, timestamp, wait, wait_until,
     },
-    inbound::{Ignored, Inbound},
+    inbound::{CarriedState, CommandArgument, Ignored, Inbound, UnreadableState},
 };
 
-pub mod activities;
-mod answer;
-mod audit;
-mod claim;
-mod close;
 mod commands;
-mod dead_letter;
-mod deadline;
 mod decide;
-mod delivering;
+mod delivery;
 mod pending;
-mod plan;
-mod render;
-mod reopen;
+mod records;
 mod requests;
-mod retract;
-mod run_input;
-mod send;
 #[cfg(test)]
 mod simulation;
-mod start_options;
-mod stash;
+mod start;
 pub(crate) mod state;
 mod status;
+mod window;
 
-pub use pending::{PAGE_BYTES, PAGE_EVENTS};
-pub use run_input::RunInput;
-pub use state::{Ended, Summary};
-pub use status::{Delivery, Stage, Status};
-
-use activities::DigestActivities as Activities;
-use answer::answer_alone;
-use deadline::deadline;
-use decide::clear_finished_commands;
-use decide::{Decision, decide, treats_repetitions, waits_for_first, waits_for_undo};
-use requests::Reopening;
-use start_options::{NO_TIMEOUT, StartOptions};
-pub(crate) use state::State;
-use state::{Repetitions, Unused};
+pub(crate) use self::state::State;
+pub use self::{
+    pending::{PAGE_BYTES, PAGE_EVENTS},
+    start::RunInput,
+    state::{Ended, Summary},
+    status::{Delivery, Stage, Status},
+};
 
 /// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
 /// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.
@@ -202,7 +196,7 @@ impl Digest {
                 continue;
             }
             if ctx.state(|w| waits_for_undo(&w.state, decision)) && !ctx.patched(UNDO) {
-                ctx.state_mut(|w| w.state.delivering.as_mut().map(delivering::Delivering::end_undo));
+                ctx.state_mut(|w| w.state.delivering.as_mut().map(delivery::Delivering::end_undo));
                 continue;
             }
             if decision == Decision::CompareUrgent && !ctx.patched(CONTENT) {
@@ -238,7 +232,7 @@ impl Digest {
             state.retract(retract);
         }
         for letter in decoded.dead_letters {
-            dead_letter::keep(state, letter);
+            records::keep_dead_letter(state, letter);
         }
         // A signal that does not wake the run must be visible, too.
         ctx.set_current_details(self.details(now));
@@ -365,28 +359,24 @@ impl Digest {
 async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
     match decision {
         Decision::Wait(until) => wait_for_decision(ctx, until).await,
-        Decision::Plan | Decision::Compare => {
-            call(ctx, LocalFirst, || Activities::plan, plan::begin, plan::apply).await;
-        }
-        Decision::CompareUrgent => {
-            call(ctx, LocalFirst, || Activities::plan, plan::begin_urgent, plan::apply_urgent).await;
-        }
-        Decision::Stash => call(ctx, LocalFirst, || Activities::stash, stash::begin, stash::apply).await,
-        Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract::input), retract::apply).await,
-        Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim::input), claim::apply).await,
+        Decision::Plan | Decision::Compare => call(ctx, LocalFirst, || Activities::plan, begin_plan, apply_plan).await,
+        Decision::CompareUrgent => call(ctx, LocalFirst, || Activities::plan, begin_urgent, apply_urgent).await,
+        Decision::Stash => call(ctx, LocalFirst, || Activities::stash, begin_stash, apply_stash).await,
+        Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract_input), apply_retract).await,
+        Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim_input), apply_claim).await,
         // A run that went on with a worker of an earlier version has sent the large message again.
-        Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| render::leave_to_attempt(&mut w.state)),
+        Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| leave_to_attempt(&mut w.state)),
         Decision::Render | Decision::Shorten => {
-            call(ctx, LocalFirst, || Activities::render, read(render::input), render::apply).await;
+            call(ctx, LocalFirst, || Activities::render, read(render_input), apply_render).await;
         }
-        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, send::begin, send::apply).await,
-        Decision::Close => call(ctx, LocalFirst, || Activities::close, close::begin, close::apply).await,
-        Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen::input), reopen::apply).await,
-        Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit::input), audit::apply).await,
+        Decision::Send => call(ctx, CallMode::Delivery, || Activities::send, begin_send, apply_send).await,
+        Decision::Close => call(ctx, LocalFirst, || Activities::close, begin_close, apply_close).await,
+        Decision::Reopen => call(ctx, LocalFirst, || Activities::reopen, read(reopen_input), apply_reopen).await,
+        Decision::Audit => call(ctx, LocalFirst, || Activities::audit, read(audit_input), apply_audit).await,
         Decision::DeadLetters => {
             let workflow_id = ctx.workflow_id().to_owned();
-            let input = |state: &mut State, _| dead_letter::input(state, workflow_id);
-            call(ctx, LocalFirst, || Activities::dead_letters, input, dead_letter::apply).await;
+            let input = |state: &mut State, _| dead_letters_input(state, workflow_id);
+            call(ctx, LocalFirst, || Activities::dead_letters, input, apply_dead_letters).await;
         }
         Decision::Finish => {}
     }
@@ -477,4 +467,38 @@ impl Digest {
             Ok(w.state.summary.clone())
         })
     }
+}
+
+// Answers of commands that wait for a local activity: each in a workflow task of its own. A task that also answers a query ends with the
+// query, and records an activity that has ended meanwhile. The workflow sees the result, and the command ends, in the next task. If a
+// worker replays the run in between, it delivers the result in the replay of the first task. A command that ends in a replay, and that no
+// history ends, stops the run: temporalio-sdk-core 0.10.1 sends the command of the answer without its message (`IssueNewMessage` in
+// `workflow_machines.rs`), and the server refuses this task and each later one. A timer that fires ends the replay. The fault is gone
+// when the tests `comes_with_a_query` pass without the timer.
+
+/// The patch that answers in a workflow task of its own. Earlier versions answered in the task that brought the result.
+const ANSWER_ALONE: &str = "answer-alone";
+
+/// The shortest timer that the server knows.
+const NEXT_TASK: Duration = Duration::from_millis(1);
+
+/// Waits until a command is `answered`, and takes the answer.
+async fn answer_alone<T>(
+    ctx: &WorkflowContext<Digest>,
+    answered: impl Fn(&Digest) -> bool,
+    take: impl FnOnce(&mut State) -> T,
+) -> T {
+    // Asked before the activity ends: in the replay that brings its result, the patch would be unknown.
+    let alone = ctx.patched(ANSWER_ALONE);
+    wait_until(ctx, answered).await;
+    let answer = ctx.state_mut(|w| {
+        w.answers += 1;
+        take(&mut w.state)
+    });
+    if alone {
+        let detached = WorkflowCancellationToken::new();
+        ctx.timer(TimerOptions::builder(NEXT_TASK).cancellation_token(detached).build()).await;
+    }
+    ctx.state_mut(|w| w.answers -= 1);
+    answer
 }

@@ -1,15 +1,21 @@
-//! Signals as they arrive. Anybody may send one with any payload, and a handler that cannot read its argument would fail each workflow task
+//! Signals, start arguments and arguments of updates as they arrive. Anybody may send one with any payload, and a handler that cannot read its argument would fail each workflow task
 //! for ever.
 
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
 use temporalio_common::{
     data_converters::{PayloadConversionError, SerializationContext, TemporalDeserializable, TemporalSerializable},
     protos::temporal::api::common::v1::Payload,
 };
 use tidings_model::{
     Key,
+    command::{Argument, Command},
     decode::{self, DeadLetter, Decoded, SignalPayload},
+    limits::Invalid,
     names,
 };
+
+use crate::driver::Checked;
 
 /// The metadata of a payload that came by a signal of this name.
 const SENT_AS: &str = "tidings-signal";
@@ -75,12 +81,17 @@ impl Inbound {
 }
 
 /// The payload as the model reads it.
-pub(crate) fn signal_payload(payload: &Payload) -> SignalPayload<'_> {
+fn signal_payload(payload: &Payload) -> SignalPayload<'_> {
     SignalPayload {
         encoding: metadata(payload, "encoding"),
         message_type: metadata(payload, "messageType"),
         data: &payload.data,
     }
+}
+
+fn encoded(encoding: &str, data: Vec<u8>) -> Payload {
+    let metadata = [("encoding".to_owned(), encoding.as_bytes().to_vec())].into();
+    Payload { metadata, data, ..Payload::default() }
 }
 
 fn metadata<'a>(payload: &'a Payload, name: &str) -> &'a [u8] {
@@ -112,17 +123,138 @@ impl TemporalDeserializable for Ignored {
 /// As other SDKs send an argument that is nothing.
 impl TemporalSerializable for Ignored {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
-        Ok(Payload { metadata: [("encoding".to_owned(), b"binary/null".to_vec())].into(), ..Payload::default() })
+        Ok(encoded("binary/null", Vec::new()))
     }
 }
 
 /// The SDK asks for it of every signal; clients send payloads of their own.
 impl TemporalSerializable for Inbound {}
 
+// A workflow's start argument: the state of the previous run. It counts in a run that another one continues as, and for its own key only.
+// Producers start a workflow without an argument, and anybody may start one with any argument: "Start Workflow Like This One" of the
+// Temporal UI offers that of another run.
+
+/// The state that one run hands to the next, as JSON; empty in the first run.
+#[derive(Clone, Debug, Default)]
+pub struct CarriedState(Vec<u8>);
+
+/// The place at which the state of the previous run cannot be read. The state's text is left out, since users wrote parts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the state of the previous run cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
+     of that version again"
+)]
+pub struct UnreadableState {
+    pub(crate) byte: usize,
+    pub(crate) length: usize,
+}
+
+impl CarriedState {
+    /// Serializes a state.
+    pub(crate) fn new(state: &impl Serialize) -> Result<Self, PayloadConversionError> {
+        serde_json::to_vec(state).map(Self).map_err(|error| PayloadConversionError::EncodingError(error.into()))
+    }
+
+    /// The state that a run continues with, or the reason for [`UnreadableState::fail_task`] as soon as the workflow runs.
+    /// `continued`: another run handed it over. `is_own`: the state is of the key that the workflow id names.
+    pub(crate) fn state<S: DeserializeOwned>(
+        &self,
+        continued: bool,
+        is_own: impl FnOnce(&S) -> bool,
+    ) -> (Option<S>, Option<UnreadableState>) {
+        match self.read(continued) {
+            Ok(state) => (state.filter(is_own), None),
+            Err(unreadable) => (None, Some(unreadable)),
+        }
+    }
+
+    /// Ignores the argument of a first run.
+    pub(crate) fn read<S: DeserializeOwned>(&self, continued: bool) -> Result<Option<S>, UnreadableState> {
+        if !continued || self.0.is_empty() {
+            return Ok(None);
+        }
+        // All of it is one line, so the column is the byte.
+        let unreadable = |error: serde_json::Error| UnreadableState { byte: error.column(), length: self.0.len() };
+        serde_json::from_slice(&self.0).map_err(unreadable)
+    }
+}
+
+impl UnreadableState {
+    /// Fails the workflow task. The server offers it again until a worker has it that can read the state; a run that went on
+    /// without it would forget what was pending, and one that failed would not be taken up by any worker.
+    ///
+    /// # Panics
+    /// Always: that is how a workflow fails a task. Not in `#[init]`, where it would end the worker.
+    pub(crate) fn fail_task(&self) {
+        panic!("{self}");
+    }
+}
+
+impl From<Vec<Payload>> for CarriedState {
+    fn from(payloads: Vec<Payload>) -> Self {
+        Self(payloads.into_iter().next().map(|payload| payload.data).unwrap_or_default())
+    }
+}
+
+impl TemporalSerializable for CarriedState {
+    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        let data = if self.0.is_empty() { b"null".to_vec() } else { self.0.clone() };
+        Ok(encoded("json/plain", data))
+    }
+}
+
+impl TemporalDeserializable for CarriedState {
+    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
+        Ok(payloads.into())
+    }
+}
+
+/// The command of an operator, or why it cannot be read. If reading failed here, the SDK would answer `Wrong encoding`, which names
+/// neither the field nor what is needed; the validator does.
+#[derive(Clone, Debug)]
+pub struct CommandArgument<C>(Result<Argument<C>, Invalid>);
+
+impl<C: Command> CommandArgument<C> {
+    pub(crate) fn check(&self, now: Timestamp) -> Checked {
+        Ok(self.0.as_ref().map_err(Invalid::clone)?.check(now)?)
+    }
+
+    /// The command, which the validator has checked. In a replay of a command of a later version, the task fails and waits for that.
+    pub(crate) fn command(self) -> C {
+        self.0.expect("the validator refuses what cannot be read").command
+    }
+}
+
+impl<C> From<C> for CommandArgument<C> {
+    fn from(command: C) -> Self {
+        Self(Ok(command.into()))
+    }
+}
+
+impl<C: Command + DeserializeOwned> TemporalDeserializable for CommandArgument<C> {
+    fn from_payloads(_: &SerializationContext<'_>, payloads: Vec<Payload>) -> Result<Self, PayloadConversionError> {
+        let payloads: Vec<_> = payloads.iter().map(signal_payload).collect();
+        Ok(Self(Argument::read(&payloads)))
+    }
+}
+
+impl<C: Serialize> TemporalSerializable for CommandArgument<C> {
+    fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
+        let argument = self.0.as_ref().map_err(|_| PayloadConversionError::WrongEncoding)?;
+        let data = serde_json::to_vec(argument).map_err(|error| PayloadConversionError::EncodingError(error.into()))?;
+        Ok(encoded("json/plain", data))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use temporalio_common::data_converters::{GenericPayloadConverter, PayloadConverter, SerializationContextData};
-    use tidings_model::decode::BatchPayload;
+    use temporalio_common::data_converters::{
+        GenericPayloadConverter as _, PayloadConverter, SerializationContextData,
+    };
+    use tidings_model::{
+        command::{Hold, Order},
+        decode::BatchPayload,
+    };
 
     use super::*;
 
@@ -179,5 +311,67 @@ mod tests {
 
     fn numbered(letters: &[DeadLetter]) -> Vec<(u64, &str, u64)> {
         letters.iter().map(|letter| (letter.seq, letter.encoding.as_str(), letter.size)).collect()
+    }
+
+    /// As the SDK writes the argument of the next run and reads its own.
+    fn handed_over(state: &CarriedState) -> (Payload, CarriedState) {
+        let (data, converter) = (SerializationContextData::None, PayloadConverter::default());
+        let context = SerializationContext::new(&data, &converter);
+        let payload = state.to_payload(&context).unwrap();
+        (payload.clone(), converter.from_payloads(&context, vec![payload]).unwrap())
+    }
+
+    #[test]
+    fn a_state_is_json_that_the_next_run_reads() {
+        let json = |payload: &Payload| (payload.metadata["encoding"].clone(), payload.data.clone());
+        let (payload, next) = handed_over(&CarriedState::new(&["comment"]).unwrap());
+        assert_eq!(json(&payload), (b"json/plain".to_vec(), br#"["comment"]"#.to_vec()));
+        let any = |_: &Vec<String>| true;
+        assert_eq!(next.state(true, any), (Some(vec!["comment".to_owned()]), None));
+        assert_eq!(next.state(true, |_: &Vec<String>| false), (None, None), "the state of another key");
+        assert_eq!(next.state(false, any), (None, None), "the argument of a first run");
+        let (payload, first) = handed_over(&CarriedState::default());
+        assert_eq!(json(&payload), (b"json/plain".to_vec(), b"null".to_vec()));
+        assert_eq!(first.state::<Vec<String>>(false, any), (None, None));
+    }
+
+    #[test]
+    fn only_the_argument_of_a_first_run_may_be_unreadable() {
+        let odd = CarriedState(br#"["a", 7]"#.to_vec());
+        assert_eq!(odd.state::<Vec<String>>(false, |_| true), (None, None));
+        assert_eq!(odd.state::<Vec<String>>(true, |_| true), (None, Some(UnreadableState { byte: 7, length: 8 })));
+    }
+
+    #[test]
+    #[should_panic = "the state of the previous run cannot be read, byte 7 of 8"]
+    fn an_unreadable_state_fails_the_task() {
+        UnreadableState { byte: 7, length: 8 }.fail_task();
+    }
+
+    fn read(payloads: Vec<Payload>) -> CommandArgument<Hold> {
+        let (converter, data) = (PayloadConverter::default(), SerializationContextData::None);
+        converter.from_payloads(&SerializationContext::new(&data, &converter), payloads).unwrap()
+    }
+
+    #[test]
+    fn a_command_is_read_as_it_was_written() {
+        let hold = Hold { order: Order { by: "ann".into(), why: "x".into() }, until: None };
+        let (converter, data) = (PayloadConverter::default(), SerializationContextData::None);
+        let context = SerializationContext::new(&data, &converter);
+        let argument = read(converter.to_payloads(&context, &CommandArgument::from(hold.clone())).unwrap());
+        assert!(argument.check(Timestamp::MIN).is_ok());
+        assert_eq!(argument.command(), hold);
+    }
+
+    #[test]
+    fn a_missing_or_encrypted_argument_is_refused_with_what_is_needed() {
+        let encrypted =
+            Payload { metadata: [("encoding".to_owned(), b"binary/encrypted".to_vec())].into(), ..Payload::default() };
+        for (payloads, says) in
+            [(vec![], "argument: is missing"), (vec![encrypted], "argument: encoding is binary/encrypted")]
+        {
+            let error = read(payloads).check(Timestamp::MIN).unwrap_err().to_string();
+            assert!(error.starts_with(says) && error.ends_with("its fields are by, why, until"), "{error}");
+        }
     }
 }

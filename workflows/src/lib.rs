@@ -3,21 +3,18 @@
 //!
 //! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
 
-mod carried;
-mod command_argument;
+pub mod activities;
 pub mod digest;
 mod driver;
-#[cfg(test)]
-mod entries;
 mod inbound;
 pub mod message;
 pub mod retention;
 pub mod subscription;
+#[cfg(test)]
+mod tests;
 
-pub use carried::{CarriedState, UnreadableState};
-pub use command_argument::CommandArgument;
-pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, RunInput, Stage, Status, Summary, activities};
-pub use inbound::{Ignored, Inbound};
+pub use digest::{Delivery, Digest, Ended, PAGE_BYTES, PAGE_EVENTS, RunInput, Stage, Status, Summary};
+pub use inbound::{CarriedState, CommandArgument, Ignored, Inbound, UnreadableState};
 pub use message::Message;
 pub use retention::RetentionRun;
 pub use subscription::Deliveries;

@@ -8,7 +8,7 @@ use tidings_model::{
     message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
     window::Closed,
 };
-use tidings_workflows::message::activities::definitions;
+use tidings_workflows::activities::definitions::message as definitions;
 
 use super::{close, retry, send};
 use crate::{clock::unless_ahead, deps::Deps, error::answer, heartbeat};

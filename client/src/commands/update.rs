@@ -1,10 +1,11 @@
-//! Workflow updates, and their retry while a run completes.
+//! Workflow updates, their retry while a run completes, and their failures.
 
 use std::{future::pending, marker::PhantomData, time::Duration};
 
 use temporalio_client::{
     Client, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecutionStatus, WorkflowUpdateWithStartOptions,
-    tonic::Code,
+    errors::{WorkflowInteractionError, WorkflowQueryError, WorkflowUpdateError, WorkflowUpdateWithStartError},
+    tonic::{self, Code},
 };
 use temporalio_common::{
     QueryDefinition, UntypedWorkflow, UpdateDefinition,
@@ -13,8 +14,10 @@ use temporalio_common::{
 };
 use tokio::time::{sleep, timeout};
 
-use super::error::Failure;
-use crate::start::{CONFLICT, REUSE, rpc_options};
+use crate::{
+    Error, Rejection,
+    signal::{CONFLICT, REUSE, rpc_options},
+};
 
 /// The pause before a command is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -124,6 +127,8 @@ pub(super) async fn unless_paused<T>(
 
 /// A workflow that starts to take an update.
 pub(super) struct Target {
+    /// The key or the message, in errors.
+    pub name: String,
     pub workflow_type: &'static str,
     pub workflow_id: String,
     pub task_queue: String,
@@ -131,14 +136,14 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Sends the update to the running workflow, or to a new run; `None` if no answer came in time.
+    /// Sends the update to the running workflow, or to a new run.
     pub async fn update<I, O>(
         &self,
         Caller { temporal, patience, .. }: &Caller,
         update: Named<I, O>,
         input: I,
         update_id: Option<&str>,
-    ) -> Option<Result<O, Failure>>
+    ) -> Result<O, CommandError>
     where
         I: TemporalDeserializable + TemporalSerializable + Clone + Send + 'static,
         O: TemporalDeserializable + TemporalSerializable + 'static,
@@ -154,6 +159,163 @@ impl Target {
             let input = input.clone();
             temporal.execute_update_with_start_workflow(workflow, RawValue::default(), update, input, options)
         };
-        until_taken(*patience, send).await
+        let (name, workflow_id) = (self.name.clone(), self.workflow_id.clone());
+        let workflow = temporal.get_workflow_handle(workflow_id.clone());
+        match unless_paused(workflow, until_taken(*patience, send)).await {
+            Ok(Some(answer)) => answer.map_err(|failure| failure.of(&name)),
+            Ok(None) => Err(CommandError::Unanswered { workflow: name, task_queue: self.task_queue.clone() }),
+            Err(Paused) => Err(CommandError::Paused { workflow: name, workflow_id }),
+        }
+    }
+}
+
+/// A command that failed, or whose answer did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// No worker answered in time. Temporal keeps the command, so a worker may still carry it out.
+    #[error("{workflow} does not answer; is a worker running on task queue {task_queue:?}?")]
+    Unanswered {
+        /// The key or the message.
+        workflow: String,
+        /// The task queue of the workflow.
+        task_queue: String,
+    },
+    /// The workflow is paused in Temporal, which forgets the command.
+    #[error(
+        "{workflow} is paused in Temporal, and takes no commands before `temporal workflow unpause --workflow-id '{workflow_id}'`; its \
+         events collect"
+    )]
+    Paused {
+        /// The key or the message.
+        workflow: String,
+        /// Its workflow id.
+        workflow_id: String,
+    },
+    /// The workflow has not begun.
+    #[error(
+        "{workflow} has not begun: its producer set a start delay or a cron schedule; the next event begins it, and so does `tidings \
+         flush`"
+    )]
+    NotStarted {
+        /// The key or the message.
+        workflow: String,
+    },
+    /// No worker can execute the workflow.
+    #[error(
+        "the workflow tasks of {workflow} fail, and it does nothing until a worker can execute them: the worker's log and the \
+         Temporal UI have the reason, and `tidings runs list` a run of another workflow type"
+    )]
+    TasksFail {
+        /// The key or the message.
+        workflow: String,
+    },
+    /// The workflow refused the command.
+    #[error("{workflow} refuses: {why}")]
+    Refused {
+        /// The key or the message.
+        workflow: String,
+        /// The reason of the workflow.
+        why: String,
+    },
+    /// Temporal did not take the command.
+    #[error(transparent)]
+    Temporal(#[from] Error),
+}
+
+/// One failed attempt at a call.
+pub(super) enum Failure {
+    /// The run does not exist, or the namespace does not.
+    NotFound(tonic::Status),
+    /// The workflow refused the command.
+    Refused(String),
+    /// The server answered with a status.
+    Status(tonic::Status),
+    /// The call failed on this side.
+    Other(String),
+}
+
+impl From<WorkflowUpdateError> for Failure {
+    fn from(error: WorkflowUpdateError) -> Self {
+        match error {
+            WorkflowUpdateError::NotFound(status) => Self::NotFound(status),
+            WorkflowUpdateError::Failed(failure) => Self::Refused(failure.message),
+            WorkflowUpdateError::Rpc(status) => Self::Status(status),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<WorkflowUpdateWithStartError> for Failure {
+    fn from(error: WorkflowUpdateWithStartError) -> Self {
+        match error {
+            WorkflowUpdateWithStartError::Update(error) => error.into(),
+            WorkflowUpdateWithStartError::Rpc(status) => Self::Status(status),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<WorkflowQueryError> for Failure {
+    fn from(error: WorkflowQueryError) -> Self {
+        match error {
+            WorkflowQueryError::NotFound(status) => Self::NotFound(status),
+            WorkflowQueryError::Rpc(status) => Self::Status(status),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<WorkflowInteractionError> for Failure {
+    fn from(error: WorkflowInteractionError) -> Self {
+        match error {
+            WorkflowInteractionError::NotFound(status) => Self::NotFound(status),
+            WorkflowInteractionError::Rpc(status) => Self::Status(status),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the error for a query to `workflow`, whose run may be unable to answer.
+    pub fn of_query(self, workflow: &str) -> CommandError {
+        let said = match &self {
+            Self::Status(status) if status.code() == Code::FailedPrecondition => status.message(),
+            _ => "",
+        };
+        if said.contains("not scheduled yet") {
+            CommandError::NotStarted { workflow: workflow.to_owned() }
+        } else if said.contains("Workflow Task in failed state") {
+            CommandError::TasksFail { workflow: workflow.to_owned() }
+        } else {
+            self.of(workflow)
+        }
+    }
+
+    /// Returns the error for a command to `workflow`.
+    pub fn of(self, workflow: &str) -> CommandError {
+        match self {
+            Self::Refused(why) => CommandError::Refused { workflow: workflow.to_owned(), why },
+            Self::NotFound(status) | Self::Status(status) => CommandError::Temporal(Error::from(&status)),
+            Self::Other(why) => CommandError::Temporal(Error::Rejected(Rejection::Other(why))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_cannot_answer_a_query_says_why() {
+        let failed = Code::FailedPrecondition;
+        for (code, message, says) in [
+            (failed, "Workflow task is not scheduled yet.", "has not begun"),
+            (failed, "Unable to query workflow due to Workflow Task in failed state.", "tasks of acme/a/ann fail"),
+            (failed, "query buffer is full", "query buffer is full"),
+            (Code::Unavailable, "Workflow task is not scheduled yet.", "Unavailable"),
+        ] {
+            let error = Failure::Status(tonic::Status::new(code, message)).of_query("acme/a/ann");
+            assert!(error.to_string().contains(says), "{message}: {error}");
+        }
     }
 }

@@ -144,11 +144,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Frontends {
-    pub(crate) fn new(
-        options: &ConnectionOptions,
-        credentials: Credentials,
-        addresses: Option<Vec<SocketAddr>>,
-    ) -> Arc<Self> {
+    pub fn new(options: &ConnectionOptions, credentials: Credentials, addresses: Option<Vec<SocketAddr>>) -> Arc<Self> {
         let headers =
             options.headers.iter().flatten().filter_map(|(name, value)| {
                 Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
@@ -176,12 +172,12 @@ impl Frontends {
     }
 
     /// Waits for the first frontend.
-    pub(crate) async fn first(&self) -> Result<(), ConnectFailure> {
+    pub async fn first(&self) -> Result<(), ConnectFailure> {
         self.current().await.map(drop)
     }
 
     /// Carries out a call of the SDK.
-    pub(crate) async fn call(self: Arc<Self>, mut request: GrpcRequest) -> Result<GrpcSuccessResponse, Status> {
+    pub async fn call(self: Arc<Self>, mut request: GrpcRequest) -> Result<GrpcSuccessResponse, Status> {
         self.authorize(&mut request.headers);
         let mut tries = 1;
         loop {

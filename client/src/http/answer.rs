@@ -1,13 +1,21 @@
-//! The one place that decides what an answer of the gateway means.
+//! The connection to the api, which stays open between requests and follows no redirect, and the meaning of its answers.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    io,
+    time::{Duration, SystemTime},
+};
 
-use hyper::StatusCode;
+use hyper::{
+    Request, StatusCode,
+    body::Bytes,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER},
+};
 use serde::Deserialize;
 use tidings_model::{Repetition, foreign_text::cut_text, limits::Invalid};
+use tidings_net::{Sender, TlsConnector, connector, http, read, system_roots};
+use tokio::{net::TcpStream, time::timeout};
 
-use super::{connection::Response, retry::retry_after};
-use crate::{Rejection, waiting::Answer};
+use crate::{Rejection, config::Http, lanes::Answer};
 
 /// Characters of an answer that an error shows.
 const SHOWN: usize = 300;
@@ -41,20 +49,13 @@ struct Accepted {
 enum Outcome {
     Accepted {
         #[serde(default)]
-        warnings: Vec<Fault>,
+        warnings: Vec<Invalid>,
     },
     Duplicate {
         #[serde(default)]
         result: Option<String>,
     },
-    Refused(Fault),
-}
-
-/// A field, and what is wrong or doubtful in it.
-#[derive(Deserialize)]
-struct Fault {
-    field: String,
-    problem: String,
+    Refused(Invalid),
 }
 
 /// A problem (RFC 9457), with what is wrong in each item.
@@ -73,13 +74,7 @@ struct ItemError {
     #[serde(default)]
     index: usize,
     #[serde(flatten)]
-    why: Fault,
-}
-
-impl From<Fault> for Invalid {
-    fn from(Fault { field, problem }: Fault) -> Self {
-        Self { field, problem }
-    }
+    why: Invalid,
 }
 
 /// Reads the answer to a batch of this many items.
@@ -116,7 +111,7 @@ fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
 
 fn result(outcome: Outcome) -> Answer {
     match outcome {
-        Outcome::Accepted { warnings } => Ok(warnings.into_iter().map(Invalid::from).collect()),
+        Outcome::Accepted { warnings } => Ok(warnings),
         // The warning says which content counts.
         Outcome::Duplicate { result } => {
             let other = result.filter(|result| result == Repetition::Refused.name());
@@ -124,7 +119,7 @@ fn result(outcome: Outcome) -> Answer {
                 |result| Invalid { field: "event_id".to_owned(), problem: format!("is {result}; {OTHER_CONTENT}") };
             Ok(other.map(warning).into_iter().collect())
         }
-        Outcome::Refused(why) => Err(Invalid::from(why).into()),
+        Outcome::Refused(why) => Err(why.into()),
     }
 }
 
@@ -135,10 +130,103 @@ fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Answer> {
     let mut results = vec![Err(unnamed.into()); items];
     for ItemError { index, why } in errors {
         if let Some(result) = results.get_mut(index) {
-            *result = Err(Invalid::from(why).into());
+            *result = Err(why.into());
         }
     }
     results
+}
+
+/// The wait after a first failure, and the shortest one.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest wait after failures.
+const LONGEST: Duration = Duration::from_secs(5);
+/// The longest wait that an answer may ask for. A wrong clock would otherwise stop a client for hours.
+const LONGEST_ASKED: Duration = Duration::from_mins(1);
+
+/// The wait that `Retry-After` asks for, in seconds or until a date (RFC 9110, section 10.2.3).
+fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    let asked = if value.bytes().all(|byte| byte.is_ascii_digit()) {
+        Duration::from_secs(value.parse().ok()?)
+    } else {
+        httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default()
+    };
+    Some(asked.min(LONGEST_ASKED))
+}
+
+/// The wait after this number of failures before the latest one: what the answer asked for, or twice as long each time.
+pub(super) fn wait(asked: Option<Duration>, failures: u32) -> Duration {
+    asked.unwrap_or_else(|| (FIRST * (1 << failures.min(10))).min(LONGEST)).max(FIRST)
+}
+
+/// Time limit for a connection with TLS.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bytes of an answer: results of 10,000 items, whose ids have at most a MiB.
+const ANSWER: usize = 8 << 20;
+
+/// The connection to the api of a gateway.
+pub(super) struct Connection {
+    http: Http,
+    tls: Option<TlsConnector>,
+    open: Option<Sender>,
+}
+
+/// An answer.
+pub(super) struct Response {
+    pub status: StatusCode,
+    pub retry_after: Option<String>,
+    pub body: Bytes,
+}
+
+impl Connection {
+    /// Connects, to find out if anything answers.
+    pub async fn open(http: Http) -> io::Result<Self> {
+        let roots = http.is_tls.then(system_roots);
+        if roots.as_ref().is_some_and(|roots| roots.is_empty()) {
+            return Err(io::Error::other("the system has no CA certificates; install them"));
+        }
+        let tls = roots.map(connector);
+        let mut connection = Self { http, tls, open: None };
+        connection.open = Some(connection.connect().await?);
+        Ok(connection)
+    }
+
+    /// Posts events. If the connection was closed since the last request, posts them again over a new one: an event counts once.
+    pub async fn post(&mut self, body: Bytes) -> io::Result<Response> {
+        if let Some(mut sender) = self.open.take()
+            && let Ok(response) = self.exchange(&mut sender, body.clone()).await
+        {
+            self.open = Some(sender);
+            return Ok(response);
+        }
+        let mut sender = self.connect().await?;
+        let response = self.exchange(&mut sender, body).await?;
+        self.open = Some(sender);
+        Ok(response)
+    }
+
+    async fn connect(&self) -> io::Result<Sender> {
+        let connecting = async {
+            let tcp = TcpStream::connect((self.http.host.as_str(), self.http.port)).await?;
+            http(tcp, self.tls.as_ref().map(|tls| (tls, self.http.host.as_str()))).await
+        };
+        timeout(CONNECT, connecting).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn exchange(&self, sender: &mut Sender, body: Bytes) -> io::Result<Response> {
+        let request = Request::post(self.http.path.as_str())
+            .header(HOST, self.http.authority())
+            .header(AUTHORIZATION, self.http.authorization.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.into())
+            .map_err(io::Error::other)?;
+        sender.ready().await.map_err(io::Error::other)?;
+        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = read(response.into_body(), ANSWER).await.map_err(io::Error::other)?;
+        Ok(Response { status, retry_after, body })
+    }
 }
 
 #[cfg(test)]
@@ -230,5 +318,38 @@ mod tests {
         }
         let moved = read(302, None, &json!("<html>"));
         assert_eq!(moved, Meaning::Refused(Rejection::Gateway("302 Found".into())));
+    }
+
+    const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+
+    #[test]
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        let now = SystemTime::UNIX_EPOCH + SECONDS(784_111_777);
+        for (value, wait) in [
+            ("5", Some(SECONDS(5))),
+            (" 0 ", Some(SECONDS(0))),
+            ("3600", Some(SECONDS(60))),
+            ("Sun, 06 Nov 1994 08:49:44 GMT", Some(SECONDS(7))),
+            ("Sunday, 06-Nov-94 08:49:44 GMT", Some(SECONDS(7))),
+            ("Sun Nov  6 08:49:44 1994", Some(SECONDS(7))),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(SECONDS(0))),
+            ("Mon, 06 Nov 2034 08:49:37 GMT", Some(SECONDS(60))),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("99999999999999999999999", None),
+        ] {
+            assert_eq!(retry_after(value, now), wait, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_doubles_unless_the_answer_asks_for_one() {
+        let waits = [0, 1, 2, 5, 6, 1_000].map(|failures| wait(None, failures).as_millis());
+        assert_eq!(waits, [100, 200, 400, 3_200, 5_000, 5_000]);
+        assert_eq!(wait(Some(SECONDS(30)), 0), SECONDS(30));
+        assert_eq!(wait(Some(SECONDS(0)), 9), FIRST);
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use include_dir::{Dir, include_dir};
 use proptest::prelude::*;
-use uuid::Uuid;
 
 use super::*;
 
@@ -205,5 +204,49 @@ proptest! {
             bytes.truncate(at);
         }
         let _ = read(&bytes);
+    }
+}
+
+#[test]
+fn the_action_and_the_status_decide() {
+    use Bounce::{Hard, Policy, Soft};
+    for (action, status, expected) in [
+        ("failed", "5.1.1", Some(Kind::Bounced(Hard))),
+        ("failed", "5.1.10", Some(Kind::Bounced(Hard))),
+        ("failed", "5.1.2", Some(Kind::Bounced(Soft))),
+        ("failed", "5.2.2", Some(Kind::Bounced(Soft))),
+        ("failed", "4.4.7", Some(Kind::Bounced(Soft))),
+        ("failed", "5.0.0", Some(Kind::Bounced(Soft))),
+        ("failed", "5.4.4", Some(Kind::Bounced(Soft))),
+        ("failed", "5.7.1", Some(Kind::Bounced(Policy))),
+        ("failed", "5.3.4", Some(Kind::Bounced(Policy))),
+        ("failed", "", Some(Kind::Bounced(Soft))),
+        ("delayed", "4.4.1", Some(Kind::Deferred)),
+        ("delivered", "2.0.0", Some(Kind::Delivered)),
+        ("relayed", "2.0.0", None),
+        ("expanded", "2.0.0", None),
+        ("", "5.1.1", Some(Kind::Bounced(Hard))),
+        ("", "4.4.1", Some(Kind::Deferred)),
+        ("", "", None),
+        ("eaten", "5.1.1", None),
+    ] {
+        assert_eq!(kind(action, status.parse().ok(), ""), expected, "{action} {status}");
+    }
+}
+
+#[test]
+fn each_address_has_the_lines_below_it() {
+    let text = "The following address(es) failed:\r\n\r\n  ann@example.net\r\n    SMTP error after RCPT TO:<ann@example.net>:\r\n    \
+                host mx.example.net [192.0.2.1]: 550 5.1.1 no\r\n      such user\r\n  Bo@example.net:\r\n    mailbox is full\r\n\r\n\
+                ------ This is a copy of the message. ------\r\n\r\n  cy@example.net\r\n    550 5.1.1 forged\r\n";
+    for (address, said) in [
+        (
+            "ann@example.net",
+            "SMTP error after RCPT TO:<ann@example.net>: host mx.example.net [192.0.2.1]: 550 5.1.1 no such user",
+        ),
+        ("bo@example.net", "mailbox is full"),
+        ("cy@example.net", ""),
+    ] {
+        assert_eq!(said_of(text, address), said);
     }
 }

@@ -59,13 +59,13 @@ fn the_signature_of_the_standard() {
         subject : date : message-id : from : subject : date;\r\n \
         bh=2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=;\r\n b=";
     let mut signed = Vec::new();
-    for field in canonical::fields(head.as_bytes()) {
-        canonical::header(field, &mut signed);
+    for field in fields(head.as_bytes()) {
+        canonical_header(field, &mut signed);
     }
-    canonical::header(header.as_bytes(), &mut signed);
+    canonical_header(header.as_bytes(), &mut signed);
     signed.truncate(signed.len() - 2);
     let key = Key::read(ED25519.as_bytes()).unwrap();
-    assert_eq!(tag(header, "bh"), BASE64_STANDARD.encode(digest(&SHA256, &canonical::body(body.as_bytes()))));
+    assert_eq!(tag(header, "bh"), BASE64_STANDARD.encode(digest(&SHA256, &canonical_body(body.as_bytes()))));
     assert_eq!(
         BASE64_STANDARD.encode(key.sign(&signed).unwrap()),
         "/gCrinpcQOoIfuHNQIbq4pgh9kyIK3AQUdt9OdqQehSwhEIug4D11BusFa3bT3FY5OsU7ZbnKELq+eXdp1Q1Dw=="
@@ -155,4 +155,59 @@ proptest! {
         let changed = message(&words.replace(' ', "\r\n\t "), &"\r\n".repeat(lines));
         prop_assert_eq!(signature(&message(&words, "")), signature(&changed));
     }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_example_of_the_standard() {
+    // RFC 6376 3.4.5.
+    let message = b"A: X\r\nB : Y\t\r\n\tZ  \r\n\r\n C \r\nD \t E\r\n\r\n\r\n";
+    let (head, rest) = split(message);
+    let mut headers = Vec::new();
+    for field in fields(head) {
+        canonical_header(field, &mut headers);
+    }
+    assert_eq!(text(&headers), "a:X\r\nb:Y Z\r\n");
+    assert_eq!(text(&canonical_body(rest)), " C\r\nD E\r\n");
+}
+
+#[test]
+fn a_body_ends_with_one_line_break_or_is_empty() {
+    for (written, canonical) in [
+        ("", ""),
+        ("\r\n", ""),
+        ("\r\n\r\n", ""),
+        (" \t\r\n \r\n", ""),
+        ("a", "a\r\n"),
+        ("a\r\n", "a\r\n"),
+        ("a\r\n \r\n\r\n", "a\r\n"),
+        ("\r\n\r\na", "\r\n\r\na\r\n"),
+        (".\r\n..\r\n.a\r\n", ".\r\n..\r\n.a\r\n"),
+        ("  a \t  b\t\r\n", " a b\r\n"),
+    ] {
+        assert_eq!(text(&canonical_body(written.as_bytes())), canonical, "{written:?}");
+    }
+}
+
+#[test]
+fn a_folded_header_is_one_line() {
+    let head = b"Subject: =?utf-8?b?YQ==?=\r\n =?utf-8?b?Yg==?=\r\nTO:\r\n\tann@example.net\r\nEmpty:\r\n";
+    let all: Vec<_> = fields(head)
+        .into_iter()
+        .map(|field| {
+            let mut out = Vec::new();
+            canonical_header(field, &mut out);
+            text(&out).to_owned()
+        })
+        .collect();
+    assert_eq!(all, ["subject:=?utf-8?b?YQ==?= =?utf-8?b?Yg==?=\r\n", "to:ann@example.net\r\n", "empty:\r\n"]);
+}
+
+#[test]
+fn a_message_without_a_body_has_only_headers() {
+    assert_eq!(split(b"A: b\r\n"), (&b"A: b\r\n"[..], &b""[..]));
+    assert_eq!(split(b"A: b\r\n\r\n"), (&b"A: b\r\n"[..], &b""[..]));
 }

@@ -59,14 +59,8 @@ impl<'a> OwnMessage<'a> {
             party.and_then(|party| party.name.as_deref()).unwrap_or_default().to_owned()
         };
         let address = |parties: Option<&Address<'_>>| parties?.first()?.address.as_deref()?.parse().ok();
-        let html = parsed.html_bodies().find_map(|part| match &part.body {
-            PartType::Html(html) => Some(html.replace("\r\n", "\n")),
-            _ => None,
-        });
-        let text = parsed.text_bodies().find_map(|part| match &part.body {
-            PartType::Text(text) => Some(text.replace("\r\n", "\n")),
-            _ => None,
-        })?;
+        let lines = |text: &str| text.replace("\r\n", "\n");
+        let (html, text) = (html(&parsed).map(lines), lines(text(&parsed)?));
         let attachments = parsed.attachments().map(|part| attachment(part, &message.bytes));
         let own = Self {
             kind: MessageKind::Single { tenant: &key.tenant, stream: message.stream },
@@ -175,6 +169,37 @@ fn attachment(part: &MessagePart<'_>, message: &[u8]) -> Option<Attachment> {
     })
 }
 
+/// The body that a program shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    Html(String),
+    Text(String),
+}
+
+impl Body {
+    /// Reads a message (RFC 5322); `None` if it has neither HTML nor text.
+    #[must_use]
+    pub fn read(message: &[u8]) -> Option<Self> {
+        let message = MessageParser::default().parse(message)?;
+        let html = html(&message).map(|html| Self::Html(html.to_owned()));
+        html.or_else(|| text(&message).map(|text| Self::Text(text.to_owned())))
+    }
+}
+
+fn html<'m>(message: &'m mail_parser::Message<'_>) -> Option<&'m str> {
+    message.html_bodies().find_map(|part| match &part.body {
+        PartType::Html(html) => Some(&**html),
+        _ => None,
+    })
+}
+
+fn text<'m>(message: &'m mail_parser::Message<'_>) -> Option<&'m str> {
+    message.text_bodies().find_map(|part| match &part.body {
+        PartType::Text(text) => Some(&**text),
+        _ => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use tidings_model::{MessageKey, settings::StreamName};
@@ -280,5 +305,15 @@ mod tests {
             let bytes = String::from_utf8(ours.bytes.clone()).unwrap().replace(from, to).into_bytes();
             assert!(today(&Message { bytes, ..ours.clone() }).is_none(), "{from}");
         }
+    }
+
+    #[test]
+    fn html_comes_before_text() {
+        let both =
+            b"Content-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nHi\r\n\
+                     --b\r\nContent-Type: text/html\r\n\r\n<p>Hi</p>\r\n--b--\r\n";
+        assert_eq!(Body::read(both), Some(Body::Html("<p>Hi</p>".into())));
+        assert_eq!(Body::read(b"Content-Type: text/plain\r\n\r\nHi"), Some(Body::Text("Hi".into())));
+        assert_eq!(Body::read(b""), None);
     }
 }

@@ -320,3 +320,52 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn control_characters_become_one_space() {
+    assert_eq!(one_line("Ann\r\nBcc: x\u{2028}\0y  ", 99), "Ann Bcc: x y");
+    assert_eq!(one_line("Ann Lee", 4), "Ann");
+    assert_eq!(one_line("Ann\u{202e}eeL\u{202c}", 99), "AnneeL");
+    assert_eq!(one_line("Ann 🇩🇪🇫🇷", 7), "Ann 🇩🇪");
+}
+
+#[test]
+fn labels_are_dot_atoms_and_keep_ids_apart() {
+    assert_eq!(label("activity"), "activity");
+    let labels = ["a.b", "a/b", "ab", "AB", "ä", "", " "].map(label);
+    for label in &labels {
+        assert!(label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{label}");
+    }
+    let distinct: std::collections::BTreeSet<_> = labels.iter().collect();
+    assert_eq!(distinct.len(), labels.len(), "{labels:?}");
+}
+
+#[test]
+fn a_long_line_breaks_between_attributes_only() {
+    let cell = r#"<td align="left" style="color: red; padding: 0 1px"><p class="a b">text of a cell</p></td>"#;
+    let broken = short_lines(&cell.repeat(30));
+    assert!(broken.lines().all(|line| line.len() <= LINE_BYTES), "{broken}");
+    assert_eq!(broken.replace('\n', " "), cell.repeat(30));
+    assert!(!broken.contains("color:\nred") && !broken.contains("text\nof"));
+    let short = "<p class=\"a\">one</p>\n<p class=\"b\">two</p>\n".repeat(100);
+    assert_eq!(short_lines(&short), short);
+}
+
+#[test]
+fn comments_and_long_values_stay_whole() {
+    let link = format!("<a class=\"l\" href=\"https://a.example/{}\">a</a>", "x".repeat(900));
+    let comment = format!("<!--[if mso]>{}<![endif]-->", "<td a=\"'\" b>".repeat(90));
+    for html in [&link, &comment] {
+        let broken = short_lines(html);
+        assert_eq!(broken.replace('\n', " "), **html);
+    }
+    assert_eq!(short_lines(&comment), comment);
+}
+
+proptest! {
+    #[test]
+    fn only_spaces_become_line_ends(html in "[<>\"'a \n=!\\-é]{0,2000}") {
+        let broken = short_lines(&html);
+        prop_assert_eq!(broken.replace('\n', " "), html.replace('\n', " "));
+    }
+}

@@ -1,27 +1,24 @@
 //! Renders every template with its sample, for `./dev check` and `tidings template`.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use tera::{Map, Value};
-use tidings_model::{
-    Key,
-    records::{Contents, Recipient},
-    settings, time_zone,
-    window::Window,
-};
+use tidings_model::{Key, records::Contents, settings, time_zone, window::Window};
 use uuid::Uuid;
 
 use super::{
-    brand::Brand,
-    check_words, clean, html, inline, message,
-    renderer::{HTML_BYTES, Page, Rendered, Renderer, SUBJECT_CHARS},
-    source::{Error, PARTS, SAMPLE, Source},
-    tracker::Tracker,
-    view::{Input, Links, View, items_of},
+    HTML_BYTES, MessageSample, Page, Rendered, Renderer, SUBJECT_CHARS, SampleRecipient, clean,
+    html::{self, Tracker},
+    inline, message_context,
+    source::{Error, PARTS, SAMPLE, Source, Sources},
+    view::{Brand, Input, Links, View, items_of},
 };
-use crate::words::Phrases;
+use crate::words::{Catalogue, ENGLISH, Files, Phrases, Words};
 
 /// A fault of a template or of a file of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,24 +58,16 @@ struct Sample {
     due_at: Timestamp,
     zone: String,
     cadence: String,
-    recipient: Name,
+    recipient: SampleRecipient,
     links: Links,
     contents: Contents,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Name {
-    user: String,
-    name: String,
 }
 
 impl Renderer {
     /// Finds the faults of all templates by rendering each one's sample in each language, and those of the words.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
-        let of_words = check_words::faults(&self.words, &self.sources).into_iter();
-        let of_words = of_words.map(|check_words::Fault { place, problem }| Problem { place, problem });
+        let of_words = faults(&self.words, &self.sources);
         self.names().iter().flat_map(|template| self.check_template(template)).chain(of_words).collect()
     }
 
@@ -106,7 +95,10 @@ impl Renderer {
     fn html_of_sample(&self, template: &str) -> Result<String, Error> {
         let phrases = self.phrases(None);
         let context = match self.single(template) {
-            Some(sample) => self.sample_context(template, &sample, phrases)?,
+            Some(MessageSample { message, recipient, links }) => {
+                let recipient = recipient.in_tenant("", String::new());
+                message_context(&message, &recipient, &links, &Brand::default(), phrases)
+            }
             None => self.page(template, &self.sample(template, phrases)?, &Tracker::NONE)?.context,
         };
         self.part(template, PARTS[1], &context)
@@ -134,7 +126,7 @@ impl Renderer {
         let phrases = self.phrases(trial.locale);
         if self.single(template).is_some() {
             let sample = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
-            return self.sample_message(template, &sample, "", Brand::default(), phrases);
+            return self.sample_message(template, &sample, "", phrases);
         }
         let view = view_of(json, template, trial.zone, phrases).map_err(wrong)?;
         self.render_strictly(template, &view, &Tracker::NONE)
@@ -159,16 +151,14 @@ impl Renderer {
     }
 
     fn source_of_sample(&self, template: &str) -> Result<&Source, Error> {
-        if !self.sources.has(template) {
-            return Err(Error::Unknown { name: template.to_owned(), names: self.names() });
-        }
+        self.check_name(template)?;
         let file = format!("{template}/{SAMPLE}");
         let missing = || Error::Template { place: file.clone(), problem: "there is no sample".into() };
         self.sources.get(&file).ok_or_else(missing)
     }
 
     /// Returns the sample of `template` if it is the template of a single message.
-    fn single(&self, template: &str) -> Option<message::Sample> {
+    fn single(&self, template: &str) -> Option<MessageSample> {
         serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
     }
 
@@ -182,7 +172,7 @@ impl Renderer {
             let phrases = self.phrases_for(tenant, [tag.as_str()]);
             let found = match self.single(template) {
                 Some(sample) => {
-                    let html = self.sample_message(template, &sample, tenant, Brand::default(), phrases)?.html;
+                    let html = self.sample_message(template, &sample, tenant, phrases)?.html;
                     html::unbalanced(&html).map(|problem| unbalanced(template, &problem)).into_iter().collect()
                 }
                 None => self.problems_in(template, tenant, phrases)?,
@@ -236,33 +226,27 @@ fn bare(mut view: View) -> View {
     view.digest.counts = Map::new().into();
     view.digest.sums.clear();
     view.digest.items = view.digest.items.into_iter().map(bare_item).collect();
+    let (map, list) = (|| Map::new().into(), || Vec::<Value>::new().into());
     for line in &mut view.digest.groups {
-        let mut bare = line.clone().into_map().unwrap_or_default();
-        for name in ["entity", "url", "excerpt"] {
-            bare.insert(name.into(), Value::none());
-        }
-        for name in ["counts", "payload"] {
-            bare.insert(name.into(), Map::new().into());
-        }
-        for name in ["actors", "sums"] {
-            bare.insert(name.into(), Vec::<Value>::new().into());
-        }
         let items: Vec<_> = items_of(line).iter().cloned().map(bare_item).collect();
-        bare.insert("items".into(), items.into());
-        bare.insert("who".into(), "".into());
-        *line = bare.into();
+        let empty = [("entity", Value::none()), ("url", Value::none()), ("excerpt", Value::none()), ("who", "".into())];
+        let lists =
+            [("counts", map()), ("payload", map()), ("actors", list()), ("sums", list()), ("items", items.into())];
+        *line = with(line.clone(), empty.into_iter().chain(lists));
     }
     view.arranged()
 }
 
 fn bare_item(item: Value) -> Value {
-    let mut bare = item.into_map().unwrap_or_default();
-    for name in ["url", "excerpt"] {
-        bare.insert(name.into(), Value::none());
-    }
-    bare.insert("actor".into(), "".into());
-    bare.insert("payload".into(), Map::new().into());
-    bare.into()
+    let payload = ("payload", Map::new().into());
+    with(item, [("url", Value::none()), ("excerpt", Value::none()), ("actor", "".into()), payload])
+}
+
+/// The map with these values instead of its own.
+fn with(map: Value, values: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let mut fields = map.into_map().unwrap_or_default();
+    fields.extend(values.into_iter().map(|(name, value)| (name.into(), value)));
+    fields.into()
 }
 
 /// Makes the view of a sample, in its own time zone or in `zone`.
@@ -271,16 +255,10 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
     if let Some(zone) = zone {
         zone.clone_into(&mut sample.zone);
     }
-    let key = Key::new("sample".into(), template.into(), sample.recipient.user).map_err(|error| error.to_string())?;
+    let key =
+        Key::new("sample".into(), template.into(), sample.recipient.user.clone()).map_err(|error| error.to_string())?;
     let zone = time_zone(&sample.zone)?;
-    let recipient = Recipient {
-        tenant: key.tenant.clone(),
-        user: key.user.clone(),
-        address: String::new(),
-        name: sample.recipient.name,
-        zone: sample.zone,
-        locale: String::new(),
-    };
+    let recipient = sample.recipient.in_tenant(&key.tenant, sample.zone);
     let window = Window { key, digest_id: sample.digest_id, opened_at: sample.opened_at, due_at: sample.due_at };
     Ok(View::new(&Input {
         contents: &sample.contents,
@@ -293,4 +271,168 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
         brand: &settings::Brand::default(),
         phrases,
     }))
+}
+
+// Finds the faults of a catalogue: what a language lacks, what nothing says, and variables that no message is given.
+
+/// The beginnings of messages for the names of a team's own categories, entity types and counts. Such a message gets `count`.
+const COUNTED: [&str; 2] = ["noun_", "count_"];
+/// The beginnings of messages that name a team's own digest types and categories, or describe a type. Such a message gets nothing.
+const CALLED: [&str; 3] = ["digest_", "description_", "category_"];
+
+/// Finds the faults of all languages, of what tenants say instead, and of what the templates say.
+fn faults(words: &Words, sources: &Sources) -> Vec<Problem> {
+    let said: Vec<_> = sources.templates().flat_map(|(file, text)| said(text).map(move |id| (file, id))).collect();
+    let catalogues: Vec<_> = words.catalogues().collect();
+    let Some(english) = catalogues.iter().find(|catalogue| catalogue.tag == ENGLISH) else {
+        return Vec::new();
+    };
+    let reference = english.messages(Files::All);
+    let nowhere = said.iter().filter(|(_, id)| !reference.contains_key(id)).map(|(file, id)| Problem {
+        place: (*file).to_owned(),
+        problem: format!("it says `{id}`, which is no message of words/{ENGLISH}.ftl"),
+    });
+    let shipped = english.messages(Files::Shipped);
+    let used: BTreeSet<_> = said.iter().map(|(_, id)| *id).chain(shipped.keys().copied()).collect();
+    let general = catalogues.iter().flat_map(|catalogue| {
+        let all = catalogue.messages(Files::All);
+        let lacking = lacking(catalogue, &all, &reference, &catalogues);
+        let found = lacking.into_iter().chain(wrong_variables(&all, &reference));
+        let found: Vec<_> = found.chain(unused(&catalogue.messages(Files::Own), &used)).collect();
+        at(format!("words/{}.ftl", catalogue.tag), found)
+    });
+    let of_tenants = words.tenants().flat_map(|(tenant, own)| own.values().map(move |catalogue| (tenant, catalogue)));
+    let of_tenants = of_tenants.flat_map(|(tenant, catalogue)| {
+        let own = catalogue.messages(Files::All);
+        // What a tenant's file does not say, everybody's file of the language says.
+        let is_new = !catalogues.iter().any(|general| general.tag == catalogue.tag);
+        let lacking = is_new.then(|| lacking(catalogue, &own, &reference, &catalogues)).flatten();
+        let found = lacking.into_iter().chain(wrong_variables(&own, &reference)).chain(unused(&own, &used)).collect();
+        at(format!("words/{tenant}/{}.ftl", catalogue.tag), found)
+    });
+    nowhere.chain(general).chain(of_tenants).collect()
+}
+
+/// Messages with their variables.
+type Messages<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn at(place: String, problems: Vec<String>) -> impl Iterator<Item = Problem> {
+    problems.into_iter().map(move |problem| Problem { place: place.clone(), problem })
+}
+
+/// The messages that a language does not say, unless it only refines another one of `others`.
+fn lacking(
+    catalogue: &Catalogue,
+    all: &Messages<'_>,
+    reference: &Messages<'_>,
+    others: &[&Catalogue],
+) -> Option<String> {
+    let has_parent = others.iter().any(|other| {
+        let (own, other) = (catalogue.tag.to_string(), other.tag.to_string());
+        own.strip_prefix(&other).is_some_and(|rest| rest.starts_with('-'))
+    });
+    let lacking = reference.keys().filter(|id| !has_parent && !all.contains_key(*id) && !is_named(id));
+    let lacking: Vec<_> = lacking.copied().collect();
+    (!lacking.is_empty())
+        .then(|| format!("it lacks {} messages, which are said in English: {}", lacking.len(), lacking.join(", ")))
+}
+
+fn wrong_variables<'a>(all: &'a Messages<'_>, reference: &'a Messages<'_>) -> impl Iterator<Item = String> + 'a {
+    all.iter().filter_map(|(id, variables)| {
+        let offered = match reference.get(id) {
+            Some(offered) => offered.clone(),
+            None if begins(id, &COUNTED) => ["count"].into(),
+            None if begins(id, &CALLED) => BTreeSet::new(),
+            None => variables.clone(),
+        };
+        let wrong: Vec<_> = variables.difference(&offered).map(|name| format!("${name}")).collect();
+        let offered: Vec<_> = offered.iter().map(|name| format!("${name}")).collect();
+        let offered = if offered.is_empty() { "no variable".to_owned() } else { offered.join(", ") };
+        (!wrong.is_empty()).then(|| format!("`{id}` has {}, and is given {offered}", wrong.join(", ")))
+    })
+}
+
+fn unused<'a>(own: &'a Messages<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
+    own.keys().filter(|id| !used.contains(*id) && !is_named(id)).map(|id| format!("`{id}` is said nowhere"))
+}
+
+/// Reports if a message is about a name of the team's own.
+fn is_named(id: &str) -> bool {
+    begins(id, &COUNTED) || begins(id, &CALLED)
+}
+
+fn begins(id: &str, starts: &[&str]) -> bool {
+    starts.iter().any(|start| id.starts_with(start))
+}
+
+/// The messages that a template says: `t(id="unsubscribe")`.
+fn said(text: &str) -> impl Iterator<Item = &str> {
+    let calls = text.match_indices("t(").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    });
+    calls.filter_map(|(at, call)| {
+        let value =
+            text[at + call.len()..].trim_start().strip_prefix("id")?.trim_start().strip_prefix('=')?.trim_start();
+        let quote = value.chars().next().filter(|c| ['"', '\'', '`'].contains(c))?;
+        value[1..].split(quote).next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn found(folder: &Path) -> Vec<String> {
+        let faults = faults(&Words::new(Some(folder)).unwrap(), &Sources::read(Some(folder)).unwrap());
+        faults.iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn a_catalogue_is_checked_against_english_and_the_templates() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(found(folder.path()), [] as [&str; 0]);
+        fs::create_dir(folder.path().join("words")).unwrap();
+        let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        file(
+            "words/de.ftl",
+            "saev = Sichern\nnext = { $wann }\nnoun_review = { $count } von { $name }\nown = Eigenes\n\
+             category_change = Änderungen\ndigest_news = { $count } Neues\n",
+        );
+        file("words/de-AT.ftl", "save = Sichern\n");
+        file("words/he.ftl", "save = שמירה\n");
+        file("layout.txt", "{{ t(id=\"own\") }}{{ t( id = 'nothing' ) }}<p id=\"no\">{{ print(id=\"x\") }}");
+        let found = found(folder.path());
+        assert_eq!(
+            found[..2],
+            [
+                "layout.txt: it says `own`, which is no message of words/en.ftl",
+                "layout.txt: it says `nothing`, which is no message of words/en.ftl",
+            ]
+        );
+        assert_eq!(
+            found[2..6],
+            [
+                "words/de.ftl: `digest_news` has $count, and is given no variable",
+                "words/de.ftl: `next` has $wann, and is given $when",
+                "words/de.ftl: `noun_review` has $name, and is given $count",
+                "words/de.ftl: `saev` is said nowhere",
+            ]
+        );
+        assert!(found[6].starts_with("words/he.ftl: it lacks ") && found[6].contains(" about, "), "{}", found[6]);
+        assert_eq!(found.len(), 7, "{found:?}");
+        file("words/en.ftl", "own = Own\nnothing = -\n");
+        fs::create_dir(folder.path().join("words/acme")).unwrap();
+        file("words/acme/de.ftl", "save = Merken\nnext = { $wann }\nsaev = Merken\nnoun_review = { $count }\n");
+        file("words/acme/fi.ftl", "save = Tallenna\n");
+        let found = self::found(folder.path());
+        assert!(!found.iter().any(|fault| fault.starts_with("layout.txt")));
+        let of_tenant: Vec<_> = found.iter().filter(|fault| fault.starts_with("words/acme/")).collect();
+        assert_eq!(of_tenant[0], "words/acme/de.ftl: `next` has $wann, and is given $when");
+        assert_eq!(of_tenant[1], "words/acme/de.ftl: `saev` is said nowhere");
+        assert!(of_tenant[2].starts_with("words/acme/fi.ftl: it lacks "), "{}", of_tenant[2]);
+        assert_eq!(of_tenant.len(), 3, "{of_tenant:?}");
+    }
 }

@@ -1,9 +1,11 @@
-//! Checks of finished HTML that escaping of single values cannot do: links that a template built from a value, and elements
-//! left open.
+//! Finished HTML: links that a template built from a value, which escaping of single values cannot check, links that are counted, and
+//! elements left open.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use memchr::memchr3;
+
+use super::tag::{Mark, marks};
 
 /// Attributes whose value an email client opens or loads.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
@@ -42,40 +44,23 @@ pub(super) fn with_links(
 /// Finds the first element that is not closed, or is closed without being open.
 pub(super) fn unbalanced(html: &str) -> Option<String> {
     let mut open: Vec<String> = Vec::new();
-    for tag in tags(html) {
-        let inside = &html[tag.start + 1..tag.end - 1];
-        let (closing, rest) = inside.strip_prefix('/').map_or((false, inside), |rest| (true, rest));
-        let name = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("").to_ascii_lowercase();
-        if name.is_empty() || VOID.contains(&name.as_str()) || inside.ends_with('/') {
-            continue;
-        }
-        if !closing {
-            open.push(name);
-        } else if open.pop().as_deref() != Some(name.as_str()) {
-            return Some(format!("</{name}> closes nothing that is open there"));
+    for mark in marks(html) {
+        match mark {
+            Mark::Start(tag) if html[tag.place.clone()].ends_with("/>") || VOID.iter().any(|void| tag.is(void)) => {}
+            Mark::Start(tag) => open.push(tag.name.to_ascii_lowercase()),
+            Mark::End { name, .. } => {
+                let name = name.to_ascii_lowercase();
+                if open.pop().as_ref() != Some(&name) {
+                    return Some(format!("</{name}> closes nothing that is open there"));
+                }
+            }
         }
     }
     open.pop().map(|name| format!("<{name}> is not closed"))
 }
 
-/// Finds the tags outside comments. A `>` inside an attribute ends a tag here, because values are escaped.
-fn tags(html: &str) -> impl Iterator<Item = Range<usize>> {
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let start = from + html[from..].find('<')?;
-            if html[start..].starts_with("<!--") {
-                from = start + html[start..].find("-->")? + 3;
-            } else {
-                from = start + html[start..].find('>')? + 1;
-                return Some(start..from);
-            }
-        }
-    })
-}
-
 /// Finds the addresses that links of the text lead to: the `href` of `a` and `area`.
-pub(super) fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
+fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
     let is_anchor = |place: &Range<usize>| {
         let tag = html[..place.start].rsplit('<').next().unwrap_or_default();
         let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
@@ -139,6 +124,65 @@ fn is_safe(link: &str) -> bool {
     link.starts_with('#') || starts("https://") || starts("http://") || starts("mailto:")
 }
 
+/// Returns the address that counts a click and leads to this target; `None` for a link that stays unchanged.
+pub type Click<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// The addresses that count. The same message has the same addresses each time.
+pub struct Tracker<'a> {
+    /// Counts clicks.
+    pub click: Option<&'a Click<'a>>,
+    /// The address of the picture that counts openings.
+    pub picture: Option<&'a str>,
+}
+
+impl Tracker<'_> {
+    /// Counts nothing.
+    pub const NONE: Self = Self { click: None, picture: None };
+
+    /// Returns the HTML with addresses that count. Links in `untouched` stay: those to unsubscribe and to choose.
+    pub(super) fn applied(&self, mut html: String, untouched: &[&str]) -> String {
+        if let Some(click) = self.click {
+            let places = anchors(&html).collect();
+            html = with_links(html, places, |link| {
+                unescaped(link).filter(|target| !untouched.contains(&&**target)).and_then(|target| click(&target))
+            });
+        }
+        if let Some(picture) = self.picture {
+            let end = html.rfind("</body>").unwrap_or(html.len());
+            html.insert_str(
+                end,
+                &format!("<img src=\"{picture}\" width=\"1\" height=\"1\" alt=\"\" style=\"border:0\">"),
+            );
+        }
+        html
+    }
+}
+
+/// Returns the value of an attribute. `None` if it has a reference that our templates do not write.
+fn unescaped(value: &str) -> Option<Cow<'_, str>> {
+    if !value.contains('&') {
+        return Some(value.into());
+    }
+    let mut parts = value.split('&');
+    let mut text = parts.next()?.to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(';').unwrap_or(("", part));
+        text.push(match name {
+            "amp" | "#38" => '&',
+            "lt" | "#60" => '<',
+            "gt" | "#62" => '>',
+            "quot" | "#34" => '"',
+            "#39" | "apos" => '\'',
+            "#96" => '`',
+            // `?a=b&c=d` without escapes is common in templates, and a browser reads it as it stands.
+            _ if !part.contains(';') => '&',
+            _ => return None,
+        });
+        text.push_str(rest);
+    }
+    Some(text.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,5 +226,43 @@ mod tests {
         assert_eq!(unbalanced("<!doctype html><p>a<br>b</p><!--[if mso]><table><![endif]-->"), None);
         assert_eq!(unbalanced("<p><b>a</b>").unwrap(), "<p> is not closed");
         assert_eq!(unbalanced("<p><b>a</p></b>").unwrap(), "</p> closes nothing that is open there");
+    }
+
+    fn counted(html: &str) -> String {
+        let click = |target: &str| target.starts_with("http").then(|| format!("https://t.example/{}", target.len()));
+        let tracker = Tracker { click: Some(&click), picture: Some("https://t.example/o/x") };
+        tracker.applied(html.to_owned(), &["https://mail.example/u/x?a&b"])
+    }
+
+    #[test]
+    fn links_to_pages_are_replaced_and_others_stay() {
+        for (html, expected) in [
+            (r#"<a href="https://a.example/">"#, r#"<a href="https://t.example/18">"#),
+            (r#"<a class="x" href='http://a.example'>"#, r#"<a class="x" href='https://t.example/16'>"#),
+            (r#"<A HREF="https://a.example/?a=b&amp;c=d">"#, r#"<A HREF="https://t.example/26">"#),
+            (r#"<a href="https://a.example/?a=b&c=d">"#, r#"<a href="https://t.example/26">"#),
+            (r#"<area href="https://a.example/">"#, r#"<area href="https://t.example/18">"#),
+            (r#"<a href="https://mail.example/u/x?a&amp;b">"#, r#"<a href="https://mail.example/u/x?a&amp;b">"#),
+            (r#"<a href="mailto:a@b.example">"#, r#"<a href="mailto:a@b.example">"#),
+            (r#"<img src="https://a.example/logo.png">"#, r#"<img src="https://a.example/logo.png">"#),
+            (r#"<link href="https://a.example/x.css">"#, r#"<link href="https://a.example/x.css">"#),
+            (r#"<a href="https://a.example/&eacute;x">"#, r#"<a href="https://a.example/&eacute;x">"#),
+            ("href=\"https://a.example/\"", "href=\"https://a.example/\""),
+        ] {
+            let picture = r#"<img src="https://t.example/o/x" width="1" height="1" alt="" style="border:0">"#;
+            assert_eq!(counted(html), format!("{expected}{picture}"));
+        }
+    }
+
+    #[test]
+    fn the_picture_is_the_last_of_the_body() {
+        let html = counted("<html><body><p>a</p></body></html>");
+        assert!(html.ends_with("alt=\"\" style=\"border:0\"></body></html>"), "{html}");
+    }
+
+    #[test]
+    fn nothing_changes_without_a_tracker() {
+        let html = r#"<body><a href="https://a.example/"></body>"#;
+        assert_eq!(Tracker::NONE.applied(html.to_owned(), &[]), html);
     }
 }

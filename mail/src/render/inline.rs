@@ -12,18 +12,15 @@ use std::{
 use css_inline::{CSSInliner, InlineError};
 use cssparser::Parser;
 
-mod sheet;
-
 #[cfg(test)]
 mod tests;
 
-use sheet::{Declaration, Rule, Stays, rules, specificity, without_states};
+use super::css::{Declaration, Rule, Stays, rules, specificity, without_states};
 
 use super::{
-    code::{blank, code},
     html::VOID,
     support::Remark,
-    tag::{Mark, Tag, marks, tags},
+    tag::{Mark, Tag, blank, code, marks, tags},
 };
 
 /// The attribute that a team's own `<style>` has between its file and the message.

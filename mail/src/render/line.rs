@@ -8,8 +8,7 @@ use tidings_model::records::{self, Group};
 
 use super::{
     clean::{self, NAME_CHARS},
-    local::Local,
-    words,
+    words::{self, Local},
 };
 use crate::words::Phrases;
 
@@ -54,7 +53,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(group: &'a Group, local: Local<'_>) -> Self {
+    pub fn new(group: &'a Group, local: Local<'_>) -> Self {
         let phrases = local.phrases;
         let named = entity_name(group);
         let title = group.latest.first().and_then(title);
@@ -146,7 +145,7 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    pub(super) fn new(item: &'a records::Item, untitled: &Cow<'a, str>, local: Local<'_>) -> Self {
+    pub fn new(item: &'a records::Item, untitled: &Cow<'a, str>, local: Local<'_>) -> Self {
         let payload = tera::Value::from_serializable(&clean::Payload(&item.payload));
         Self {
             title: title(item).unwrap_or_else(|| untitled.clone()),

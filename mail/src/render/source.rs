@@ -9,7 +9,7 @@ use std::{
 use include_dir::{Dir, include_dir};
 use tidings_model::foreign_text::decode_file;
 
-use super::{inline, metered::metered, support};
+use super::{inline, meter::metered, support};
 use crate::words;
 
 /// A template that cannot be used.
@@ -45,9 +45,9 @@ pub(super) const SAMPLE: &str = "sample.json";
 
 /// One file.
 pub(super) struct Source {
-    pub(super) text: String,
+    pub text: String,
     /// The path that errors name.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// The file comes from the team's folder.
     own: bool,
     /// The text with marks at its styles and with calls of the meter, if it differs.
@@ -60,7 +60,7 @@ impl Source {
     }
 
     /// The text that templates are made of. Its lines are those of the file.
-    pub(super) fn loaded(&self) -> &str {
+    pub fn loaded(&self) -> &str {
         self.prepared.as_deref().unwrap_or(&self.text)
     }
 }
@@ -70,7 +70,7 @@ pub(super) struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
     /// Reads the embedded files, and then those of `folder` and its folders that end in `.html`, `.txt` or `.json`.
-    pub(super) fn read(folder: Option<&Path>) -> Result<Self, Error> {
+    pub fn read(folder: Option<&Path>) -> Result<Self, Error> {
         let mut sources = Self(BTreeMap::new());
         sources.embed(&EMBEDDED);
         if let Some(folder) = folder {
@@ -84,23 +84,23 @@ impl Sources {
     }
 
     /// The digest types that have templates, in order.
-    pub(super) fn names(&self) -> BTreeSet<&str> {
+    pub fn names(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|name| Some(name.split_once('/')?.0)).collect()
     }
 
     /// Returns whether the digest type has templates. One that does has all of [`PARTS`].
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(&format!("{name}/{}", PARTS[0]))
     }
 
     /// The files that hold templates.
-    pub(super) fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter(|(name, _)| !name.ends_with(SAMPLE)).map(|(name, source)| (name.as_str(), source.loaded()))
     }
 
     /// Finds the features of the team's own files that large email clients do not support, and the styles that stay or are too weak,
     /// each with its path and line.
-    pub(super) fn remarks(&self, weak: &inline::Weak) -> Vec<(String, String)> {
+    pub fn remarks(&self, weak: &inline::Weak) -> Vec<(String, String)> {
         let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
         own.flat_map(|(_, Source { text, path, .. })| {
             let mut remarks: Vec<_> =
@@ -114,7 +114,7 @@ impl Sources {
         .collect()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Source> {
+    pub fn get(&self, name: &str) -> Option<&Source> {
         self.0.get(name)
     }
 
@@ -163,7 +163,7 @@ impl Sources {
     }
 
     /// Reports if a file comes from the team's folder.
-    pub(super) fn has_own(&self) -> bool {
+    pub fn has_own(&self) -> bool {
         self.0.values().any(|source| source.own)
     }
 

@@ -8,9 +8,8 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    code::{blank, code},
     css,
-    tag::{Tag, tags},
+    tag::{Tag, blank, code, tags},
 };
 
 /// A place of a source, and what its author should know about it.
@@ -70,7 +69,7 @@ pub(super) fn unsupported(source: &str) -> Vec<Remark> {
         let sheet = tag.is("style").then(|| tag.text.clone());
         for place in style.into_iter().chain(sheet) {
             for part in css::parts(&blank[place.clone()]) {
-                found.of_part(part, place.start + part.at);
+                found.of_part(part.kind, place.start + part.at);
             }
         }
     }
@@ -97,8 +96,8 @@ impl Found {
         }
     }
 
-    fn of_part(&mut self, part: css::Part<'_>, at: usize) {
-        self.add(at, |kind, wanted| match (part.kind, kind) {
+    fn of_part(&mut self, written: css::Kind<'_>, at: usize) {
+        self.add(at, |kind, wanted| match (written, kind) {
             (css::Kind::AtRule { name, .. }, Kind::AtRule) => name.eq_ignore_ascii_case(wanted),
             (css::Kind::AtRule { name, prelude }, Kind::Media) => {
                 name.eq_ignore_ascii_case("media") && ends_of(prelude, wanted).any(|(_, after)| !is_word(after))

@@ -13,12 +13,13 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use super::{escape::escape, *};
+use super::{meter::escape, *};
 use crate::words::Phrases;
 
 mod bounds;
 mod brand;
 mod items;
+mod message;
 mod names;
 mod window;
 

@@ -13,11 +13,9 @@ use tidings_model::{
 };
 
 use super::{
-    brand::Brand,
     clean::{self, NAME_CHARS},
     line::{Counts, Line, Sum, sums},
-    local::{Local, Written},
-    words,
+    words::{self, Local, Written},
 };
 use crate::words::Phrases;
 
@@ -167,6 +165,13 @@ pub struct Reader {
     pub zone: String,
 }
 
+impl Reader {
+    pub(super) fn new(user: &str, recipient: &Recipient, zone: &str) -> Self {
+        let text = |value| clean::text(value, NAME_CHARS).into_owned();
+        Self { user: text(user), name: text(&recipient.name), locale: text(&recipient.locale), zone: text(zone) }
+    }
+}
+
 /// The numbers of groups and events that the message omits (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct More {
@@ -184,12 +189,7 @@ impl View {
         let (this_year, written) = (zone.to_datetime(closed_at).year(), Written::default());
         let local = Local { phrases, zone, now: closed_at, this_year, written: &written };
         let window_words = Span::new(window.opened_at, closed_at, local);
-        let reader = Reader {
-            user: clean::text(&window.key.user, NAME_CHARS).into_owned(),
-            name: clean::text(&recipient.name, NAME_CHARS).into_owned(),
-            locale: clean::text(&recipient.locale, NAME_CHARS).into_owned(),
-            zone: window_words.zone.clone(),
-        };
+        let reader = Reader::new(&window.key.user, recipient, &window_words.zone);
         let links = links.safe();
         let groups: Vec<_> =
             contents.lines.iter().map(|group| Value::from_serializable(&Line::new(group, local))).collect();
@@ -312,4 +312,45 @@ fn entity_type(lines: &[Group]) -> Option<String> {
     let first = &lines.first()?.entity_type;
     let same = !first.is_empty() && lines.iter().all(|group| group.entity_type == *first);
     same.then(|| clean::text(first, NAME_CHARS).into_owned())
+}
+
+/// Limit of the address line in characters.
+const LINE_CHARS: usize = 300;
+
+/// The variable `brand` of templates. Nothing is set for a tenant without looks of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Brand {
+    /// The name that recipients know. Set if there is a logo.
+    pub name: Option<String>,
+    /// An https address of a picture.
+    pub logo_url: Option<String>,
+    /// `#1f56c8`, on which white text is readable.
+    pub colour: Option<String>,
+    /// A line for the footer.
+    pub address_line: Option<String>,
+}
+
+impl Brand {
+    /// Cleans the values as those of events are.
+    #[must_use]
+    pub fn new(brand: &settings::Brand) -> Self {
+        let text = |value: &Option<String>, chars| value.as_deref().map(|text| clean::text(text, chars).into_owned());
+        Self {
+            name: text(&brand.name, NAME_CHARS),
+            logo_url: brand.logo_url.as_deref().and_then(clean::url),
+            colour: brand.colour.map(|colour| colour.to_string()),
+            address_line: text(&brand.address_line, LINE_CHARS),
+        }
+    }
+
+    /// A brand with everything, for checks of templates.
+    pub(super) fn sample() -> Self {
+        let text = |text: &str| Some(text.to_owned());
+        Self {
+            name: text("Acme & Sons"),
+            logo_url: text("https://acme.example/logo.png"),
+            colour: text("#8a1c4a"),
+            address_line: text("Acme & Sons, 1 Main Street, Springfield"),
+        }
+    }
 }

@@ -104,7 +104,8 @@ const fn is_ideographic(c: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::renderer::Renderer, *};
+    use super::*;
+    use crate::render::Renderer;
 
     #[test]
     fn a_long_line_goes_on_below_its_own_text() {

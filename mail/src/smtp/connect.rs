@@ -1,11 +1,11 @@
-//! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH.
+//! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH. A login may need an access token, which
+//! expires after an hour or so, and its source has a new one by then.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, process::Stdio, time::Duration};
 
 use lettre::transport::smtp::{
     authentication::{self, DEFAULT_MECHANISMS, Mechanism},
-    client::AsyncSmtpConnection,
-    commands::{Auth, Starttls},
+    commands::{Auth, Ehlo, Starttls},
     extension::{ClientId, Extension},
 };
 use rustls::{
@@ -16,21 +16,23 @@ use socket2::{SockRef, TcpKeepalive};
 use tidings_model::{
     RelayUrl,
     attempt::Phase,
-    relay_url::{Credentials, Secret, Tls},
+    relay_url::{Credentials, Secret, Tls, TokenSource},
 };
 use tokio::{
+    fs::File,
+    io::{AsyncRead, AsyncReadExt as _},
     net::{TcpStream, lookup_host},
+    process::Command,
+    sync::Mutex,
     time::{Instant, timeout},
 };
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
 use tracing::{Instrument, debug_span};
 
 use super::{
     classify::SmtpEvent,
-    connection::{Connection, Timeouts},
-    failure::{Failure, within},
-    tokens::Tokens,
-    wire::{ReplyLines, SharedStream},
+    connection::{Connection, Timeouts, Wire},
+    reply::{Failure, within},
 };
 use crate::Error;
 
@@ -85,14 +87,13 @@ async fn open_once(
     limits: &Timeouts,
 ) -> Result<Connection, Failure> {
     let wire = within(limits.connect, Phase::Connect, dial(relay, limits)).await?;
-    let (mut smtp, wire) = secure(relay, tls, limits, wire).await?;
-    let max_size = announced_size(&wire.heard());
-    within(limits.command, Phase::Auth, log_in(relay, tokens, &mut smtp)).await?;
-    Ok(Connection::new(smtp, wire, max_size))
+    let mut connection = secure(relay, tls, limits, wire).await?;
+    within(limits.command, Phase::Auth, log_in(relay, tokens, &mut connection)).await?;
+    Ok(connection)
 }
 
 /// Tries the addresses of the host in turn. Each gets an equal share of the remaining time.
-async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<SharedStream, Failure> {
+async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
     let lost =
         |error: &io::Error| Failure::new(Phase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"));
     let deadline = Instant::now() + limits.connect;
@@ -104,7 +105,7 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<SharedStream, Failu
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(socket)) => {
                 watch(&socket).map_err(|e| lost(&e))?;
-                return Ok(SharedStream::plain(socket));
+                return Ok(Wire::new(socket, false));
             }
             Ok(Err(error)) => problem = error,
             Err(_) => problem = io::ErrorKind::TimedOut.into(),
@@ -133,39 +134,29 @@ async fn secure(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
     limits: &Timeouts,
-    wire: SharedStream,
-) -> Result<(AsyncSmtpConnection, SharedStream), Failure> {
-    let Some(connector) = tls else { return hello(relay, limits, wire).await };
+    wire: Wire,
+) -> Result<Connection, Failure> {
+    let Some(connector) = tls else { return hello(relay, limits, wire, true).await };
     if relay.tls == Tls::Implicit {
-        let socket = handshake(relay, connector, limits, wire).await?;
-        return hello(relay, limits, SharedStream::tls(socket)).await;
+        return hello(relay, limits, handshake(relay, connector, limits, wire).await?, true).await;
     }
-    let (mut smtp, wire) = hello(relay, limits, wire).await?;
-    if !smtp.server_info().supports_feature(Extension::StartTls) {
+    let mut plain = hello(relay, limits, wire, true).await?;
+    if !plain.info.supports_feature(Extension::StartTls) {
         if relay.tls == Tls::Opportunistic {
-            return Ok((smtp, wire));
+            return Ok(plain);
         }
         return Err(Failure::new(Phase::Tls, SmtpEvent::NoTls, "the relay does not offer STARTTLS"));
     }
-    let agreed = async { smtp.command(Starttls).await.map_err(|e| Failure::from_lettre(Phase::Tls, &e)) };
-    within(limits.command, Phase::Tls, agreed).await?;
-    // This discards any plaintext that was read ahead, so that an attacker cannot inject replies.
-    drop(smtp);
-    let socket = handshake(relay, connector, limits, wire).await?;
-    hello(relay, limits, SharedStream::upgraded(socket)).await
+    within(limits.command, Phase::Tls, plain.wire.command(Phase::Tls, Starttls)).await?;
+    hello(relay, limits, handshake(relay, connector, limits, plain.wire).await?, false).await
 }
 
-async fn handshake(
-    relay: &RelayUrl,
-    connector: &TlsConnector,
-    limits: &Timeouts,
-    wire: SharedStream,
-) -> Result<TlsStream<SharedStream>, Failure> {
+async fn handshake(relay: &RelayUrl, connector: &TlsConnector, limits: &Timeouts, wire: Wire) -> Result<Wire, Failure> {
     let no_tls = |detail: String| Failure::new(Phase::Tls, SmtpEvent::NoTls, detail);
     let name = ServerName::try_from(relay.host.clone()).map_err(|e| no_tls(format!("{}: {e}", relay.host)))?;
     let refused = |error: io::Error| no_tls(format!("no TLS with {relay}: {}", explained(&error.to_string())));
-    let shaken = async { connector.connect(name, wire).await.map_err(refused) };
-    within(limits.connect, Phase::Tls, shaken).await
+    let shaken = async { connector.connect(name, wire.into_socket()).await.map_err(refused) };
+    Ok(Wire::new(within(limits.connect, Phase::Tls, shaken).await?, true))
 }
 
 /// Adds a remedy to an error that rustls 0.23 names and does not explain.
@@ -179,33 +170,26 @@ fn explained(error: &str) -> String {
     )
 }
 
-/// Reads the greeting and sends EHLO.
+/// Reads the greeting, unless that came in plaintext, and sends EHLO.
 async fn hello(
     relay: &RelayUrl,
     limits: &Timeouts,
-    wire: SharedStream,
-) -> Result<(AsyncSmtpConnection, SharedStream), Failure> {
+    mut wire: Wire,
+    reads_greeting: bool,
+) -> Result<Connection, Failure> {
     let name = relay.hello.clone().map_or_else(ClientId::default, ClientId::Domain);
-    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(ReplyLines::new(wire.clone())), &name);
-    let phase = || if wire.spoke() { Phase::Ehlo } else { Phase::Greeting };
-    match timeout(limits.greeting, greeting).instrument(debug_span!("smtp_step", phase = Phase::Greeting.name())).await
-    {
-        Ok(Ok(smtp)) => Ok((smtp, wire)),
-        Ok(Err(error)) => Err(Failure::from_lettre(phase(), &error)),
-        Err(_) => Err(Failure::silent(phase(), limits.greeting)),
-    }
-}
-
-async fn log_in(relay: &RelayUrl, tokens: &Tokens, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-    match relay.credentials.clone() {
-        None => Ok(()),
-        Some(Credentials { user, secret: Secret::Password(password) }) => {
-            log_in_by_password(user, password, smtp).await
+    let mut phase = Phase::Greeting;
+    let greeting = async {
+        if reads_greeting {
+            wire.reply(phase).await?;
         }
-        Some(Credentials { user, secret: Secret::Token(source) }) => {
-            let token = tokens.get(&source).await.map_err(without_token)?;
-            log_in_by_token(user, token, smtp).await
-        }
+        phase = Phase::Ehlo;
+        wire.command(phase, Ehlo::new(name)).await
+    };
+    let step = debug_span!("smtp_step", phase = Phase::Greeting.name());
+    match timeout(limits.greeting, greeting).instrument(step).await {
+        Ok(ehlo) => Connection::new(wire, &ehlo?),
+        Err(_) => Err(Failure::silent(phase, limits.greeting)),
     }
 }
 
@@ -214,56 +198,173 @@ fn without_token(problem: String) -> Failure {
     Failure::new(Phase::Auth, SmtpEvent::NoLogin, problem)
 }
 
-/// XOAUTH2, as Google and Microsoft describe it. A refusal comes as a challenge, and the reply to an empty line has its code.
-async fn log_in_by_token(user: String, token: String, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-    let failed = |error: lettre::transport::smtp::Error| Failure::from_lettre(Phase::Auth, &error);
+/// Most challenges of a login, more than any mechanism has.
+const CHALLENGES: u32 = 10;
+
+/// Logs in by a password, or by a token (XOAUTH2, as Google and Microsoft describe it).
+async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) -> Result<(), Failure> {
+    let Some(Credentials { user, secret }) = relay.credentials.clone() else { return Ok(()) };
     let no_login = |detail: &str| Failure::new(Phase::Auth, SmtpEvent::NoLogin, detail);
-    if smtp.server_info().get_auth_mechanism(&[Mechanism::Xoauth2]).is_none() {
-        return Err(no_login("the relay does not offer AUTH XOAUTH2"));
+    let (mechanisms, secret, missing) = match secret {
+        Secret::Password(password) => {
+            (DEFAULT_MECHANISMS, password, "the relay offers neither AUTH PLAIN nor AUTH LOGIN")
+        }
+        Secret::Token(source) => {
+            let token = tokens.get(&source).await.map_err(without_token)?;
+            (&[Mechanism::Xoauth2][..], token, "the relay does not offer AUTH XOAUTH2")
+        }
+    };
+    let mechanism = connection.info.get_auth_mechanism(mechanisms).ok_or_else(|| no_login(missing))?;
+    let credentials = authentication::Credentials::new(user, secret);
+    let unreadable = |_| Failure::unreadable(Phase::Auth);
+    let mut command = Auth::new(mechanism, credentials.clone(), None).map_err(unreadable)?.to_string();
+    for _ in 0..CHALLENGES {
+        let reply = connection.wire.command(Phase::Auth, &command).await?;
+        if !reply.has_code(334) {
+            return Ok(());
+        }
+        command = match mechanism {
+            // A refusal comes as a challenge, and the reply to an empty line has its code.
+            Mechanism::Xoauth2 if command != EMPTY_LINE => EMPTY_LINE.to_owned(),
+            Mechanism::Xoauth2 => return Err(no_login("the relay does not end the login")),
+            _ => Auth::new_from_response(mechanism, credentials.clone(), &reply).map_err(unreadable)?.to_string(),
+        };
     }
-    let bearer = authentication::Credentials::new(user, token);
-    let answer = smtp.command(Auth::new(Mechanism::Xoauth2, bearer, None).map_err(failed)?).await.map_err(failed)?;
-    if answer.has_code(334) && smtp.command("\r\n").await.map_err(failed)?.has_code(334) {
-        return Err(no_login("the relay does not end the login"));
-    }
-    Ok(())
+    Err(Failure::unreadable(Phase::Auth))
 }
 
-async fn log_in_by_password(user: String, password: String, smtp: &mut AsyncSmtpConnection) -> Result<(), Failure> {
-    if smtp.server_info().get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
-        return Err(Failure::new(
-            Phase::Auth,
-            SmtpEvent::NoLogin,
-            "the relay offers neither AUTH PLAIN nor AUTH LOGIN",
-        ));
-    }
-    let accepted = smtp.auth(DEFAULT_MECHANISMS, &authentication::Credentials::new(user, password)).await;
-    accepted.map(drop).map_err(|e| Failure::from_lettre(Phase::Auth, &e))
+const EMPTY_LINE: &str = "\r\n";
+
+/// A command is asked for another token after this time. Providers' tokens are good for an hour.
+const FRESH: Duration = Duration::from_mins(5);
+/// The longest time for a command, or for a file on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest token.
+const TOKEN_BYTES: usize = 16 * 1024;
+
+/// The latest token of a relay. Connections that are opened meanwhile wait for the one that gets it.
+#[derive(Default)]
+pub(super) struct Tokens {
+    latest: Mutex<Option<(String, Instant)>>,
 }
 
-/// Reads the SIZE line of an EHLO reply (RFC 1870).
-fn announced_size(ehlo: &str) -> Option<u64> {
-    let line = ehlo.lines().filter_map(|line| line.get(4..)).find_map(|line| {
-        let (keyword, limit) = line.split_once(' ').unwrap_or((line, "0"));
-        keyword.trim().eq_ignore_ascii_case("SIZE").then_some(limit)
-    })?;
-    Some(line.trim().parse().unwrap_or(0))
+impl Tokens {
+    /// Returns the token for a login. A file is read each time.
+    pub async fn get(&self, source: &TokenSource) -> Result<String, String> {
+        let mut latest = self.latest.lock().await;
+        if let (TokenSource::Command(_), Some((token, read_at))) = (source, &*latest)
+            && read_at.elapsed() < FRESH
+        {
+            return Ok(token.clone());
+        }
+        let token = read(source).await?;
+        *latest = Some((token.clone(), Instant::now()));
+        Ok(token)
+    }
+
+    /// Gets another token instead of the latest, which the relay refused. Returns whether it differs.
+    pub async fn renew(&self, source: &TokenSource) -> Result<bool, String> {
+        let mut latest = self.latest.lock().await;
+        let refused = latest.take();
+        let token = read(source).await?;
+        let differs = refused.is_none_or(|(refused, _)| refused != token);
+        *latest = Some((token, Instant::now()));
+        Ok(differs)
+    }
+}
+
+/// The error is fit for logs: it has nothing that the file or the command said.
+async fn read(source: &TokenSource) -> Result<String, String> {
+    let (reading, name) = match source {
+        TokenSource::File(path) => {
+            let reading = async {
+                let file = File::open(path).await.map_err(|error| format!("cannot be opened: {error}"))?;
+                token(file).await
+            };
+            (timeout(PATIENCE, reading).await, format!("token_file {}", path.display()))
+        }
+        TokenSource::Command(words) => {
+            let program = words.first().map(String::as_str).unwrap_or_default();
+            (timeout(PATIENCE, run(words)).await, format!("token_command {program}"))
+        }
+    };
+    let read = reading.unwrap_or_else(|_| Err(format!("takes longer than {PATIENCE:?}")));
+    read.map_err(|problem| format!("{name} {problem}"))
+}
+
+async fn run(words: &[String]) -> Result<String, String> {
+    let (program, arguments) = words.split_first().ok_or("is empty")?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut running = command.spawn().map_err(|error| format!("cannot be run: {error}"))?;
+    let output = running.stdout.take().ok_or("has no output")?;
+    let token = token(output).await;
+    let ended = running.wait().await.map_err(|error| format!("is lost: {error}"))?;
+    if ended.success() { token } else { Err(format!("failed ({ended})")) }
+}
+
+/// Reads a token. White space around it does not count.
+async fn token(from: impl AsyncRead + Unpin) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(TOKEN_BYTES).unwrap_or(u64::MAX) + 1;
+    from.take(limit).read_to_end(&mut bytes).await.map_err(|error| format!("cannot be read: {error}"))?;
+    let text = str::from_utf8(&bytes).unwrap_or_default().trim_start_matches('\u{feff}').trim();
+    if text.is_empty() || bytes.len() > TOKEN_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has no access token: one word, and nothing else".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    #[test]
-    fn the_size_limit_is_read_from_the_ehlo_reply() {
-        for (ehlo, size) in [
-            ("250-mail.example.com\r\n250-SIZE 35882577\r\n250 8BITMIME\r\n", Some(35_882_577)),
-            ("250-mail.example.com\r\n250 size 0\r\n", Some(0)),
-            ("250-mail.example.com\r\n250 SIZE\r\n", Some(0)),
-            ("250 mail.example.com\r\n", None),
-            ("250", None),
+    fn shell(script: String) -> TokenSource {
+        TokenSource::Command(["/bin/sh", "-c", &script].map(str::to_owned).into())
+    }
+
+    #[tokio::test]
+    async fn a_token_is_one_word_and_no_error_has_what_was_read() {
+        for (script, expected) in [
+            ("printf ' ya29.abc\\r\\n'", Ok("ya29.abc")),
+            ("printf '\\357\\273\\277abc'", Ok("abc")),
+            ("echo secret words", Err("has no access token")),
+            ("printf 'secret\\001'", Err("has no access token")),
+            ("printf '\\374secret'", Err("has no access token")),
+            ("exit 0", Err("has no access token")),
+            ("echo secret; echo secret >&2; exit 3", Err("failed (exit status: 3)")),
         ] {
-            assert_eq!(announced_size(ehlo), size, "{ehlo}");
+            match (read(&shell(script.to_owned())).await, expected) {
+                (Ok(token), Ok(expected)) => assert_eq!(token, expected, "{script}"),
+                (Err(error), Err(expected)) => {
+                    assert!(error.starts_with("token_command /bin/sh ") && error.contains(expected), "{error}");
+                    assert!(!error.contains("secret"), "{error}");
+                }
+                other => panic!("{script}: {other:?}"),
+            }
         }
+        let long = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&long, "a".repeat(TOKEN_BYTES + 1)).unwrap();
+        let error = read(&TokenSource::File(long.path().to_owned())).await.unwrap_err();
+        assert!(error.starts_with("token_file /") && error.contains("has no access token"), "{error}");
+        let error = read(&TokenSource::Command(vec!["/nonexistent/token".to_owned()])).await.unwrap_err();
+        assert!(error.starts_with("token_command /nonexistent/token cannot be run"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_for_each_login_and_a_command_when_its_token_is_refused() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("token");
+        let (file, command) = (TokenSource::File(path.clone()), shell(format!("cat {}", path.display())));
+        let (of_file, of_command) = (Tokens::default(), Tokens::default());
+        fs::write(&path, "one\n").unwrap();
+        assert_eq!((of_file.get(&file).await, of_command.get(&command).await), (Ok("one".into()), Ok("one".into())));
+        assert_eq!(of_command.renew(&command).await, Ok(false));
+        fs::write(&path, "two\n").unwrap();
+        assert_eq!((of_file.get(&file).await, of_command.get(&command).await), (Ok("two".into()), Ok("one".into())));
+        assert_eq!(of_command.renew(&command).await, Ok(true));
+        assert_eq!(of_command.get(&command).await, Ok("two".into()));
     }
 }

@@ -1,26 +1,103 @@
 //! One connection to a relay. Each step of a transaction has a time limit.
+//!
+//! lettre 0.11.23 has the commands and the parser of a reply. Its own connection can upgrade only its own socket, does not expose the
+//! parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the content.
 
-use std::{fmt, io, pin::pin, time::Duration};
+use std::{fmt::Display, io, pin::pin, time::Duration};
 
 use lettre::transport::smtp::{
-    client::AsyncSmtpConnection,
     commands::{Data, Mail, Noop, Quit, Rcpt, Rset},
-    extension::{Extension, MailParameter},
+    extension::{Extension, MailParameter, ServerInfo},
+    response::Response,
 };
 use tidings_model::{EmailAddress, attempt::Phase};
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     time::{Instant, timeout},
 };
 use tracing::{Instrument, debug_span};
 
 use super::{
     classify::SmtpEvent,
-    failure::{Failure, within},
-    reply::Reply,
-    wire::SharedStream,
+    reply::{Failure, Reply, within},
 };
-use crate::address::checked;
+use crate::checked;
+
+/// Most bytes of a reply, more than any has. A relay may never end its line.
+const REPLY_BYTES: u64 = 64 * 1024;
+/// Bytes of a line that are kept. RFC 5321 4.5.3.1.5 allows 512.
+const LINE_BYTES: usize = 900;
+
+/// A socket, with TLS or without.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Socket for S {}
+
+/// Sends commands over a socket, and reads the replies.
+pub(super) struct Wire {
+    stream: BufReader<Box<dyn Socket>>,
+    is_tls: bool,
+}
+
+impl Wire {
+    pub fn new(socket: impl Socket + 'static, is_tls: bool) -> Self {
+        Self { stream: BufReader::new(Box::new(socket)), is_tls }
+    }
+
+    /// The socket, without the plaintext that was read ahead, so that an attacker cannot inject replies.
+    pub fn into_socket(self) -> Box<dyn Socket> {
+        self.stream.into_inner()
+    }
+
+    /// Sends a command and reads its reply. A refusal (4yz or 5yz) is a failure.
+    pub async fn command(&mut self, phase: Phase, command: impl Display) -> Result<Response, Failure> {
+        let sending = async {
+            self.stream.write_all(command.to_string().as_bytes()).await?;
+            self.stream.flush().await
+        };
+        sending.await.map_err(|e| Failure::lost(phase, &e))?;
+        self.reply(phase).await
+    }
+
+    /// Reads a reply. A refusal (4yz or 5yz) is a failure.
+    pub async fn reply(&mut self, phase: Phase) -> Result<Response, Failure> {
+        let mut answer = (&mut self.stream).take(REPLY_BYTES);
+        let (mut line, mut lines) = (Vec::new(), String::new());
+        let continues = |line: &str| line.split_once('-').is_some_and(|(code, _)| code.parse::<u16>().is_ok());
+        loop {
+            line.clear();
+            answer.read_until(b'\n', &mut line).await.map_err(|e| Failure::lost(phase, &e))?;
+            if answer.limit() == 0 {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "the relay's answer has no end");
+                return Err(Failure::lost(phase, &error));
+            }
+            if !line.ends_with(b"\n") {
+                return Err(Failure::unreadable(phase));
+            }
+            let line = tidied(&line);
+            lines.push_str(&line);
+            if !continues(&line) {
+                break;
+            }
+        }
+        let response: Response = lines.parse().map_err(|_| Failure::unreadable(phase))?;
+        if response.is_positive() { Ok(response) } else { Err(Failure::replied(phase, (&response).into())) }
+    }
+}
+
+/// Returns a line of a reply in a form that lettre parses: with its code, with its words as far as they are UTF-8, and without blanks at its
+/// end. A line that is only a code, which RFC 5321 4.2 allows, gets the space that precedes a text. The words are in whatever encoding the
+/// relay's language has, and say nothing that decides.
+fn tidied(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text = text[..text.floor_char_boundary(LINE_BYTES)].trim_end();
+    let (code, words) = text.split_at_checked(3).unwrap_or((text, ""));
+    let is_code = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
+    // After a fourth digit or a letter, the line is no reply.
+    let is_apart = !words.starts_with(|c: char| c == '-' || c == ' ' || c.is_ascii_alphanumeric());
+    let space = if is_code && is_apart { " " } else { "" };
+    format!("{code}{space}{words}\r\n")
+}
 
 /// Time limits of the steps. The defaults are the minimums of RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]
@@ -72,33 +149,37 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 const QUIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
-    smtp: AsyncSmtpConnection,
-    wire: SharedStream,
+    pub wire: Wire,
+    /// What the relay announced in its reply to EHLO.
+    pub info: ServerInfo,
     /// The announced limit (RFC 1870) in bytes. 0 means no limit; `None` means no extension.
-    pub(super) max_size: Option<u64>,
-    pub(super) opened_at: Instant,
-    pub(super) idle_since: Instant,
+    pub max_size: Option<u64>,
+    pub opened_at: Instant,
+    pub idle_since: Instant,
     /// Transactions so far.
-    pub(super) used: u32,
+    pub used: u32,
     /// A transaction was refused half-way. RSET precedes the next one.
-    pub(super) dirty: bool,
+    pub dirty: bool,
 }
 
 impl Connection {
-    pub(super) fn new(smtp: AsyncSmtpConnection, wire: SharedStream, max_size: Option<u64>) -> Self {
+    /// The connection after this reply to EHLO.
+    pub fn new(wire: Wire, ehlo: &Response) -> Result<Self, Failure> {
         let now = Instant::now();
-        Self { smtp, wire, max_size, opened_at: now, idle_since: now, used: 0, dirty: false }
+        let info = ServerInfo::from_response(ehlo).map_err(|_| Failure::unreadable(Phase::Ehlo))?;
+        let max_size = announced_size(ehlo);
+        Ok(Self { wire, info, max_size, opened_at: now, idle_since: now, used: 0, dirty: false })
     }
 
-    pub(super) fn is_private(&self) -> bool {
-        self.wire.is_tls()
+    pub fn is_private(&self) -> bool {
+        self.wire.is_tls
     }
 
-    pub(super) fn speaks_utf8(&self) -> bool {
-        self.smtp.server_info().supports_feature(Extension::SmtpUtfEight)
+    pub fn speaks_utf8(&self) -> bool {
+        self.info.supports_feature(Extension::SmtpUtfEight)
     }
 
-    pub(super) async fn mail(
+    pub async fn mail(
         &mut self,
         from: Option<&EmailAddress>,
         parameters: Vec<MailParameter>,
@@ -115,11 +196,11 @@ impl Connection {
         self.command(Phase::Mail, limit, Mail::new(from.map(checked), parameters), 2).await
     }
 
-    pub(super) async fn rcpt(&mut self, to: &EmailAddress, limits: &Timeouts) -> Result<(), Failure> {
+    pub async fn rcpt(&mut self, to: &EmailAddress, limits: &Timeouts) -> Result<(), Failure> {
         self.command(Phase::Rcpt, limits.command, Rcpt::new(checked(to), Vec::new()), 2).await
     }
 
-    pub(super) async fn data(&mut self, limits: &Timeouts) -> Result<(), Failure> {
+    pub async fn data(&mut self, limits: &Timeouts) -> Result<(), Failure> {
         self.command(Phase::Data, limits.data, Data, 3).await
     }
 
@@ -128,38 +209,35 @@ impl Connection {
         &mut self,
         phase: Phase,
         limit: Duration,
-        command: impl fmt::Display,
+        command: impl Display,
         first_digit: u16,
     ) -> Result<(), Failure> {
-        let replied = self.smtp.command(command);
-        let response =
-            within(limit, phase, async { replied.await.map_err(|e| Failure::from_lettre(phase, &e)) }).await?;
-        let code = u16::from(response.code());
-        if code / 100 == first_digit {
+        let response = within(limit, phase, self.wire.command(phase, command)).await?;
+        if u16::from(response.code()) / 100 == first_digit {
             return Ok(());
         }
-        Err(Failure::replied(phase, Reply::new(code, response.first_line().unwrap_or_default())))
+        Err(Failure::replied(phase, (&response).into()))
     }
 
     /// Sends a part of the content without the final dot.
-    pub(super) async fn block(&mut self, block: &[u8], limits: &Timeouts) -> Result<(), Failure> {
-        let sending = async { self.wire.write_all(block).await.map_err(|e| Failure::lost(Phase::Body, &e)) };
+    pub async fn block(&mut self, block: &[u8], limits: &Timeouts) -> Result<(), Failure> {
+        let sending = async { self.wire.stream.write_all(block).await.map_err(|e| Failure::lost(Phase::Body, &e)) };
         within(limits.block, Phase::Body, sending).await
     }
 
     /// Sends the last part of the content, with the final dot, and waits for the reply. A failure is past the dot as soon as
     /// the socket has accepted the last byte.
-    pub(super) async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
+    pub async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
         let (begun, block_limit) = (Instant::now(), limits.block.min(limits.dot));
         let mut taken = 0;
         let sending = async {
             while taken < block.len() {
-                match self.wire.write(&block[taken..]).await? {
+                match self.wire.stream.write(&block[taken..]).await? {
                     0 => return Err(io::ErrorKind::WriteZero.into()),
                     count => taken += count,
                 }
             }
-            self.wire.flush().await
+            self.wire.stream.flush().await
         };
         let sent = timeout(block_limit, sending).instrument(debug_span!("smtp_step", phase = Phase::Body.name())).await;
         let phase = if taken == block.len() { Phase::Dot } else { Phase::Body };
@@ -168,8 +246,7 @@ impl Connection {
             Ok(Err(error)) => return Err(Failure::lost(phase, &error)),
             Err(_) => return Err(Failure::silent(phase, block_limit)),
         }
-        let mut replied =
-            pin!(async { self.smtp.read_response().await.map_err(|e| Failure::from_lettre(Phase::Dot, &e)) });
+        let mut replied = pin!(self.wire.reply(Phase::Dot));
         let replied = async {
             match timeout(limits.dot.saturating_sub(begun.elapsed()), replied.as_mut()).await {
                 Ok(replied) => Ok(replied),
@@ -177,18 +254,102 @@ impl Connection {
             }
         };
         let replied = replied.instrument(debug_span!("smtp_step", phase = Phase::Dot.name())).await;
-        let response = replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot)))?;
-        Ok(Reply::new(response.code().into(), response.first_line().unwrap_or_default()))
+        replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot))).map(|response| (&response).into())
     }
 
     /// Sends NOOP.
-    pub(super) async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
+    pub async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
         self.command(Phase::Mail, limits.command, Noop, 2).await
     }
 
     /// Sends QUIT and closes.
-    pub(super) async fn quit(mut self) {
+    pub async fn quit(mut self) {
         // The connection closes in either case.
-        let _ = timeout(QUIT, self.smtp.command(Quit)).await;
+        let _ = timeout(QUIT, self.wire.command(Phase::Mail, Quit)).await;
+    }
+}
+
+/// Reads the SIZE line of an EHLO reply (RFC 1870).
+fn announced_size(ehlo: &Response) -> Option<u64> {
+    let limit = ehlo.message().find_map(|line| {
+        let (keyword, limit) = line.split_once(' ').unwrap_or((line, "0"));
+        keyword.trim().eq_ignore_ascii_case("SIZE").then_some(limit)
+    })?;
+    Some(limit.trim().parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_lose_trailing_blanks_and_a_bare_code_gains_a_space() {
+        for (line, read) in [
+            ("250-relay.test\r\n", "250-relay.test\r\n"),
+            ("250-  \t\r\n", "250-\r\n"),
+            ("250-\r\r\n", "250-\r\n"),
+            ("250-\u{2003}\r\n", "250-\r\n"),
+            ("250 \r\n", "250 \r\n"),
+            ("250   \r\n", "250 \r\n"),
+            ("250\r\n", "250 \r\n"),
+            ("250 ok\n", "250 ok\r\n"),
+            ("\r\n", "\r\n"),
+            ("2500 ok\r\n", "2500 ok\r\n"),
+            ("250\tok\r\n", "250 \tok\r\n"),
+        ] {
+            assert_eq!(tidied(line.as_bytes()), read, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn words_of_any_bytes_and_length_leave_the_code() {
+        for (line, read) in [
+            (&b"250 2.0.0 f\xfcr alle\r\n"[..], "250 2.0.0 f\u{fffd}r alle\r\n"),
+            (b"550-\xb2\xbb\xb4\xe6\xd4\xda\r\n", "550-\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\r\n"),
+            (b"220\xa0relay.test\r\n", "220 \u{fffd}relay.test\r\n"),
+            (b"250 \xff \r\n", "250 \u{fffd}\r\n"),
+            (b"250 a\0b\r\n", "250 a\0b\r\n"),
+        ] {
+            assert_eq!(tidied(line), read, "{line:?}");
+        }
+        let long = tidied(&[&b"250-"[..], &[b' '; 2_000][..], b"\xfc\r\n"].concat());
+        assert_eq!(long, "250-\r\n");
+        assert!(tidied(&[&b"250 "[..], &[0xfc; 2_000][..], b"\r\n"].concat()).len() <= LINE_BYTES + 2);
+    }
+
+    #[test]
+    fn the_size_limit_is_read_from_the_ehlo_reply() {
+        for (ehlo, size) in [
+            ("250-mail.example.com\r\n250-SIZE 35882577\r\n250 8BITMIME\r\n", Some(35_882_577)),
+            ("250-mail.example.com\r\n250 size 0\r\n", Some(0)),
+            ("250-mail.example.com\r\n250 SIZE\r\n", Some(0)),
+            ("250 mail.example.com\r\n", None),
+            ("250 \r\n", None),
+        ] {
+            assert_eq!(announced_size(&ehlo.parse().unwrap()), size, "{ehlo}");
+        }
+    }
+
+    /// Reads what a relay sends before it closes.
+    async fn read(sent: &str) -> Result<Reply, Failure> {
+        let (socket, mut relay) = tokio::io::duplex(128 * 1024);
+        relay.write_all(sent.as_bytes()).await.unwrap();
+        drop(relay);
+        Wire::new(socket, false).reply(Phase::Rcpt).await.map(|response| (&response).into())
+    }
+
+    #[tokio::test]
+    async fn a_reply_is_its_lines_and_a_label_that_they_repeat_stands_once() {
+        assert_eq!(read("250\r\n250 next\r\n").await.unwrap(), Reply::new(250, ""));
+        assert_eq!(read("250-2.1.5 one\r\n250 2.1.5 two\r\n").await.unwrap(), Reply::new(250, "2.1.5 one"));
+        let refused = read("550-5.1.1 no such\r\n550-5.1.10 user\r\n550 5.1.1 here\r\n").await.unwrap_err();
+        assert_eq!(refused.event, SmtpEvent::Reply(Reply::new(550, "5.1.1 no such 5.1.10 user here")));
+        for sent in ["", "250", "250-one\r\n", "2500 ok\r\n", "nonsense\r\n", "250-a\r\n251 b\r\n"] {
+            let failure = read(sent).await.unwrap_err();
+            assert_eq!(failure.event, SmtpEvent::Lost, "{sent:?}");
+            assert!(failure.detail.contains("not an SMTP reply"), "{sent:?}: {}", failure.detail);
+        }
+        let endless = read(&"250-x\r\n".repeat(10_000)).await.unwrap_err();
+        assert!(endless.detail.ends_with("the relay's answer has no end"), "{}", endless.detail);
     }
 }

@@ -19,11 +19,10 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     classify::SmtpEvent,
-    connect::open,
+    connect::{Tokens, open},
     connection::{Connection, Timeouts},
-    failure::Failure,
+    reply::Failure,
     slots::{Lane, SlotId, Slots},
-    tokens::Tokens,
 };
 
 /// Between two looks at idle connections and at messages that wait.
@@ -54,8 +53,8 @@ impl Default for Limits {
 }
 
 pub(super) struct Pool {
-    pub(super) relay: RelayUrl,
-    pub(super) timeouts: Timeouts,
+    pub relay: RelayUrl,
+    pub timeouts: Timeouts,
     tls: Option<TlsConnector>,
     tokens: Tokens,
     limits: Limits,
@@ -75,7 +74,7 @@ struct PoolState {
 type Admitted = oneshot::Receiver<()>;
 
 impl Pool {
-    pub(super) fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: Limits, timeouts: Timeouts) -> Self {
+    pub fn new(relay: RelayUrl, tls: Option<TlsConnector>, limits: Limits, timeouts: Timeouts) -> Self {
         let state = PoolState {
             slots: Slots::new(limits.connections),
             idle: Vec::new(),
@@ -88,12 +87,12 @@ impl Pool {
     }
 
     /// Opens a connection to the relay.
-    pub(super) async fn open(&self) -> Result<Connection, Failure> {
+    pub async fn open(&self) -> Result<Connection, Failure> {
         open(&self.relay, self.tls.as_ref(), &self.tokens, &self.timeouts).await
     }
 
     /// Waits for a slot. `None`: the pool is closed.
-    pub(super) async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
+    pub async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
         let (id, admitted) = {
             let mut state = self.state();
             let id = state.slots.request(lane, &domain);
@@ -118,7 +117,7 @@ impl Pool {
     }
 
     /// Sends QUIT on every idle connection. Attempts under way finish; no attempt begins.
-    pub(super) async fn close(&self) {
+    pub async fn close(&self) {
         let idle = {
             let mut state = self.state();
             state.is_closed = true;

@@ -1,13 +1,19 @@
-//! A relay's reply in a form for ledger and logs: no addresses, no control characters, limited length.
+//! A relay's reply in a form for ledger and logs: no addresses, no control characters, limited length. And the failure of a step, which is
+//! often a reply.
 
-use std::fmt;
+use std::{fmt, io, iter, time::Duration};
 
+use lettre::transport::smtp::response::Response;
 use tidings_model::{
-    attempt::Phase,
+    attempt::{AttemptClass, Phase},
     delivery_events::enhanced,
     presentable,
-    replies::{self, ReplyRow},
+    replies::{self, About, ReplyRow},
 };
+use tokio::time::timeout;
+use tracing::{Instrument, debug_span};
+
+use super::classify::SmtpEvent;
 
 /// A relay's reply (RFC 5321 4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +92,20 @@ impl Reply {
     }
 }
 
+impl From<&Response> for Reply {
+    /// The first line of a reply, and all lines of a refusal. An enhanced code that they repeat stands once.
+    fn from(response: &Response) -> Self {
+        let code = u16::from(response.code());
+        let label = response.first_word().filter(|word| enhanced(word).is_some_and(|(class, ..)| class == code / 100));
+        let unlabelled =
+            |line| label.and_then(|label| str::strip_prefix(line, label)?.strip_prefix(' ')).unwrap_or(line);
+        let mut lines = response.message();
+        let first = lines.next().unwrap_or_default();
+        let rest = lines.filter(|_| !response.is_positive()).map(|line| unlabelled(line).trim_start());
+        Self::new(code, &iter::once(first).chain(rest).collect::<Vec<_>>().join(" "))
+    }
+}
+
 /// Replaces each occurrence of a word, in any case. Letters and digits around it make another word.
 fn without_word(text: &str, word: &str) -> String {
     if word.is_empty() {
@@ -122,6 +142,96 @@ impl fmt::Display for Reply {
         }
         if self.text.is_empty() { Ok(()) } else { write!(f, " {}", self.text) }
     }
+}
+
+/// A failed step.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub phase: Phase,
+    pub event: SmtpEvent,
+    /// The reason as text, without addresses.
+    pub detail: String,
+}
+
+impl Failure {
+    pub fn new(phase: Phase, event: SmtpEvent, detail: impl Into<String>) -> Self {
+        Self { phase, event, detail: detail.into() }
+    }
+
+    pub fn lost(phase: Phase, error: &io::Error) -> Self {
+        Self::new(phase, SmtpEvent::Lost, format!("the connection is lost: {error}"))
+    }
+
+    pub fn silent(phase: Phase, limit: Duration) -> Self {
+        Self::new(phase, SmtpEvent::Silent, format!("no answer within {limit:?}"))
+    }
+
+    /// Removes what the relay's reply quotes of the recipient's address.
+    pub fn hiding(mut self, local_part: &str) -> Self {
+        if let SmtpEvent::Reply(reply) = &mut self.event {
+            reply.hide(local_part, self.phase);
+        }
+        self
+    }
+
+    pub fn replied(phase: Phase, reply: Reply) -> Self {
+        Self::new(phase, SmtpEvent::Reply(reply), "")
+    }
+
+    /// Bytes that are not a reply may contain anything, so the text omits them.
+    pub fn unreadable(phase: Phase) -> Self {
+        Self::new(phase, SmtpEvent::Lost, "the connection was closed, or the bytes received are not an SMTP reply")
+    }
+
+    /// Recognises that the session may be at fault and another one may be served: the relay closed an idle connection, which it reports at
+    /// the next command with 421 or not at all, a network forgot it, or the relay takes no more messages over this one.
+    pub fn is_about_session(&self) -> bool {
+        match (&self.event, self.refusal()) {
+            (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == Phase::Mail,
+            (SmtpEvent::Reply(reply), Some(row)) => {
+                let is_transient_us = row.about == About::Us && row.class == AttemptClass::Deferred;
+                reply.code == 421 || row.about == About::Session || is_transient_us
+            }
+            _ => false,
+        }
+    }
+
+    /// The relay refuses or closes a connection, which may be one more than it takes.
+    pub fn is_about_connections(&self) -> bool {
+        let is_closed = matches!(self.event, SmtpEvent::Lost | SmtpEvent::Reply(_)) && self.phase <= Phase::Ehlo;
+        is_closed || self.refusal().is_some_and(|row| row.about == About::Connections)
+    }
+
+    /// The relay refused a command and waits for the next one. A session that refuses messages is not asked again.
+    pub fn leaves_the_connection_usable(&self) -> bool {
+        match (&self.event, self.refusal()) {
+            (SmtpEvent::Reply(reply), Some(row)) => {
+                let is_given_up = matches!(row.about, About::Session | About::Connections)
+                    || (row.about == About::Us && self.phase == Phase::Mail);
+                reply.code != 421 && !is_given_up
+            }
+            (event, _) => matches!(event, SmtpEvent::OverSize | SmtpEvent::NotRepresentable),
+        }
+    }
+
+    /// The relay refuses the name or the secret of a login.
+    pub fn refuses_login(&self) -> bool {
+        self.phase == Phase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
+    }
+
+    fn refusal(&self) -> Option<&'static ReplyRow> {
+        if let SmtpEvent::Reply(reply) = &self.event { reply.refusal(self.phase) } else { None }
+    }
+}
+
+/// Runs a step of `phase` in a span of its own and ends the step after `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    phase: Phase,
+    step: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let step = timeout(limit, step).instrument(debug_span!("smtp_step", phase = phase.name()));
+    step.await.unwrap_or_else(|_| Err(Failure::silent(phase, limit)))
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(bound: usize) -> Self {
+    pub fn new(bound: usize) -> Self {
         let bound = bound.max(1);
         Self {
             bound,
@@ -114,19 +114,19 @@ impl Slots {
         }
     }
 
-    pub(super) fn request(&mut self, lane: Lane, domain: &str) -> SlotId {
+    pub fn request(&mut self, lane: Lane, domain: &str) -> SlotId {
         let id = self.next_id;
         self.next_id += 1;
         self.waiting.push(Waiter { id, lane, domain: domain.to_ascii_lowercase().into() });
         id
     }
 
-    pub(super) fn has_waiters(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Gives free slots to those whose turn it is.
-    pub(super) fn admit(&mut self, now: Instant) -> Vec<SlotId> {
+    pub fn admit(&mut self, now: Instant) -> Vec<SlotId> {
         let mut admitted = Vec::new();
         while let Some(index) = self.next(now) {
             let waiter = self.waiting.remove(index);
@@ -185,7 +185,7 @@ impl Slots {
 
     /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one. Where
     /// every other domain stalls, too, the relay is slow, and nothing is gained.
-    pub(super) fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
+    pub fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
         if !self.users.iter().any(|user| matches!(user.stage, Stage::Offering { .. }) && user.stalls(now)) {
             return Vec::new();
         }
@@ -217,7 +217,7 @@ impl Slots {
     }
 
     /// The message has a connection. With it and the `idle` ones more may work than expected.
-    pub(super) fn connected(&mut self, id: SlotId, idle: usize, now: Instant) {
+    pub fn connected(&mut self, id: SlotId, idle: usize, now: Instant) {
         if let Some(user) = self.user(id) {
             user.stage = Stage::Offering { since: now };
         }
@@ -226,7 +226,7 @@ impl Slots {
     }
 
     /// The message can no longer be interrupted.
-    pub(super) fn offered(&mut self, id: SlotId) {
+    pub fn offered(&mut self, id: SlotId) {
         if let Some(user) = self.user(id)
             && let Some(since) = user.stage.since()
         {
@@ -236,7 +236,7 @@ impl Slots {
 
     /// The relay refused this message a connection. Returns whether there are others of ours, `idle` ones and those that are being opened
     /// among them: perhaps the relay takes only those. Otherwise the relay is at fault, and not our number of connections.
-    pub(super) fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
+    pub fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
         let others = idle + self.users.iter().filter(|user| user.waiter.id != id).count();
         if others == 0 {
             self.size = self.bound;
@@ -251,7 +251,7 @@ impl Slots {
     }
 
     /// Tries one more connection after a while.
-    pub(super) fn grow(&mut self, now: Instant) {
+    pub fn grow(&mut self, now: Instant) {
         if self.size < self.bound && self.resized_at.is_none_or(|at| now.duration_since(at) >= GROW) {
             self.size += 1;
             self.resized_at = Some(now);
@@ -259,7 +259,7 @@ impl Slots {
     }
 
     /// The message waits again, in its old place.
-    pub(super) fn wait_again(&mut self, id: SlotId, now: Instant) {
+    pub fn wait_again(&mut self, id: SlotId, now: Instant) {
         if let Some(waiter) = self.take(id, now) {
             let index = self.waiting.partition_point(|other| other.id < id);
             self.waiting.insert(index, waiter);
@@ -267,7 +267,7 @@ impl Slots {
     }
 
     /// The message needs no slot any more.
-    pub(super) fn release(&mut self, id: SlotId, now: Instant) {
+    pub fn release(&mut self, id: SlotId, now: Instant) {
         self.waiting.retain(|waiter| waiter.id != id);
         self.take(id, now);
     }

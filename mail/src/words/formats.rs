@@ -15,7 +15,6 @@ use icu_list::{
     options::{ListFormatterOptions, ListLength},
 };
 use icu_locale_core::Locale;
-use icu_time::zone::IanaParser;
 use intl_memoizer::Memoizable;
 use jiff::civil;
 use unic_langid::LanguageIdentifier;
@@ -29,18 +28,18 @@ pub struct Unreadable(String);
 
 /// The formats of one language. Those with a year are for other years than the present one.
 pub(super) struct Formats {
-    day: Dates<MDE>,
-    day_of_year: Dates<YMDE>,
-    day_time: Dates<MDET>,
-    day_time_of_year: Dates<YMDET>,
-    short: Dates<MDT>,
-    short_of_year: Dates<YMDT>,
-    weekday: Dates<E>,
-    time: NoCalendarFormatter<T>,
-    city: NoCalendarFormatter<ExemplarCity>,
-    list: ListFormatter,
-    short_list: ListFormatter,
-    numbers: Numbers,
+    pub day: Dates<MDE>,
+    pub day_of_year: Dates<YMDE>,
+    pub day_time: Dates<MDET>,
+    pub day_time_of_year: Dates<YMDET>,
+    pub short: Dates<MDT>,
+    pub short_of_year: Dates<YMDT>,
+    pub weekday: Dates<E>,
+    pub time: NoCalendarFormatter<T>,
+    pub city: NoCalendarFormatter<ExemplarCity>,
+    pub list: ListFormatter,
+    pub short_list: ListFormatter,
+    pub numbers: Numbers,
 }
 
 /// The numbers of one language.
@@ -70,58 +69,6 @@ impl Formats {
             short_list: list(ListLength::Narrow)?,
             numbers: Numbers::new(&locale)?,
         })
-    }
-
-    /// `Mon, Feb 3`.
-    pub fn day(&self, at: civil::Date, with_year: bool) -> String {
-        let Some(date) = date(at) else { return at.to_string() };
-        plain(if with_year { self.day_of_year.format(&date) } else { self.day.format(&date) })
-    }
-
-    /// `Mon, Feb 3, 8:00 AM`.
-    pub fn day_time(&self, at: civil::DateTime, with_year: bool) -> String {
-        let Some(time) = date_time(at) else { return at.to_string() };
-        plain(if with_year { self.day_time_of_year.format(&time) } else { self.day_time.format(&time) })
-    }
-
-    /// `Feb 3, 8:00 AM`.
-    pub fn short(&self, at: civil::DateTime, with_year: bool) -> String {
-        let Some(time) = date_time(at) else { return at.to_string() };
-        plain(if with_year { self.short_of_year.format(&time) } else { self.short.format(&time) })
-    }
-
-    /// `8:00 AM`.
-    pub fn time(&self, at: civil::Time) -> String {
-        time(at).map_or_else(|| at.to_string(), |time| plain(self.time.format(&time)))
-    }
-
-    /// `Monday`.
-    pub fn weekday(&self, day: civil::Weekday) -> String {
-        // The fifth of January 1970 was a Monday.
-        let of_week = civil::date(1970, 1, 5 + day.to_monday_zero_offset());
-        date(of_week).map(|date| plain(self.weekday.format(&date))).unwrap_or_default()
-    }
-
-    /// `Berlin`, of `Europe/Berlin`. `None`: the zone has no city.
-    pub fn city(&self, zone: &str) -> Option<String> {
-        let known = IanaParser::new().parse(zone);
-        let has_city = zone.contains('/') && !zone.starts_with("Etc/") && !known.is_unknown();
-        has_city.then(|| plain(self.city.format(&known.without_offset())))
-    }
-
-    /// `Ann and Ben`.
-    pub fn list(&self, items: &[&str]) -> String {
-        self.list.format(items.iter().copied()).to_string()
-    }
-
-    /// `2 critical, 1 warning`.
-    pub fn short_list(&self, items: &[&str]) -> String {
-        self.short_list.format(items.iter().copied()).to_string()
-    }
-
-    /// `1,204`, of decimal digits.
-    pub fn number(&self, digits: &str) -> String {
-        self.numbers.written(digits).unwrap_or_else(|| digits.to_owned())
     }
 }
 
@@ -154,19 +101,19 @@ fn unreadable(error: impl Display) -> Unreadable {
 }
 
 /// Writes with no-break spaces only of the width that the fonts of every email program have.
-fn plain(written: impl Display) -> String {
+pub(super) fn plain(written: impl Display) -> String {
     let written = written.to_string();
     if written.is_ascii() { written } else { written.replace('\u{202f}', "\u{a0}") }
 }
 
-fn date(at: civil::Date) -> Option<Date<Gregorian>> {
+pub(super) fn date(at: civil::Date) -> Option<Date<Gregorian>> {
     Date::try_new_gregorian(at.year().into(), at.month().unsigned_abs(), at.day().unsigned_abs()).ok()
 }
 
-fn time(at: civil::Time) -> Option<Time> {
+pub(super) fn time(at: civil::Time) -> Option<Time> {
     Time::try_new(at.hour().unsigned_abs(), at.minute().unsigned_abs(), 0, 0).ok()
 }
 
-fn date_time(at: civil::DateTime) -> Option<DateTime<Gregorian>> {
+pub(super) fn date_time(at: civil::DateTime) -> Option<DateTime<Gregorian>> {
     Some(DateTime { date: date(at.date())?, time: time(at.time())? })
 }

@@ -1,13 +1,22 @@
-//! One language: its messages and its formats.
+//! The languages of everybody or of one tenant: the files of each, its messages and its formats.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use elsa::sync::FrozenMap;
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
+use fluent_syntax::ast::{Entry, Expression, InlineExpression, Pattern, PatternElement};
 use intl_memoizer::concurrent::IntlLangMemoizer;
 use unic_langid::{CharacterDirection, LanguageIdentifier};
 
-use super::formats::{Formats, Numbers, Unreadable};
+use super::{
+    formats::{Formats, Numbers, Unreadable},
+    phrases::Phrases,
+};
 use crate::bidi;
 
 /// The language that has every message.
@@ -96,4 +105,199 @@ fn number(value: &FluentValue<'_>, memoizer: &IntlLangMemoizer) -> Option<String
     let FluentValue::Number(number) = value else { return None };
     let digits = number.as_string();
     memoizer.with_try_get::<Numbers, _, _>((), |numbers| numbers.written(&digits)).ok().flatten()
+}
+
+/// The most languages with a region that are kept ready. More regions than CLDR knows are mistakes in a directory.
+const READY: usize = 500;
+
+/// Languages by the files that make them.
+pub(super) struct Languages {
+    pub catalogues: Catalogues,
+    /// The languages in use, by tag.
+    ready: FrozenMap<String, Box<Language>>,
+    english: Language,
+}
+
+impl Languages {
+    /// Makes English now, and other languages when they are wanted.
+    ///
+    /// # Errors
+    /// CLDR's data of English cannot be read.
+    pub fn new(catalogues: Catalogues) -> Result<Self, Unreadable> {
+        let english = language_of(&catalogues, ENGLISH, parsed(ENGLISH).unwrap_or_default())?;
+        Ok(Self { catalogues, ready: FrozenMap::new(), english })
+    }
+
+    /// Returns the words of the first wanted language that there is, or English.
+    pub fn choose<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
+        let language = wanted.into_iter().find_map(|tag| self.language(tag)).unwrap_or(&self.english);
+        Phrases { language, english: &self.english }
+    }
+
+    fn language(&self, wanted: &str) -> Option<&Language> {
+        if wanted == ENGLISH {
+            return Some(&self.english);
+        }
+        if let Some(ready) = self.ready.get(wanted) {
+            return Some(ready);
+        }
+        let wanted = understood(wanted)?;
+        let (name, catalogue) = self.look_up(&wanted)?;
+        let own = &catalogue.tag;
+        let region = own.region.or(wanted.region).filter(|_| self.ready.len() < READY).or(own.region);
+        let mut tag = own.clone();
+        tag.region = region;
+        let key = tag.to_string();
+        if key == ENGLISH {
+            return Some(&self.english);
+        }
+        if let Some(ready) = self.ready.get(&key) {
+            return Some(ready);
+        }
+        let language = language_of(&self.catalogues, name, tag).ok()?;
+        Some(self.ready.insert(key, Box::new(language)))
+    }
+
+    /// Finds the language with the longest prefix of the wanted tag, else one of the same language and script.
+    fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &Catalogue)> {
+        let tag = wanted.to_string().to_ascii_lowercase();
+        let prefixes = tag.match_indices('-').map(|(end, _)| &tag[..end]).chain([tag.as_str()]).collect::<Vec<_>>();
+        let found = prefixes.into_iter().rev().find_map(|prefix| self.catalogues.get_key_value(prefix));
+        let script = completed(wanted);
+        let found = found.or_else(|| self.catalogues.iter().find(|(_, catalogue)| completed(&catalogue.tag) == script));
+        found.map(|(name, catalogue)| (name.as_str(), catalogue))
+    }
+}
+
+/// Makes a language of the file `name`, over those of its prefixes: `de-at` has what `de` says and it does not.
+pub(super) fn language_of(
+    catalogues: &Catalogues,
+    name: &str,
+    tag: LanguageIdentifier,
+) -> Result<Language, Unreadable> {
+    let prefixes = name.match_indices('-').map(|(end, _)| &name[..end]).chain([name]);
+    let resources = prefixes.filter_map(|prefix| catalogues.get(prefix)).flat_map(Catalogue::resources);
+    Language::new(tag, resources)
+}
+
+/// Reads a tag that names a language.
+pub(super) fn parsed(tag: &str) -> Option<LanguageIdentifier> {
+    tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
+}
+
+/// Reads the longest part of a tag that is a language, a script, a region and variants.
+fn understood(tag: &str) -> Option<LanguageIdentifier> {
+    let tag = tag.trim().replace('_', "-");
+    let mut range = tag.as_str();
+    loop {
+        if let Some(understood) = parsed(range) {
+            return Some(understood);
+        }
+        range = range.rsplit_once('-')?.0;
+    }
+}
+
+/// Returns the language and its script, which is the likely one if the tag has none.
+fn completed(tag: &LanguageIdentifier) -> (String, String) {
+    let mut tag = tag.clone();
+    tag.maximize();
+    (tag.language.to_string(), tag.script.map(|script| script.to_string()).unwrap_or_default())
+}
+
+// The files of one language, and what their messages need.
+
+/// The files of languages, by tag in lower case.
+pub(crate) type Catalogues = BTreeMap<String, Catalogue>;
+
+/// The files of one language.
+#[derive(Clone)]
+pub(crate) struct Catalogue {
+    pub tag: LanguageIdentifier,
+    files: Vec<(Arc<FluentResource>, Option<PathBuf>)>,
+}
+
+/// Some files of a language.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Files {
+    All,
+    /// Those in the binary.
+    Shipped,
+    /// Those of a team.
+    Own,
+}
+
+impl Catalogue {
+    pub fn new(tag: LanguageIdentifier) -> Self {
+        Self { tag, files: Vec::new() }
+    }
+
+    pub fn add(&mut self, resource: Arc<FluentResource>, path: Option<&Path>) {
+        self.files.push((resource, path.map(Path::to_owned)));
+    }
+
+    /// Adds the files of another catalogue of the language.
+    pub fn extend(&mut self, other: &Self) {
+        self.files.extend(other.files.iter().cloned());
+    }
+
+    pub fn resources(&self) -> impl Iterator<Item = Arc<FluentResource>> {
+        self.files.iter().map(|(resource, _)| resource.clone())
+    }
+
+    /// The messages of these files with their variables.
+    pub fn messages(&self, of: Files) -> BTreeMap<&str, BTreeSet<&str>> {
+        let wanted = |path: &Option<PathBuf>| match of {
+            Files::All => true,
+            Files::Shipped => path.is_none(),
+            Files::Own => path.is_some(),
+        };
+        let files = self.files.iter().filter(|(_, path)| wanted(path));
+        let entries = files.flat_map(|(resource, _)| resource.entries());
+        let messages = entries.filter_map(|entry| match entry {
+            Entry::Message(message) => Some((message.id.name, message.value.as_ref()?)),
+            _ => None,
+        });
+        let with_variables = |(id, pattern)| {
+            let mut variables = BTreeSet::new();
+            of_pattern(pattern, &mut variables);
+            (id, variables)
+        };
+        messages.map(with_variables).collect()
+    }
+}
+
+/// Collects the variables of a message.
+fn of_pattern<'a>(pattern: &Pattern<&'a str>, found: &mut BTreeSet<&'a str>) {
+    for element in &pattern.elements {
+        if let PatternElement::Placeable { expression } = element {
+            of_expression(expression, found);
+        }
+    }
+}
+
+fn of_expression<'a>(expression: &Expression<&'a str>, found: &mut BTreeSet<&'a str>) {
+    match expression {
+        Expression::Select { selector, variants } => {
+            of_inline(selector, found);
+            for variant in variants {
+                of_pattern(&variant.value, found);
+            }
+        }
+        Expression::Inline(inline) => of_inline(inline, found),
+    }
+}
+
+fn of_inline<'a>(inline: &InlineExpression<&'a str>, found: &mut BTreeSet<&'a str>) {
+    match inline {
+        InlineExpression::VariableReference { id } => {
+            found.insert(id.name);
+        }
+        InlineExpression::FunctionReference { arguments, .. }
+        | InlineExpression::TermReference { arguments: Some(arguments), .. } => {
+            let named = arguments.named.iter().map(|argument| &argument.value);
+            arguments.positional.iter().chain(named).for_each(|argument| of_inline(argument, found));
+        }
+        InlineExpression::Placeable { expression } => of_expression(expression, found),
+        _ => {}
+    }
 }

@@ -1,11 +1,20 @@
 //! The sentences of one language.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use fluent_bundle::{FluentArgs, FluentValue};
-use jiff::civil;
+use icu_time::zone::IanaParser;
+use jiff::civil::{self, Time, Weekday};
+use tidings_model::{
+    Cadence,
+    cadence::{DayRange, WeekTimes},
+    words,
+};
 
-use super::language::{ENGLISH, Language};
+use super::{
+    formats::{self, Formats, date_time, plain},
+    language::{ENGLISH, Language},
+};
 
 /// The words of one language. What it lacks is said in English.
 #[derive(Clone, Copy)]
@@ -84,63 +93,140 @@ impl<'a> Phrases<'a> {
         self.language.has(id) || self.english.has(id)
     }
 
-    /// Writes a whole number.
+    fn formats(&self) -> &'a Formats {
+        &self.language.formats
+    }
+
+    /// Writes a whole number: `1,204`.
     #[must_use]
     pub fn number(&self, number: i128) -> String {
-        self.language.formats.number(&number.to_string())
+        self.decimal(&number.to_string())
     }
 
     /// Writes a number that may have a fraction, given in ASCII digits.
     #[must_use]
     pub fn decimal(&self, digits: &str) -> String {
-        self.language.formats.number(digits)
+        self.formats().numbers.written(digits).unwrap_or_else(|| digits.to_owned())
     }
 
-    /// Joins words to a list without a word between them, where the language has one.
+    /// Joins words to a list without a word between them, where the language has one: `2 critical, 1 warning`.
     #[must_use]
     pub fn short_list(&self, items: &[&str]) -> String {
-        self.language.formats.short_list(items)
+        self.formats().short_list.format(items.iter().copied()).to_string()
     }
 
     /// Joins words to a list: `Ann and Ben`.
     #[must_use]
     pub fn list(&self, items: &[&str]) -> String {
-        self.language.formats.list(items)
+        self.formats().list.format(items.iter().copied()).to_string()
     }
 
-    /// Writes a time of the day.
+    /// Writes a time of the day: `8:00 AM`.
     #[must_use]
     pub fn time(&self, at: civil::Time) -> String {
-        self.language.formats.time(at)
+        formats::time(at).map_or_else(|| at.to_string(), |time| plain(self.formats().time.format(&time)))
     }
 
-    /// Writes a day and its day of the week, with the year if that is not `this_year`.
+    /// Writes a day and its day of the week, with the year if that is not `this_year`: `Mon, Feb 3`.
     #[must_use]
     pub fn day(&self, at: civil::Date, this_year: i16) -> String {
-        self.language.formats.day(at, at.year() != this_year)
+        let (Some(date), formats) = (formats::date(at), self.formats()) else { return at.to_string() };
+        plain(if at.year() == this_year { formats.day.format(&date) } else { formats.day_of_year.format(&date) })
     }
 
-    /// Writes a day with its day of the week, and a time, with the year if that is not `this_year`.
+    /// Writes a day with its day of the week, and a time, with the year if that is not `this_year`: `Mon, Feb 3, 8:00 AM`.
     #[must_use]
     pub fn day_time(&self, at: civil::DateTime, this_year: i16) -> String {
-        self.language.formats.day_time(at, at.year() != this_year)
+        let (Some(time), formats) = (date_time(at), self.formats()) else { return at.to_string() };
+        plain(if at.year() == this_year {
+            formats.day_time.format(&time)
+        } else {
+            formats.day_time_of_year.format(&time)
+        })
     }
 
-    /// Writes a day and a time, with the year if that is not `this_year`.
+    /// Writes a day and a time, with the year if that is not `this_year`: `Feb 3, 8:00 AM`.
     #[must_use]
     pub fn short(&self, at: civil::DateTime, this_year: i16) -> String {
-        self.language.formats.short(at, at.year() != this_year)
+        let (Some(time), formats) = (date_time(at), self.formats()) else { return at.to_string() };
+        plain(if at.year() == this_year { formats.short.format(&time) } else { formats.short_of_year.format(&time) })
     }
 
-    /// Writes a zone by its city, or by its IANA name if it has none.
+    /// Writes a zone by its city, or by its IANA name if it has none: `Berlin` for `Europe/Berlin`.
     #[must_use]
     pub fn zone(&self, name: &str) -> String {
-        self.language.formats.city(name).unwrap_or_else(|| name.to_owned())
+        let known = IanaParser::new().parse(name);
+        let has_city = name.contains('/') && !name.starts_with("Etc/") && !known.is_unknown();
+        if has_city { plain(self.formats().city.format(&known.without_offset())) } else { name.to_owned() }
     }
 
-    /// Writes a day of the week.
+    /// Writes a day of the week: `Monday`.
     #[must_use]
     pub fn weekday(&self, day: civil::Weekday) -> String {
-        self.language.formats.weekday(day)
+        // The fifth of January 1970 was a Monday.
+        let of_week = civil::date(1970, 1, 5 + day.to_monday_zero_offset());
+        formats::date(of_week).map(|date| plain(self.formats().weekday.format(&date))).unwrap_or_default()
     }
+}
+
+/// Says how often a digest comes.
+#[must_use]
+pub fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
+    let clock = |time: &Time| phrases.time(*time).into();
+    match cadence {
+        Cadence::Instant => phrases.say("cadence_instant"),
+        Cadence::After(wait) => phrases.with("cadence_after", [("wait", duration(phrases, *wait).into())]),
+        Cadence::Sliding(wait, most) => {
+            let (wait, most) = (duration(phrases, *wait).into(), duration(phrases, *most).into());
+            phrases.with("cadence_sliding", [("wait", wait), ("most", most)])
+        }
+        Cadence::Hourly(0) => phrases.say("cadence_every_hour"),
+        Cadence::Hourly(minute) => phrases.with("cadence_hourly", [("minute", (*minute).into())]),
+        Cadence::Daily(time) => phrases.with("cadence_daily", [("time", clock(time))]),
+        Cadence::Weekdays(days, time) => {
+            let days: Vec<_> = days.unwrap_or(DayRange::MONDAY_TO_FRIDAY).days().collect();
+            on_days(phrases, &days, &[*time])
+        }
+        Cadence::Weekly(day, time) => on_days(phrases, &[*day], &[*time]),
+        Cadence::Monthly(day, time) => phrases.with("cadence_monthly", [("day", (*day).into()), ("time", clock(time))]),
+        Cadence::Cron(cron) => match cron.week_times() {
+            Some(WeekTimes { days, times }) => on_days(phrases, &days, &times),
+            None => phrases.say("cadence_cron"),
+        },
+        Cadence::Never => phrases.say("cadence_never"),
+    }
+}
+
+/// Says these times of these days of every week.
+fn on_days(phrases: Phrases<'_>, on: &[Weekday], at: &[Time]) -> String {
+    let times: Vec<_> = at.iter().map(|time| phrases.time(*time)).collect();
+    let times = phrases.list(&times.iter().map(String::as_str).collect::<Vec<_>>());
+    let time = ("time", times.into());
+    match (on, DayRange::covering(on)) {
+        ([_, _, _, _, _, _, _], _) => phrases.with("cadence_daily", [time]),
+        ([day], _) => phrases.with("cadence_weekly", [("day", words::day_name(*day).into()), time]),
+        (_, Some(DayRange::MONDAY_TO_FRIDAY)) => phrases.with("cadence_weekdays", [time]),
+        _ => phrases.with("cadence_days", [("days", days(phrases, on).into()), time]),
+    }
+}
+
+/// Names days of the week: `Sunday to Thursday`, or `Monday and Wednesday`.
+#[must_use]
+pub fn days(phrases: Phrases<'_>, days: &[Weekday]) -> String {
+    let range = DayRange::covering(days);
+    if let Some(DayRange { first, last }) = range.filter(|_| days.len() > 2) {
+        let named = |day| phrases.weekday(day).into();
+        return phrases.with("days_range", [("first", named(first)), ("last", named(last))]);
+    }
+    let in_order = range.map_or_else(|| days.to_vec(), |range| range.days().collect());
+    let names: Vec<_> = in_order.into_iter().map(|day| phrases.weekday(day)).collect();
+    phrases.list(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn duration(phrases: Phrases<'_>, wait: Duration) -> String {
+    let seconds = wait.as_secs();
+    let units = [("days", 24 * 3_600), ("hours", 3_600), ("minutes", 60), ("seconds", 1)];
+    let unit = units.into_iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
+    let (id, unit) = unit.unwrap_or(("seconds", 1));
+    phrases.with(id, [("count", (seconds / unit).into())])
 }

@@ -2,7 +2,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use tidings_model::CadenceKind;
 
-use super::{languages::language_of, *};
+use super::{language::language_of, *};
 
 fn words() -> Words {
     Words::new(None).unwrap()

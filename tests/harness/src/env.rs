@@ -268,7 +268,7 @@ impl<S: Store> Env<S> {
     /// # Errors
     /// As for [`Env::status_when`].
     pub async fn reaches(&self, key: &Key, stage: Stage) -> Result<()> {
-        self.status_when(key, stage.name(), |status| status.state == stage).await.map(drop)
+        self.status_when(key, &stage.to_string(), |status| status.state == stage).await.map(drop)
     }
 
     /// Runs an update of the key's latest run, for example `Digest::flush`.

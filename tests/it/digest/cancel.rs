@@ -90,7 +90,7 @@ async fn a_cancel_before_the_final_dot_keeps_the_event_and_sends_nothing() -> Re
         (Stage::Rendering, "LOCK TABLE messages IN SHARE MODE"),
         (Stage::Sending, "LOCK TABLE attempts IN SHARE MODE"),
     ] {
-        let key = key("activity", stage.name());
+        let key = key("activity", &stage.to_string());
         if stage == Stage::Rendering {
             // The claim of a key with a retract stores no message.
             env.store.put_retracts(&key, &[Retract::Event("another".into())], Timestamp::now()).await?;

@@ -1,19 +1,34 @@
-//! `/metrics`: what this process counts, and what a worker's poller sees, for Prometheus.
+//! `/metrics`: what this process counts, and what a worker's poller sees, for Prometheus. The poller asks the store and Temporal for what
+//! all workers share, and sets the gauges.
+//!
+//! Each question of the store reads a bounded number of rows of an index. A look that takes long is followed by a longer pause,
+//! so that the poller never takes more than a twentieth of a connection's time.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
+use jiff::{SignedDuration, Timestamp};
+use temporalio_client::Client;
+use tidings_activities::{
+    metrics::{
+        self,
+        fleet::{Fleet, PolledSource},
+    },
+    operations::stats::{StatsError, count_open, task_queues},
+    processes::compared,
+};
 use tidings_gateway::server::{self, Limits};
+use tidings_model::{RelaysToday, settings::Settings, subscription::COUNTED};
+use tidings_store::Store;
 use tokio::{
     net::TcpListener,
     task::{AbortHandle, JoinHandle},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-mod poller;
-
-pub(super) use poller::Poller;
+use crate::Config;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -45,4 +60,140 @@ pub(crate) async fn listen(address: SocketAddr, text: fn() -> String) -> anyhow:
     let limits = Limits { connections: CONNECTIONS, of_client: CONNECTIONS / 4, ..Limits::default() };
     let serving = tokio::spawn(server::serve(listener, router, limits, CancellationToken::new()));
     Ok(Background::new(&serving))
+}
+
+/// The shortest pause between two looks.
+const LOOK: Duration = Duration::from_secs(15);
+/// A pause is this many times as long as the look before.
+const SHARE: u32 = 20;
+/// A look that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Every look with a number that this divides also asks for figures that change slowly: some five minutes.
+const SLOW: u64 = 20;
+/// The most undelivered digests that a look counts. An operator is alerted long before.
+const UNDELIVERED: u32 = 100_000;
+/// The most suppressed addresses that a look counts.
+const SUPPRESSED: u32 = 1_000_000;
+/// The span in which other contents under known ids count.
+const REFUSED: SignedDuration = SignedDuration::from_hours(24);
+/// Delivery events are counted at this age. By then each call that could still write an older one has given up.
+const SETTLED: SignedDuration = SignedDuration::from_secs(150);
+/// The longest span of delivery events that a look reads.
+const SPAN: SignedDuration = SignedDuration::from_mins(15);
+
+/// The poller of one worker.
+pub(super) struct Poller {
+    store: Arc<dyn Store>,
+    temporal: Client,
+    settings: Settings,
+    task_queue: String,
+    /// The names of the subscriptions of the configuration.
+    subscriptions: BTreeSet<String>,
+    gauges: &'static Fleet,
+    /// Delivery events that were received up to then are counted.
+    reported_until: Timestamp,
+}
+
+impl Poller {
+    /// A poller that counts the delivery events from now on.
+    pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, config: &Config) -> Self {
+        let (task_queue, gauges) = (config.task_queue.clone(), metrics::fleet());
+        let subscriptions = config.subscriptions.iter().map(|one| one.name.clone()).collect();
+        let reported_until = Timestamp::now() - SETTLED;
+        Self { store, temporal, settings, task_queue, subscriptions, gauges, reported_until }
+    }
+
+    /// Looks again and again in the background.
+    pub fn start(mut self) -> Background {
+        let looking = async move {
+            for look in 0.. {
+                let begun = Instant::now();
+                self.look(look % SLOW == 0).await;
+                sleep(pause(begun.elapsed())).await;
+            }
+        };
+        Background::new(&tokio::spawn(looking))
+    }
+
+    /// Asks both sources. A source that does not answer keeps its figures, and the time of its last success tells their age.
+    async fn look(&mut self, slow: bool) {
+        let temporal = self.temporal.clone();
+        let (task_queue, gauges) = (self.task_queue.clone(), self.gauges);
+        let (store, temporal) = tokio::join!(
+            timeout(PATIENCE, self.ask_store(slow)),
+            timeout(PATIENCE, ask_temporal(&temporal, &task_queue, gauges, slow))
+        );
+        self.report(PolledSource::Store, store.map(|answer| answer.map_err(StatsError::from)).ok());
+        self.report(PolledSource::Temporal, temporal.ok());
+    }
+
+    fn report(&self, source: PolledSource, answer: Option<Result<(), StatsError>>) {
+        match answer {
+            Some(Ok(())) => self.gauges.succeeded(source, Timestamp::now()),
+            Some(Err(error)) => tracing::warn!(source = source.name(), %error, "the gauges are not up to date"),
+            None => tracing::warn!(source = source.name(), "the gauges are not up to date: no answer in 30 s"),
+        }
+    }
+
+    async fn ask_store(&mut self, slow: bool) -> Result<(), tidings_store::Error> {
+        let now = Timestamp::now();
+        self.gauges.undelivered(&self.settings, &self.store.undelivered(UNDELIVERED, now).await?, now);
+        self.gauges.notices(&self.subscriptions, &self.store.subscriptions(COUNTED).await?, now);
+        let breakers = RelaysToday::of(&self.settings).breakers(self.store.breakers().await?);
+        self.gauges.breakers(self.settings.relays.keys(), &breakers);
+        self.gauges.troubled_runs(&self.store.count_troubled_runs(None).await?);
+        self.gauges.processes(&compared(&*self.store).await?);
+        if let Some(ended_at) = self.store.upkeep_at().await? {
+            self.gauges.upkeep(ended_at);
+        }
+        self.gauges.refused_contents(self.store.refused_contents(now - REFUSED).await?);
+        if let Some(until) = span_end(self.reported_until, now) {
+            self.gauges.reported(&self.settings, &self.store.reported(self.reported_until, until).await?);
+            self.reported_until = until;
+        }
+        if slow {
+            self.gauges.suppressions(&self.store.suppressed_addresses(SUPPRESSED).await?);
+        }
+        Ok(())
+    }
+}
+
+async fn ask_temporal(temporal: &Client, task_queue: &str, gauges: &Fleet, slow: bool) -> Result<(), StatsError> {
+    for queue in task_queues(temporal, task_queue).await? {
+        gauges.task_queue(&queue);
+    }
+    if slow {
+        gauges.open(count_open(temporal, None).await?);
+    }
+    Ok(())
+}
+
+/// The pause after a look of this length.
+fn pause(took: Duration) -> Duration {
+    LOOK.max(took * SHARE)
+}
+
+/// The end of the span of delivery events that a look reads; `None` if none is settled.
+fn span_end(after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    Some((now - SETTLED).min(after + SPAN)).filter(|until| *until > after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_is_followed_by_a_longer_pause() {
+        for (took, seconds) in [(0, 15), (750, 15), (1_000, 20), (30_000, 600)] {
+            assert_eq!(pause(Duration::from_millis(took)), Duration::from_secs(seconds), "{took}");
+        }
+    }
+
+    #[test]
+    fn a_span_of_delivery_events_is_settled_and_short() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (after, now, until) in [(0, 100, None), (0, 150, None), (0, 165, Some(15)), (15, 9_000, Some(915))] {
+            assert_eq!(span_end(at(after), at(now)), until.map(at), "{after} {now}");
+        }
+    }
 }

@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use temporalio_sdk::{
     WorkerOptions,
+    activities::ActivityError,
+    interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
 use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
-use tidings_model::{names, settings::StreamName};
+use tidings_model::{Alert, names, settings::StreamName};
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
-
-use super::failures::Failures;
 
 /// The time for activities in progress to end at shutdown. A delivery past the dot should end by itself.
 const GRACE: Duration = Duration::from_secs(20);
@@ -150,6 +151,31 @@ pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> an
         .activity_inbound_interceptor(Failures)
         .graceful_shutdown_period(GRACE)
         .build())
+}
+
+/// Logs each attempt at an activity that fails, under `alert=activity_failed`. The SDK's span around it has the workflow.
+pub struct Failures;
+
+impl ActivityInboundInterceptor for Failures {
+    fn execute_activity<'a>(
+        &'a self,
+        input: ExecuteActivityInput,
+        next: Next<'a, ExecuteActivityInput, ExecuteActivityOutput<'a>>,
+    ) -> ExecuteActivityOutput<'a> {
+        let info = input.activity_info();
+        let (activity, attempt) = (info.activity_type.clone(), info.attempt);
+        let done = next.run(input).inspect(move |done| {
+            if let Err(ActivityError::Application(failure)) = done {
+                let next = if failure.is_non_retryable() {
+                    "the workflow waits for you, and tries it again within an hour"
+                } else {
+                    "Temporal tries it again"
+                };
+                tracing::warn!(alert = %Alert::ActivityFailed, activity, attempt, why = %failure, "{next}");
+            }
+        });
+        done.boxed()
+    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,10 @@ use tidings_model::{
 };
 
 use super::{
-    deadline::{deadline, moved, why},
-    decide::is_due,
-    plan::spread_if_overdue,
+    decide::{deadline, is_due, moved, why},
     requests::{Drop, Preferences},
     state::State,
+    window::spread_if_overdue,
 };
 
 /// Makes the pending events due, and sends a message at once that could be taken back, waits for a better hour or, where the command
@@ -78,8 +77,7 @@ fn release_at_once(state: &mut State, now: Timestamp) {
     if let Some(digest) = &mut state.delivering {
         digest.note_wait(Wait::Released);
     }
-    let plan = state.open.as_ref().and_then(|open| open.plan.as_ref());
-    let overdue = plan.is_some_and(|plan| is_due(state, plan, now));
+    let overdue = state.plan().is_some_and(|plan| is_due(state, plan, now));
     if let Some(open) = &mut state.open {
         open.released = overdue;
     }

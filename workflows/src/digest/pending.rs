@@ -70,7 +70,7 @@ impl Pending {
     pub fn event(&self, event_id: &str) -> Option<&Event> {
         // Most ids are new.
         self.ids.get(event_id)?;
-        self.arrivals.iter().map(|arrival| &arrival.event).find(|event| event.event_id == event_id)
+        self.events().find(|event| event.event_id == event_id)
     }
 
     pub fn first(&self) -> Option<&Arrival> {
@@ -124,22 +124,25 @@ impl Pending {
 
     /// A page of the ids and contents that follow the first `count` events.
     pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<Content>) {
-        let page = self.arrivals.iter().skip(count).take(PAGE_EVENTS);
-        page.map(|arrival| (arrival.event.event_id.clone(), arrival.event.content())).unzip()
+        contents(self.events().skip(count))
     }
 
     /// A page of the ids and contents of urgent events.
     pub fn urgent_contents(&self) -> (Vec<String>, Vec<Content>) {
-        let urgent = self.arrivals.iter().map(|arrival| &arrival.event).filter(|event| event.urgent);
-        urgent.take(PAGE_EVENTS).map(|event| (event.event_id.clone(), event.content())).unzip()
+        contents(self.events().filter(|event| event.urgent))
     }
 
     /// The ids of those of these events that have these contents.
     pub fn with_contents(&self, contents: &BTreeMap<&str, &Content>) -> Vec<String> {
-        let events = self.arrivals.iter().map(|arrival| &arrival.event);
-        let same =
-            |event: &&Event| contents.get(event.event_id.as_str()).is_some_and(|asked| event.content() == **asked);
-        events.filter(same).map(|event| event.event_id.clone()).collect()
+        self.ids_of(|event| contents.get(event.event_id.as_str()).is_some_and(|asked| event.content() == **asked))
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        self.arrivals.iter().map(|arrival| &arrival.event)
+    }
+
+    fn ids_of(&self, is_wanted: impl Fn(&Event) -> bool) -> Vec<String> {
+        self.events().filter(|event| is_wanted(event)).map(|event| event.event_id.clone()).collect()
     }
 
     /// Number of the first `most` events that make a page: at least one, if any is pending.
@@ -155,7 +158,7 @@ impl Pending {
 
     /// A copy of the first `count` events.
     pub fn head(&self, count: usize) -> Vec<Event> {
-        self.arrivals.iter().take(count).map(|arrival| arrival.event.clone()).collect()
+        self.events().take(count).cloned().collect()
     }
 
     pub fn into_events(self) -> Vec<Event> {
@@ -194,14 +197,12 @@ impl Pending {
     /// The ids of those of the events that are pending and did not change.
     pub fn unchanged(&self, events: &[Event]) -> Vec<String> {
         let asked: BTreeMap<_, _> = events.iter().map(|event| (event.event_id.as_str(), event)).collect();
-        let pending = self.arrivals.iter().map(|arrival| &arrival.event);
-        let same = pending.filter(|event| asked.get(event.event_id.as_str()).is_some_and(|asked| asked == event));
-        same.map(|event| event.event_id.clone()).collect()
+        self.ids_of(|event| asked.get(event.event_id.as_str()).is_some_and(|asked| *asked == event))
     }
 
     /// Number of events with one of these ids among the first `count`.
     pub fn count_in_head(&self, count: usize, event_ids: &[String]) -> usize {
-        self.arrivals.iter().take(count).filter(|arrival| event_ids.contains(&arrival.event.event_id)).count()
+        self.events().take(count).filter(|event| event_ids.contains(&event.event_id)).count()
     }
 
     /// Removes the events with these ids.
@@ -211,6 +212,11 @@ impl Pending {
         self.ids.retain(|id| !known.contains(id));
         self.bytes = self.arrivals.iter().map(|arrival| arrival.bytes).sum();
     }
+}
+
+/// A page of the ids and contents of these events.
+fn contents<'a>(events: impl Iterator<Item = &'a Event>) -> (Vec<String>, Vec<Content>) {
+    events.take(PAGE_EVENTS).map(|event| (event.event_id.clone(), event.content())).unzip()
 }
 
 fn size(event: &Event) -> usize {

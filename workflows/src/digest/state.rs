@@ -22,7 +22,7 @@ use tidings_model::{
 use uuid::Uuid;
 
 use super::{
-    delivering::Delivering,
+    delivery::Delivering,
     pending::{Arrival, Pending},
     requests::{Drop, Preferences, Reopening, drop_fields},
 };
@@ -31,7 +31,7 @@ use super::{
 const CARRY_BYTES: usize = 512 * 1024;
 
 /// Everything that one run hands to the next. Older and newer workers read the same JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// `None`: the workflow id is not a key, and every signal is refused.
     pub key: Option<Key>,
@@ -155,7 +155,7 @@ pub(crate) struct Open {
     #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
     pub planned_from: Option<Signs>,
     /// Number of the first pending events that a plan compared with the ledger. They are new (rule 3).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub compared: usize,
     /// Number of events that are in the ledger already.
     pub stashed: u64,
@@ -256,34 +256,7 @@ impl Open {
 
 impl State {
     pub fn new(key: Option<Key>, first_run_id: String) -> Self {
-        Self {
-            key,
-            first_run_id,
-            windows: 0,
-            pending: Pending::default(),
-            open: None,
-            delivering: None,
-            returned: None,
-            queued_behind_delivery: false,
-            flushed: false,
-            hold: None,
-            preferences: Preferences::Current,
-            retiming: None,
-            reopen: None,
-            retracts: BTreeSet::new(),
-            retracted_until: BTreeMap::new(),
-            drop: None,
-            audit_notes: Vec::new(),
-            dead_letters: Vec::new(),
-            malformed: 0,
-            cancelled: false,
-            summary: Summary::default(),
-            linger: None,
-            idle_since: None,
-            share: None,
-            repetitions: Repetitions::Apart,
-            unused: Unused::Waits,
-        }
+        Self { key, first_run_id, ..Self::default() }
     }
 
     /// Adds an event. `started_at` is the start of the run if the event came in the run's first workflow task.
@@ -402,6 +375,11 @@ impl State {
         Some(arrived.unwrap_or(window.opened_at))
     }
 
+    /// The plan of the open window.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.open.as_ref()?.plan.as_ref()
+    }
+
     /// The digest in delivery.
     pub fn delivering_id(&self) -> Option<Uuid> {
         self.delivering.as_ref().map(|digest| digest.window.digest_id)
@@ -427,7 +405,7 @@ impl State {
     pub fn pause(&self, now: Timestamp) -> Option<&PauseWait> {
         match &self.delivering {
             Some(digest) => digest.pause.as_ref().filter(|_| digest.waits_until(now).is_some()),
-            None => self.open.as_ref()?.plan.as_ref()?.pause.as_ref().filter(|pause| pause.look_at > now),
+            None => self.plan()?.pause.as_ref().filter(|pause| pause.look_at > now),
         }
     }
 
@@ -591,10 +569,9 @@ impl State {
     }
 }
 
-/// A count that JSON leaves out.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-const fn is_zero(n: &usize) -> bool {
-    *n == 0
+/// A value that JSON leaves out.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A number of events as an index.

@@ -8,9 +8,8 @@ use tidings_model::{command::Hold, pause::Paused};
 use uuid::Uuid;
 
 use super::{
-    deadline::{deadline, why},
-    decide::{Decision, decide},
-    state::State,
+    decide::{Decision, deadline, decide, why},
+    state::{State, is_default},
 };
 
 /// The answer of the query `status`.
@@ -22,10 +21,10 @@ pub struct Status {
     /// Events that wait for a claim, as far as the ledger is known not to have them from an earlier digest (rule 3).
     pub pending: u64,
     /// Further events that were not compared with the ledger yet. Each is new or a repetition.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub uncompared: u64,
     /// Those among the pending ones that a failed digest returned.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub returned: u64,
     /// The digest that they will be part of, once their window is open.
     pub digest_id: Option<Uuid>,
@@ -111,7 +110,7 @@ impl Status {
             digest_id: open.map(|open| open.window.digest_id),
             due_at: deadline(state),
             why: why(state),
-            then: open.and_then(|open| open.plan.as_ref()?.then.clone()),
+            then: state.plan().and_then(|plan| plan.then.clone()),
             hold: state.hold.clone().filter(|_| state.held_until(now).is_some()),
             pause: state.pause(now).map(|pause| pause.paused.clone()),
             delivering: state.delivering.as_ref().map(|digest| Delivery {
@@ -160,35 +159,16 @@ impl Stage {
             Decision::Finish => Self::Idle,
         }
     }
-
-    /// The word in JSON, in the Temporal UI and on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Planning => "planning",
-            Self::Collecting => "collecting",
-            Self::Held => "held",
-            Self::Paused => "paused",
-            Self::Claiming => "claiming",
-            Self::Rendering => "rendering",
-            Self::Sending => "sending",
-            Self::Undoable => "undoable",
-            Self::Retrying => "retrying",
-            Self::Waiting => "waiting",
-            Self::Dropping => "dropping",
-            Self::Cancelling => "cancelling",
-        }
-    }
 }
 
 fn is_undoable(state: &State, now: Timestamp) -> bool {
     state.delivering.as_ref().is_some_and(|digest| digest.undo_until.is_some_and(|at| at > now))
 }
 
+/// The word in JSON, in the Temporal UI and on the command line.
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
@@ -238,12 +218,6 @@ impl fmt::Display for Status {
         }
         Ok(())
     }
-}
-
-/// A count that JSON leaves out.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-const fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 fn count(n: u64, noun: &str) -> String {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
     MessageKey,
@@ -18,6 +18,8 @@ use tidings_model::{
     step::{PauseWait, Sent, UnrecordedEnd},
     window::Closed,
 };
+
+use crate::driver::after;
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +142,7 @@ impl State {
                 let nth = usize::try_from(self.failed).unwrap_or(usize::MAX);
                 let delay = delays.get(nth).or(delays.last()).copied().unwrap_or_default();
                 self.failed += 1;
-                self.not_before = Some(later(now, delay));
+                self.not_before = Some(after(now, delay));
                 self.why = why;
                 self.pause = None;
             }
@@ -165,7 +167,7 @@ impl State {
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
         if let Some(pause) = &self.pause {
-            let at = later(now, pause.share);
+            let at = after(now, pause.share);
             self.not_before = self.not_before.map(|not_before| not_before.min(at));
         }
     }
@@ -212,10 +214,6 @@ impl State {
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { closed: self.closed.clone() }
     }
-}
-
-fn later(now: Timestamp, wait: Duration) -> Timestamp {
-    SignedDuration::try_from(wait).ok().and_then(|wait| now.saturating_add(wait).ok()).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

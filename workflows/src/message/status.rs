@@ -72,23 +72,16 @@ impl Status {
     }
 }
 
-impl Stage {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sending => "sending",
-            Self::Deferred => "deferred",
-            Self::Paused => "paused",
-            Self::Retrying => "retrying",
-            Self::Cancelling => "cancelling",
-            Self::Closed => "closed",
-        }
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
 /// Words in Markdown, for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "**{}**\n\nMessage `{}`", self.state.name(), self.message)?;
+        write!(f, "**{}**\n\nMessage `{}`", self.state, self.message)?;
         if self.failed > 0 {
             write!(f, ", {} failed {}", self.failed, if self.failed == 1 { "attempt" } else { "attempts" })?;
         }
@@ -119,24 +112,25 @@ mod tests {
     #[test]
     fn each_step_has_its_word() {
         let mut state = State::new(MessageKey::new("acme".into(), "k".into()).unwrap());
-        let told = |state: &State| {
+        let told = |state: &State, expected: (&str, Option<Timestamp>, bool)| {
             let status = Status::new(state, None);
-            assert_eq!(serde_json::to_value(status.state).unwrap(), status.state.name());
-            (status.state.name(), status.next_attempt_at, status.pause.is_some())
+            let word = status.state.to_string();
+            assert_eq!(serde_json::to_value(status.state).unwrap(), word);
+            assert_eq!((word.as_str(), status.next_attempt_at, status.pause.is_some()), expected);
         };
-        assert_eq!(told(&state), ("sending", None, false));
+        told(&state, ("sending", None, false));
         let at = Timestamp::UNIX_EPOCH;
         state.not_before = Some(at);
-        assert_eq!(told(&state), ("deferred", Some(at), false));
+        told(&state, ("deferred", Some(at), false));
         let paused = Paused { by: "ann".into(), why: "wrong prices".into(), since: at, until: None };
         state.pause = Some(PauseWait { look_at: at, share: Duration::ZERO, paused });
-        assert_eq!(told(&state), ("paused", Some(at), true));
+        told(&state, ("paused", Some(at), true));
         state.cancelled = true;
-        assert_eq!(told(&state), ("cancelling", None, false));
+        told(&state, ("cancelling", None, false));
         state.closed = Some(Closed { outcome: Outcome::Dropped, why: String::new() });
-        assert_eq!(told(&state), ("closed", None, false));
+        told(&state, ("closed", None, false));
         state.cancelled = false;
         state.retrying = Some(Retry { order: Order { by: "ann".into(), why: "fixed".into() }, may_duplicate: false });
-        assert_eq!(told(&state), ("retrying", None, false));
+        told(&state, ("retrying", None, false));
     }
 }

@@ -94,7 +94,7 @@ fn the_status_counts_a_repetition_apart_until_a_plan_finds_it_known() {
     world.waits();
     assert_eq!(pending(&world), (1, 0));
     let Status { state, why, .. } = Status::new(&world.state, None, world.now);
-    assert_eq!((state.name(), why.as_str()), ("collecting", ""));
+    assert_eq!((state.to_string().as_str(), why.as_str()), ("collecting", ""));
 }
 
 #[test]

@@ -11,19 +11,18 @@ use super::{
     world::{EVERY_EVENT, Model, World},
 };
 use crate::digest::{
-    claim,
     decide::{Decision, clear_finished_commands, decide},
-    render, send,
+    delivery, window,
 };
 
 #[test]
 fn a_message_that_its_claim_stored_is_not_made_again() {
     for rendered in [true, false] {
         let mut world = World::collecting(Model::default());
-        let asked = claim::input(&world.state, world.now).unwrap();
+        let asked = window::claim_input(&world.state, world.now).unwrap();
         let claimed = ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered };
-        claim::apply(&mut world.state, &asked, claimed, world.now);
-        assert_eq!(render::input(&world.state, world.now).unwrap().stored, rendered);
+        window::apply_claim(&mut world.state, &asked, claimed, world.now);
+        assert_eq!(delivery::render_input(&world.state, world.now).unwrap().stored, rendered);
     }
 }
 
@@ -50,8 +49,8 @@ fn an_attempt_beyond_the_schedule_waits_the_longest_delay() {
     let mut world = World::collecting(Model::default());
     world.reach(Decision::Send, Answer::Good);
     world.state.delivering.as_mut().unwrap().attempts = 9;
-    let asked = send::begin(&mut world.state, world.now).unwrap();
-    send::apply(&mut world.state, &asked, Sent::Deferred { why: String::new(), again_in: None }, world.now);
+    let asked = delivery::begin_send(&mut world.state, world.now).unwrap();
+    delivery::apply_send(&mut world.state, &asked, Sent::Deferred { why: String::new(), again_in: None }, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Wait(world.now + 8.hours()));
 }
 
@@ -106,6 +105,6 @@ fn a_message_that_is_too_large_is_made_shorter_once() {
 fn an_earlier_version_leaves_what_is_too_large_to_the_attempt() {
     let mut world = World::collecting(Model::default());
     world.reach(Decision::Shorten, Answer::TooLarge);
-    render::leave_to_attempt(&mut world.state);
+    delivery::leave_to_attempt(&mut world.state);
     assert_eq!(decide(&world.state, world.now), Decision::Send);
 }

@@ -15,12 +15,11 @@ use super::{
     world::{EVERY_EVENT, Model, SLIDING, World, order},
 };
 use crate::digest::{
-    claim, commands,
-    deadline::{deadline, planned, why},
-    decide::{Decision, clear_finished_commands, decide},
-    plan,
+    commands,
+    decide::{Decision, clear_finished_commands, deadline, decide, planned, why},
+    records,
     requests::Preferences,
-    retract,
+    window,
 };
 
 #[test]
@@ -66,7 +65,7 @@ fn a_deferral_ends_with_another_plan_and_with_a_wish_for_one() {
 fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
     let mut world = World::collecting(Model::default());
     world.state.open.as_mut().unwrap().plan.as_mut().unwrap().why = "after 30m -> nine".to_owned();
-    let asked = claim::input(&world.state, world.now).unwrap();
+    let asked = window::claim_input(&world.state, world.now).unwrap();
     for why in ["throttled -> ten", "quiet -> noon", "throttled -> ten"] {
         let later = ClaimAnswer::Later {
             until: world.now + 1.hour(),
@@ -75,7 +74,7 @@ fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
             limit_ends_at: None,
             unknown_since: None,
         };
-        claim::apply(&mut world.state, &asked, later, world.now);
+        window::apply_claim(&mut world.state, &asked, later, world.now);
     }
     let told = planned(&world.state).unwrap().why;
     assert_eq!(told, "after 30m -> nine; then throttled -> ten; then quiet -> noon");
@@ -87,7 +86,7 @@ fn the_ledger_gets_each_step_that_deferred_the_window_until_another_plan() {
             limit_ends_at: None,
             unknown_since: None,
         };
-        claim::apply(&mut world.state, &asked, later, world.now);
+        window::apply_claim(&mut world.state, &asked, later, world.now);
     }
     assert_eq!(planned(&world.state).unwrap().why.split("; then ").count(), 17, "the state stays bounded");
 
@@ -118,7 +117,7 @@ fn a_plan_gets_the_category_of_the_first_event_of_its_window() {
     let mut world = World::collecting(Model::default());
     let later = Event { category: "share".into(), ..event("2") };
     world.state.add(later, world.now + 1.minute(), None);
-    let category = |world: &mut World| plan::begin(&mut world.state, world.now).unwrap().signs.category;
+    let category = |world: &mut World| window::begin_plan(&mut world.state, world.now).unwrap().signs.category;
     assert_eq!(category(&mut world), Some(event("1").category));
     world.state.note_leaving(1);
     world.state.drop_head(1);
@@ -208,7 +207,7 @@ fn an_urgent_event_stays_urgent_when_it_is_stashed() {
         while world.state.delivering.is_some() {
             world.advance(Answer::Good);
         }
-        let signs = plan::begin(&mut world.state, world.now).unwrap().signs;
+        let signs = window::begin_plan(&mut world.state, world.now).unwrap().signs;
         assert!(signs.urgent_at.is_some() && signs.category.is_some(), "{rolls} {signs:?}");
         assert!(world.state.pending.first().is_none_or(|first| !first.event.urgent), "it was not stashed");
     }
@@ -380,7 +379,7 @@ fn a_retract_of_a_repeated_event_names_the_digest_in_delivery() {
     world.add(1, 0);
     world.take(&Step::Retract { id: 1, entity: false });
     assert_eq!(decide(&world.state, world.now), Decision::Retract);
-    let input = retract::input(&world.state, world.now).unwrap();
+    let input = records::retract_input(&world.state, world.now).unwrap();
     assert_eq!(input.events.len(), 1);
     assert_eq!(input.delivering, world.state.delivering.map(|digest| digest.window.digest_id));
 }
@@ -408,7 +407,7 @@ fn a_change_counts_although_a_known_event_comes_with_it() {
 fn a_change_counts_although_the_plan_that_it_asked_for_never_came() {
     let mut world = World::collecting(Model::default());
     world.take(&Step::Choose { signalled: true });
-    plan::begin(&mut world.state, world.now).unwrap();
+    window::begin_plan(&mut world.state, world.now).unwrap();
     world.roll();
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
 }
@@ -418,11 +417,11 @@ fn a_deadline_that_an_operator_gives_while_a_plan_is_made_stands() {
     for model in [Model::default(), SLIDING] {
         let mut world = World::collecting(model);
         world.take(&Step::Choose { signalled: true });
-        let asked = plan::begin(&mut world.state, world.now).unwrap();
+        let asked = window::begin_plan(&mut world.state, world.now).unwrap();
         let answer = world.plan(&asked);
         let at = world.now + 5.hours();
         commands::retime(&mut world.state, Retime { order: order(), at: Some(at) }, world.now);
-        plan::apply(&mut world.state, &asked, answer, world.now);
+        window::apply_plan(&mut world.state, &asked, answer, world.now);
         assert_eq!(decide(&world.state, world.now), Decision::Audit);
         world.act(false, Answer::Good);
         assert_eq!(decide(&world.state, world.now), Decision::Wait(at));

@@ -14,10 +14,11 @@ use super::{
     world::{EVERY_EVENT, Model, World, order},
 };
 use crate::digest::{
-    claim, commands,
+    commands,
     decide::{Decision, decide},
-    send,
+    delivery,
     status::{Stage, Status},
+    window,
 };
 
 #[test]
@@ -54,12 +55,12 @@ fn a_flush_during_an_attempt_that_is_deferred_lets_one_more_follow_at_once() {
     world.reach(Decision::Send, Answer::Good);
     world.haste = true;
     let attempt = |world: &mut World, flushes: bool| {
-        let input = send::begin(&mut world.state, world.now).unwrap();
+        let input = delivery::begin_send(&mut world.state, world.now).unwrap();
         if flushes {
             assert!(commands::flush(&mut world.state, order(), true, world.now).hurried);
         }
         let again_in = Some(Duration::from_hours(2));
-        send::apply(&mut world.state, &input, Sent::Deferred { why: "451".into(), again_in }, world.now);
+        delivery::apply_send(&mut world.state, &input, Sent::Deferred { why: "451".into(), again_in }, world.now);
     };
     attempt(&mut world, true);
     assert_eq!(decide(&world.state, world.now), Decision::Audit);
@@ -96,10 +97,10 @@ fn a_retry_of_the_message_in_delivery_sends_it_and_leaves_the_window_behind_it_a
 fn what_waits_for_a_relay_is_not_shown_as_retried() {
     let mut world = World::collecting(Model::default());
     world.reach(Decision::Send, Answer::Good);
-    let input = send::begin(&mut world.state, world.now).unwrap();
+    let input = delivery::begin_send(&mut world.state, world.now).unwrap();
     let until = world.now + 5.minutes();
     let waits = Sent::Waiting { until, why: "second: policy".into(), pause: None, too_large: None, moment: false };
-    send::apply(&mut world.state, &input, waits, world.now);
+    delivery::apply_send(&mut world.state, &input, waits, world.now);
     let status = Status::new(&world.state, None, world.now);
     assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (Stage::Waiting, Some(until)));
     assert!(commands::flush(&mut world.state, order(), true, world.now).hurried, "it asks again at once");
@@ -125,11 +126,11 @@ fn a_flush_ends_with_the_events_that_it_found() {
     for (taken, flushed) in [(0, true), (1, false)] {
         let mut world = World::collecting(Model::default());
         commands::flush(&mut world.state, order(), true, world.now);
-        let asked = claim::input(&world.state, world.now).unwrap();
+        let asked = window::claim_input(&world.state, world.now).unwrap();
         world.add(2, 0);
         let closed = Closed { outcome: Outcome::Skipped, why: String::new() };
         let nothing = ClaimAnswer::Nothing(Ending { closed, taken, returned: None });
-        claim::apply(&mut world.state, &asked, nothing, world.now);
+        window::apply_claim(&mut world.state, &asked, nothing, world.now);
         assert_eq!(world.state.flushed, flushed, "{taken} taken");
     }
 }
@@ -139,7 +140,7 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
     let mut world = World::collecting(Model::default());
     let Decision::Wait(due_at) = decide(&world.state, world.now) else { panic!("not collecting") };
     world.now = due_at;
-    let asked = claim::input(&world.state, world.now).unwrap();
+    let asked = window::claim_input(&world.state, world.now).unwrap();
     commands::flush(&mut world.state, order(), true, world.now);
     let later = ClaimAnswer::Later {
         until: world.now + 10.hours(),
@@ -148,9 +149,9 @@ fn a_flush_during_a_deferred_claim_is_carried_out() {
         limit_ends_at: None,
         unknown_since: None,
     };
-    claim::apply(&mut world.state, &asked, later, world.now);
+    window::apply_claim(&mut world.state, &asked, later, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Audit);
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Claim);
-    assert!(claim::input(&world.state, world.now).unwrap().flushed);
+    assert!(window::claim_input(&world.state, world.now).unwrap().flushed);
 }

@@ -12,28 +12,23 @@ use uuid::Uuid;
 
 #[derive(Default)]
 pub(super) struct Ledger {
-    pub(super) events: BTreeMap<String, Uuid>,
+    pub events: BTreeMap<String, Uuid>,
     /// Events that wait for a claim, with the time of their return.
-    pub(super) returned: BTreeMap<String, Timestamp>,
+    pub returned: BTreeMap<String, Timestamp>,
     /// The number of returns of each event.
-    pub(super) returns: BTreeMap<String, u32>,
+    pub returns: BTreeMap<String, u32>,
     /// Digests that were claimed, or resumed.
-    pub(super) claimed: BTreeSet<Uuid>,
-    pub(super) mails: BTreeMap<Uuid, BTreeSet<String>>,
-    pub(super) ended: BTreeMap<Uuid, Closed>,
-    pub(super) retracts: BTreeSet<Retract>,
+    pub claimed: BTreeSet<Uuid>,
+    pub mails: BTreeMap<Uuid, BTreeSet<String>>,
+    pub ended: BTreeMap<Uuid, Closed>,
+    pub retracts: BTreeSet<Retract>,
     /// Of the recipient's choices.
-    pub(super) revision: u64,
+    pub revision: u64,
 }
 
 impl Ledger {
     /// Stores events. Returns the number that the ledger has now, from the first on. `end` is about to be recorded.
-    pub(super) fn write(
-        &mut self,
-        digest_id: Uuid,
-        event_ids: impl IntoIterator<Item = String>,
-        end: Option<Outcome>,
-    ) -> u64 {
+    pub fn write(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, end: Option<Outcome>) -> u64 {
         let sealed = self.mails.contains_key(&digest_id);
         let is_open = !self.ended.contains_key(&digest_id);
         let is_over = self.ended.get(&digest_id).is_some_and(|closed| Some(closed.outcome) != end);
@@ -53,12 +48,12 @@ impl Ledger {
     }
 
     /// Reports an event that opens no window, because a digest has it.
-    pub(super) fn knows(&self, id: &str, open: Option<Uuid>) -> bool {
+    pub fn knows(&self, id: &str, open: Option<Uuid>) -> bool {
         self.events.get(id).is_some_and(|owner| self.ended.contains_key(owner) || open == Some(*owner))
     }
 
     /// Stores the events of an earlier run. Events that are too late for the digest join the key's next claim.
-    pub(super) fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, now: Timestamp) {
+    pub fn read_back(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>, now: Timestamp) {
         for id in event_ids {
             if self.write(digest_id, [id.clone()], None) == 0 && !self.events.contains_key(&id) {
                 let late = Uuid::new_v5(&digest_id, id.as_bytes());
@@ -70,7 +65,7 @@ impl Ledger {
     }
 
     /// Returns the events of a digest, each twice at most.
-    pub(super) fn give_back(&mut self, digest_id: Uuid, now: Timestamp) {
+    pub fn give_back(&mut self, digest_id: Uuid, now: Timestamp) {
         for id in self.of(digest_id) {
             let returns = self.returns.entry(id.clone()).or_default();
             if *returns < 2 {
@@ -81,7 +76,7 @@ impl Ledger {
     }
 
     /// The returned events that wait for a claim.
-    pub(super) fn waiting(&self) -> Option<Returned> {
+    pub fn waiting(&self) -> Option<Returned> {
         let mut digests = BTreeMap::new();
         for id in self.returned.keys() {
             *digests.entry(self.events[id]).or_default() += 1;
@@ -90,18 +85,18 @@ impl Ledger {
     }
 
     /// Moves the returned events to a digest.
-    pub(super) fn take_returned(&mut self, digest_id: Uuid) {
+    pub fn take_returned(&mut self, digest_id: Uuid) {
         for id in std::mem::take(&mut self.returned).into_keys() {
             self.events.insert(id, digest_id);
         }
     }
 
-    pub(super) fn of(&self, digest_id: Uuid) -> BTreeSet<String> {
+    pub fn of(&self, digest_id: Uuid) -> BTreeSet<String> {
         self.events.iter().filter(|(_, owner)| **owner == digest_id).map(|(id, _)| id.clone()).collect()
     }
 
     /// Claims a digest. Returns its number of events, and the number of the given ones that the ledger has.
-    pub(super) fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
+    pub fn claim(&mut self, digest_id: Uuid, event_ids: impl IntoIterator<Item = String>) -> (u64, u64) {
         let taken = self.write(digest_id, event_ids, None);
         if !self.mails.contains_key(&digest_id) && !self.ended.contains_key(&digest_id) {
             self.take_returned(digest_id);
@@ -118,7 +113,7 @@ impl Ledger {
     }
 
     /// Moves withdrawn events to a digest that ended as skipped.
-    pub(super) fn take_back(&mut self, digest_id: Uuid, ids: Vec<String>) {
+    pub fn take_back(&mut self, digest_id: Uuid, ids: Vec<String>) {
         let left = Uuid::new_v5(&digest_id, b"retracted");
         for id in ids {
             self.events.insert(id, left);
@@ -126,7 +121,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn reopen(&mut self, digest_id: Uuid) -> Resumed {
+    pub fn reopen(&mut self, digest_id: Uuid) -> Resumed {
         let content = self.of(digest_id);
         let again =
             self.ended.get(&digest_id).is_none_or(|end| [Outcome::Dropped, Outcome::Failed].contains(&end.outcome));
@@ -147,7 +142,7 @@ impl Ledger {
         Resumed::Claimed { window, items: content.len() as u64, groups: 1 }
     }
 
-    pub(super) fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
+    pub fn end(&mut self, digest_id: Uuid, outcome: Outcome) -> Closed {
         self.ended.entry(digest_id).or_insert(Closed { outcome, why: String::new() }).clone()
     }
 }

@@ -9,10 +9,10 @@ use tidings_model::{
 
 use super::world::{Model, World, order};
 use crate::digest::{
-    claim, commands,
-    deadline::planned,
-    decide::{Decision, decide},
+    commands,
+    decide::{Decision, decide, planned},
     status::Status,
+    window,
 };
 
 /// A window that is due in half an hour, and meets a limit for an hour from now.
@@ -54,7 +54,7 @@ fn a_flush_passes_the_limit_and_the_ledger_has_no_forecast() {
 fn the_end_of_a_limit_is_known_to_each_later_claim_until_the_deadline_moves() {
     let mut world = World::collecting(Model::default());
     world.now = world.waits();
-    let asked = claim::input(&world.state, world.now).unwrap();
+    let asked = window::claim_input(&world.state, world.now).unwrap();
     assert_eq!(asked.limit_ended_at, None);
     let later = |minutes: i64, limit: Option<i64>| ClaimAnswer::Later {
         until: asked.asked_at + minutes.minutes(),
@@ -65,12 +65,12 @@ fn the_end_of_a_limit_is_known_to_each_later_claim_until_the_deadline_moves() {
     };
     // The next reason is no limit, and one ends before the one that was there.
     for answer in [later(60, Some(60)), later(70, None), later(80, Some(50))] {
-        claim::apply(&mut world.state, &asked, answer, world.now);
+        window::apply_claim(&mut world.state, &asked, answer, world.now);
         world.roll();
-        let ClaimInput { limit_ended_at, .. } = claim::input(&world.state, world.now).unwrap();
+        let ClaimInput { limit_ended_at, .. } = window::claim_input(&world.state, world.now).unwrap();
         assert_eq!(limit_ended_at, Some(asked.asked_at + 60.minutes()));
     }
     let moved = Retime { order: order(), at: Some(world.now + 3.hours()) };
     commands::retime(&mut world.state, moved, world.now);
-    assert_eq!(claim::input(&world.state, world.now).unwrap().limit_ended_at, None);
+    assert_eq!(window::claim_input(&world.state, world.now).unwrap().limit_ended_at, None);
 }

@@ -10,8 +10,9 @@ use super::{
 use crate::digest::{
     commands,
     decide::{Decision, decide},
-    plan, send,
+    delivery,
     status::{Stage, Status},
+    window,
 };
 
 const PAUSE: Step = Step::Pause { minutes: None, signalled: false };
@@ -144,10 +145,10 @@ fn a_resume_during_an_attempt_that_saw_the_pause_is_not_lost() {
     world.add(1, 0);
     world.reach(Decision::Send, Answer::Good);
     world.take(&PAUSE);
-    let asked = send::begin(&mut world.state, world.now).unwrap();
+    let asked = delivery::begin_send(&mut world.state, world.now).unwrap();
     let answer = world.send(&asked, Answer::Good);
     world.take(&RESUME);
-    send::apply(&mut world.state, &asked, answer, world.now);
+    delivery::apply_send(&mut world.state, &asked, answer, world.now);
     let Decision::Wait(until) = decide(&world.state, world.now) else { panic!("not spread") };
     assert!(until.duration_since(world.now).as_secs() < 60);
 }
@@ -157,10 +158,10 @@ fn a_resume_during_a_plan_that_saw_the_pause_is_not_lost() {
     let mut world = World::new(Model::default());
     world.take(&PAUSE);
     world.add(1, 0);
-    let asked = plan::begin(&mut world.state, world.now).unwrap();
+    let asked = window::begin_plan(&mut world.state, world.now).unwrap();
     let answer = world.plan(&asked);
     world.take(&RESUME);
-    plan::apply(&mut world.state, &asked, answer, world.now);
+    window::apply_plan(&mut world.state, &asked, answer, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Plan);
 }
 

@@ -12,10 +12,11 @@ use super::{
     world::{Model, UNDO, World, order},
 };
 use crate::digest::{
-    claim, commands,
+    commands,
     decide::{Decision, clear_finished_commands, decide},
-    send,
+    delivery,
     status::{Stage, Status},
+    window,
 };
 
 const QUIET: Model = Model { max_events: None, slides: false, undoes: false, has_quiet_hours: true };
@@ -61,7 +62,7 @@ fn a_retry_waits_for_the_end_of_quiet_hours_and_the_status_says_so() {
     assert_eq!((status.state, status.delivering.unwrap().next_attempt_at), (Stage::Retrying, Some(ends())));
     world.roll();
     world.now = ends();
-    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
+    assert_eq!(delivery::begin_send(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
     world.act(false, Answer::Good);
     assert_eq!(outcomes(&world), [Outcome::Sent]);
 }
@@ -86,7 +87,7 @@ fn a_hold_that_ends_in_quiet_hours_is_followed_by_the_next_good_moment() {
     commands::hold(&mut world.state, hold, world.now);
     world.act(false, Answer::Good);
     world.now = begins() + 5.minutes();
-    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Hold));
+    assert_eq!(delivery::begin_send(&mut world.state, world.now).unwrap().after, Some(Wait::Hold));
     world.act(false, Answer::Good);
     assert_eq!(decide(&world.state, world.now), Decision::Wait(ends()));
 }
@@ -112,7 +113,7 @@ fn a_flush_of_an_earlier_version_hurries_no_attempt() {
     let digest = world.state.delivering.as_mut().unwrap();
     digest.moment = digest.not_before.map(|at| at + 1.hour());
     assert!(!commands::flush(&mut world.state, order(), false, world.now).hurried);
-    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
+    assert_eq!(delivery::begin_send(&mut world.state, world.now).unwrap().after, Some(Wait::Retry));
 }
 
 #[test]
@@ -122,10 +123,10 @@ fn an_urgent_event_that_comes_during_the_claim_does_not_wait_behind_the_digest()
     world.add(1, 0);
     world.act(false, Answer::Good);
     world.now = world.waits();
-    let asked = claim::input(&world.state, world.now).unwrap();
+    let asked = window::claim_input(&world.state, world.now).unwrap();
     world.receive(2, 0, true, world.now);
     let claimed = ClaimAnswer::Claimed { items: 1, groups: 1, taken: 1, rendered: false };
-    claim::apply(&mut world.state, &asked, claimed, world.now);
+    window::apply_claim(&mut world.state, &asked, claimed, world.now);
     assert_eq!(world.state.delivering.map(|digest| digest.wait), Some(Wait::Urgent));
 }
 
@@ -139,7 +140,7 @@ fn a_time_that_an_operator_gave_holds_in_quiet_hours_and_through_undo_and_a_retr
     world.act(false, Answer::Good);
     assert_eq!(world.waits(), begins() + 5.minutes());
     world.now = begins() + 5.minutes();
-    assert_eq!(claim::input(&world.state, world.now).unwrap().wait(), Wait::Released);
+    assert_eq!(window::claim_input(&world.state, world.now).unwrap().wait(), Wait::Released);
     world.reach(Decision::Send, Answer::Good);
     assert_eq!(world.now, begins() + 7.minutes(), "after undo, and not after the quiet time");
     world.act(false, Answer::Deferred);
@@ -172,10 +173,10 @@ fn the_recipients_own_pause_holds_an_attempt_back_and_its_end_is_seen() {
 fn a_pause_that_ends_during_the_attempt_that_saw_it_is_not_waited_for() {
     let mut world = claimed(QUIET);
     world.take(&Step::Rest { minutes: 120, signalled: false });
-    let asked = send::begin(&mut world.state, world.now).unwrap();
+    let asked = delivery::begin_send(&mut world.state, world.now).unwrap();
     let answer = world.send(&asked, Answer::Good);
     world.take(&Step::Rest { minutes: 0, signalled: true });
-    send::apply(&mut world.state, &asked, answer, world.now);
+    delivery::apply_send(&mut world.state, &asked, answer, world.now);
     assert_eq!(decide(&world.state, world.now), Decision::Send);
 }
 
@@ -191,7 +192,7 @@ fn what_tidings_recovers_by_itself_waits_for_a_good_moment() {
         let reopen = Reopen { order, digest_id, may_duplicate: true };
         assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
         world.reach(Decision::Send, Answer::Good);
-        assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(after), "{by}");
+        assert_eq!(delivery::begin_send(&mut world.state, world.now).unwrap().after, Some(after), "{by}");
     }
 }
 
@@ -258,5 +259,5 @@ fn a_reopened_digest_goes_out_at_any_hour() {
     let reopen = Reopen { order: order(), digest_id, may_duplicate: true };
     assert_eq!(commands::reopen(&mut world.state, reopen, world.now), None);
     world.reach(Decision::Send, Answer::Good);
-    assert_eq!(send::begin(&mut world.state, world.now).unwrap().after, Some(Wait::Flushed));
+    assert_eq!(delivery::begin_send(&mut world.state, world.now).unwrap().after, Some(Wait::Flushed));
 }

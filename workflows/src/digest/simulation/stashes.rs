@@ -4,8 +4,8 @@ use tidings_model::step::Stashed;
 
 use super::world::{Model, World};
 use crate::digest::{
-    stash,
     state::{Open, Repetitions},
+    window,
 };
 
 /// An answer without a number of events, as earlier versions gave it.
@@ -15,8 +15,8 @@ fn taken(taken: u64) -> Stashed {
 
 /// Stashes what is pending, and answers with the open window.
 fn stashed(world: &mut World, answer: Stashed) -> &Open {
-    let asked = stash::begin(&mut world.state, world.now).unwrap();
-    stash::apply(&mut world.state, &asked, answer, world.now);
+    let asked = window::begin_stash(&mut world.state, world.now).unwrap();
+    window::apply_stash(&mut world.state, &asked, answer, world.now);
     world.state.open.as_ref().unwrap()
 }
 

@@ -68,8 +68,8 @@ pub(super) enum Step {
 /// One of the digests that there are when it is chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
-    pub(super) nth: u8,
-    pub(super) chosen: Option<Uuid>,
+    pub nth: u8,
+    pub chosen: Option<Uuid>,
 }
 
 #[derive(Clone, Copy, Debug)]

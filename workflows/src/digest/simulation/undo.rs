@@ -12,8 +12,7 @@ use super::{
 use crate::{
     digest::{
         commands,
-        deadline::planned,
-        decide::{Decision, decide, waits_for_undo},
+        decide::{Decision, decide, planned, waits_for_undo},
         status::{Stage, Status},
     },
     driver::after,

@@ -23,53 +23,54 @@ use super::{
 };
 use crate::{
     digest::{
-        audit, claim, close, commands,
+        commands,
         decide::{Decision, clear_finished_commands, decide},
-        plan, render, reopen, retract, send, stash,
+        delivery, records,
         state::{Repetitions, State},
+        window,
     },
     driver::after,
 };
 
 pub(super) struct World {
-    pub(super) state: State,
+    pub state: State,
     /// The contents of history: the state at the last commit, and the arrivals since.
-    pub(super) durable: (State, Vec<Step>),
+    pub durable: (State, Vec<Step>),
     /// The state has changed since.
-    pub(super) acted: bool,
-    pub(super) now: Timestamp,
-    pub(super) ledger: Ledger,
+    pub acted: bool,
+    pub now: Timestamp,
+    pub ledger: Ledger,
     /// Events that came before the latest drop or cancel.
-    pub(super) before_an_end: BTreeSet<String>,
+    pub before_an_end: BTreeSet<String>,
     /// Digests that were in delivery when a drop came.
-    pub(super) dropped: BTreeSet<Uuid>,
+    pub dropped: BTreeSet<Uuid>,
     /// Digests whose acceptance by the relay the workflow keeps for the ledger, or kept.
-    pub(super) kept: BTreeSet<Uuid>,
+    pub kept: BTreeSet<Uuid>,
     /// The events and retracts that each run received.
-    pub(super) histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
-    pub(super) accepted: BTreeSet<String>,
+    pub histories: Vec<(BTreeSet<String>, BTreeSet<Retract>)>,
+    pub accepted: BTreeSet<String>,
     /// The retracts so far.
-    pub(super) retracts: BTreeSet<Retract>,
-    pub(super) cadence: Model,
+    pub retracts: BTreeSet<Retract>,
+    pub cadence: Model,
     /// The operator's pause in the store.
-    pub(super) paused: Option<Paused>,
+    pub paused: Option<Paused>,
     /// The end of the recipient's own pause.
-    pub(super) rests_until: Option<Timestamp>,
+    pub rests_until: Option<Timestamp>,
     /// An urgent event came, or an operator flushed, released or reopened the key by its name: something may go out in quiet hours.
-    pub(super) haste: bool,
+    pub haste: bool,
     /// Until then the workflow knows of a pause, and asks for nothing unless a signal comes.
-    pub(super) silent_until: Option<Timestamp>,
+    pub silent_until: Option<Timestamp>,
 }
 
 /// Of the digest type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Model {
-    pub(super) max_events: Option<u32>,
-    pub(super) slides: bool,
+    pub max_events: Option<u32>,
+    pub slides: bool,
     /// A message waits for [`UNDO`].
-    pub(super) undoes: bool,
+    pub undoes: bool,
     /// Of each four hours the last one is quiet.
-    pub(super) has_quiet_hours: bool,
+    pub has_quiet_hours: bool,
 }
 
 pub(super) const EVERY_EVENT: Model =
@@ -85,7 +86,7 @@ pub(super) fn order() -> Order {
     Order { by: "ann".into(), why: "because".into() }
 }
 impl World {
-    pub(super) fn new(cadence: Model) -> Self {
+    pub fn new(cadence: Model) -> Self {
         let state = State::new(Some(key()), "run".into());
         Self {
             state: state.clone(),
@@ -108,14 +109,14 @@ impl World {
     }
 
     /// A window that event 1 opened, and that has its plan.
-    pub(super) fn collecting(cadence: Model) -> Self {
+    pub fn collecting(cadence: Model) -> Self {
         let mut world = Self::new(cadence);
         world.add(1, 0);
         world.act(false, Answer::Good);
         world
     }
 
-    pub(super) fn take(&mut self, step: &Step) {
+    pub fn take(&mut self, step: &Step) {
         match step {
             Step::Commit => self.commit(),
             Step::Crash => self.crash(),
@@ -135,7 +136,7 @@ impl World {
     }
 
     /// Applies an arrival to the outside world, once. History may run again many times.
-    pub(super) fn chosen(&mut self, arrival: &Step) -> Step {
+    pub fn chosen(&mut self, arrival: &Step) -> Step {
         self.haste |= matches!(
             arrival,
             Step::Add { urgent: true, .. }
@@ -163,14 +164,14 @@ impl World {
         arrival.clone()
     }
 
-    pub(super) fn commit(&mut self) {
+    pub fn commit(&mut self) {
         self.durable = (self.state.clone(), Vec::new());
         self.acted = false;
     }
 
     /// History runs again: the state of the last commit, and after it what has arrived since, by the clock of the new
     /// workflow task.
-    pub(super) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.state = self.durable.0.clone();
         self.acted = false;
         self.silent_until = None;
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    pub(super) fn arrive(&mut self, step: &Step, at: Timestamp) {
+    pub fn arrive(&mut self, step: &Step, at: Timestamp) {
         match step {
             Step::Add { id, kilobytes, urgent } => self.receive(*id, *kilobytes, *urgent, at),
             Step::Retract { id, entity } => self.retract(*id, *entity),
@@ -221,11 +222,11 @@ impl World {
         }
     }
 
-    pub(super) fn add(&mut self, id: u16, kilobytes: u8) {
+    pub fn add(&mut self, id: u16, kilobytes: u8) {
         self.take(&Step::Add { id, kilobytes, urgent: false });
     }
 
-    pub(super) fn receive(&mut self, id: u16, kilobytes: u8, urgent: bool, at: Timestamp) {
+    pub fn receive(&mut self, id: u16, kilobytes: u8, urgent: bool, at: Timestamp) {
         let payload = [("fill".to_owned(), "x".repeat(usize::from(kilobytes) * 1000).into())].into_iter().collect();
         let event = Event { payload, urgent, ..event(&id.to_string()) };
         self.accepted.insert(event.event_id.clone());
@@ -237,7 +238,7 @@ impl World {
         self.state.add(event, at, started_at);
     }
 
-    pub(super) fn retract(&mut self, id: u16, entity: bool) {
+    pub fn retract(&mut self, id: u16, entity: bool) {
         let event = event(&id.to_string());
         let retract = if entity {
             let Event { category, entity_type, entity_id, occurred_at: until, .. } = event;
@@ -250,7 +251,7 @@ impl World {
         self.state.retract(retract);
     }
 
-    pub(super) fn roll(&mut self) {
+    pub fn roll(&mut self) {
         self.state.leave_behind(&(self.histories.len() - 1).to_string(), self.now);
         self.state = serde_json::from_str(&serde_json::to_string(&self.state).unwrap()).unwrap();
         let carried = ids(&self.state.pending.clone().into_events()).into_iter().collect();
@@ -259,7 +260,7 @@ impl World {
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each decision, as in the workflow")]
-    pub(super) fn act(&mut self, lost: bool, answer: Answer) {
+    pub fn act(&mut self, lost: bool, answer: Answer) {
         let now = self.now;
         self.acted = true;
         clear_finished_commands(&mut self.state, now);
@@ -279,22 +280,22 @@ impl World {
             Decision::Wait(until) => self.wait(until),
             Decision::Finish => {}
             Decision::Plan | Decision::Compare => {
-                let input = plan::begin(&mut self.state, now).unwrap();
+                let input = window::begin_plan(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
                     self.silent_until = None;
-                    plan::apply(&mut self.state, &input, plan, now);
+                    window::apply_plan(&mut self.state, &input, plan, now);
                 }
             }
             Decision::CompareUrgent => {
-                let input = plan::begin_urgent(&mut self.state, now).unwrap();
+                let input = window::begin_urgent(&mut self.state, now).unwrap();
                 let plan = self.plan(&input);
                 if !lost {
-                    plan::apply_urgent(&mut self.state, &input, plan, now);
+                    window::apply_urgent(&mut self.state, &input, plan, now);
                 }
             }
             Decision::Retract => {
-                let input = retract::input(&self.state, now).unwrap();
+                let input = records::retract_input(&self.state, now).unwrap();
                 self.ledger.retracts.extend(input.retracts.iter().cloned());
                 if let Some(window) = &input.window {
                     let new = |id: &String| !self.ledger.events.contains_key(id);
@@ -302,11 +303,11 @@ impl World {
                     self.ledger.take_back(window.digest_id, left);
                 }
                 if !lost {
-                    retract::apply(&mut self.state, &input, (), now);
+                    records::apply_retract(&mut self.state, &input, (), now);
                 }
             }
             Decision::Reopen => {
-                let input = reopen::input(&self.state, now).unwrap();
+                let input = delivery::reopen_input(&self.state, now).unwrap();
                 // The attempt of the reopened digest is another question than that of the window.
                 self.silent_until = None;
                 let answer = self.ledger.reopen(input.reopen.digest_id);
@@ -314,18 +315,18 @@ impl World {
                     self.dropped.remove(&input.reopen.digest_id);
                 }
                 if !lost {
-                    reopen::apply(&mut self.state, &input, answer, now);
+                    delivery::apply_reopen(&mut self.state, &input, answer, now);
                 }
             }
             Decision::Stash => {
-                let input = stash::begin(&mut self.state, now).unwrap();
+                let input = window::begin_stash(&mut self.state, now).unwrap();
                 let stashed = self.stash(&input);
                 if !lost {
-                    stash::apply(&mut self.state, &input, stashed, now);
+                    window::apply_stash(&mut self.state, &input, stashed, now);
                 }
             }
             Decision::Claim => {
-                let input = claim::input(&self.state, now).unwrap();
+                let input = window::claim_input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 self.check_load();
                 self.check_silence();
@@ -372,16 +373,16 @@ impl World {
                         ClaimAnswer::Later { pause: Some(pause), .. } => Some(pause.look_at),
                         _ => None,
                     };
-                    claim::apply(&mut self.state, &input, loaded, now);
+                    window::apply_claim(&mut self.state, &input, loaded, now);
                 }
             }
             Decision::Render | Decision::Shorten => {
-                let input = render::input(&self.state, now).unwrap();
+                let input = delivery::render_input(&self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let content = self.ledger.of(digest_id);
                 self.ledger.mails.entry(digest_id).or_insert(content);
                 if !lost {
-                    render::apply(&mut self.state, &input, Rendered::Stored, now);
+                    delivery::apply_render(&mut self.state, &input, Rendered::Stored, now);
                 }
             }
             Decision::Send => {
@@ -389,7 +390,7 @@ impl World {
                 self.commit();
                 let undo_until = self.state.delivering.as_ref().and_then(|digest| digest.undo_until);
                 assert!(undo_until.is_none_or(|at| at <= now), "an attempt while the message can be taken back");
-                let input = send::begin(&mut self.state, now).unwrap();
+                let input = delivery::begin_send(&mut self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let sent = if input.unrecorded.is_some() {
                     // The activity fails, and Temporal repeats it.
@@ -411,12 +412,12 @@ impl World {
                         Sent::Waiting { pause: Some(pause), .. } => Some(pause.look_at),
                         _ => None,
                     };
-                    send::apply(&mut self.state, &input, sent, now);
+                    delivery::apply_send(&mut self.state, &input, sent, now);
                     self.commit();
                 }
             }
             Decision::Close => {
-                let input = close::begin(&mut self.state, now).unwrap();
+                let input = window::begin_close(&mut self.state, now).unwrap();
                 let digest_id = input.window.digest_id;
                 let taken = self.ledger.write(digest_id, ids(&input.events), Some(input.closed.outcome));
                 if !self.ledger.claimed.contains(&digest_id) && !self.ledger.ended.contains_key(&digest_id) {
@@ -425,20 +426,20 @@ impl World {
                 let closed = self.ledger.end(digest_id, input.closed.outcome);
                 let returned = self.returned_by(digest_id);
                 if !lost {
-                    close::apply(&mut self.state, &input, Ending { closed, taken, returned }, now);
+                    window::apply_close(&mut self.state, &input, Ending { closed, taken, returned }, now);
                 }
             }
             Decision::Audit => {
-                let input = audit::input(&self.state, now).unwrap();
+                let input = records::audit_input(&self.state, now).unwrap();
                 if !lost {
-                    audit::apply(&mut self.state, &input, (), now);
+                    records::apply_audit(&mut self.state, &input, (), now);
                 }
             }
             Decision::DeadLetters => unreachable!("nothing malformed is sent here"),
         }
     }
 
-    pub(super) fn plan(&self, input: &PlanInput) -> Plan {
+    pub fn plan(&self, input: &PlanInput) -> Plan {
         let minutes = |at: Timestamp, minutes: i64| at.checked_add(minutes.minutes()).unwrap();
         let Signs { opened_at, last_at, urgent_at, returned_at, only_returned, .. } = input.signs;
         let until = minutes(opened_at, 60);
@@ -482,7 +483,7 @@ impl World {
     }
 
     /// A deadline never moves past `max`.
-    pub(super) fn wait(&self, until: Timestamp) {
+    pub fn wait(&self, until: Timestamp) {
         let open = self.state.open.as_ref().filter(|open| self.state.delivering.is_none() && open.not_before.is_none());
         let slide = open.and_then(|open| open.plan.as_ref()?.slide.filter(|_| self.state.pause(self.now).is_none()));
         if let Some(slide) = slide.filter(|_| self.state.held_until(self.now).is_none()) {
@@ -491,17 +492,17 @@ impl World {
     }
 
     /// The wait of the key for the pause in the store.
-    pub(super) fn pause(&self) -> Option<PauseWait> {
+    pub fn pause(&self) -> Option<PauseWait> {
         pause::wait(self.paused.as_ref(), &key().workflow_id(), None, self.now)
     }
 
     /// A workflow that knows of a pause does not ask again and again.
-    pub(super) fn check_silence(&self) {
+    pub fn check_silence(&self) {
         assert!(self.silent_until.is_none_or(|until| until <= self.now), "asked again during a pause");
     }
 
     /// Nothing goes out before its time, or before the ledger knows what was taken back.
-    pub(super) fn check_load(&self) {
+    pub fn check_load(&self) {
         assert!(self.retracts.is_subset(&self.ledger.retracts), "a claim before a retract");
         let plan = self.state.open.as_ref().and_then(|open| open.plan.as_ref()).unwrap();
         let full = plan.max_events.is_some_and(|most| self.counted() >= u64::from(most));
@@ -513,7 +514,7 @@ impl World {
             at_once || slid.is_none_or(|slid| slid <= self.now),
             "a claim before the deadline that the last event made"
         );
-        let input = claim::input(&self.state, self.now).unwrap();
+        let input = window::claim_input(&self.state, self.now).unwrap();
         let due_at = input.due_at();
         let moved = slid.filter(|slid| *slid > plan.due_at);
         assert!(
@@ -538,7 +539,7 @@ impl World {
         self.ledger.of(digest_id).into_iter().chain(pending).collect::<BTreeSet<_>>().len() as u64
     }
 
-    pub(super) fn stash(&mut self, input: &StashInput) -> Stashed {
+    pub fn stash(&mut self, input: &StashInput) -> Stashed {
         let digest_id = input.window.digest_id;
         for run in &input.runs {
             let (events, retracts) = self.histories[run.parse::<usize>().unwrap()].clone();
@@ -552,23 +553,23 @@ impl World {
     }
 
     /// The events that wait for a claim, if this digest returned some.
-    pub(super) fn returned_by(&self, digest_id: Uuid) -> Option<Returned> {
+    pub fn returned_by(&self, digest_id: Uuid) -> Option<Returned> {
         self.ledger.waiting().filter(|returned| returned.digests.contains_key(&digest_id))
     }
 
     /// The end of the quiet time.
-    pub(super) fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
+    pub fn quiet_until(&self, at: Timestamp) -> Option<Timestamp> {
         let minutes = at.as_second().div_euclid(60);
         let is_quiet = self.cadence.has_quiet_hours && minutes.rem_euclid(240) >= 180;
         is_quiet.then(|| Timestamp::from_second((minutes - minutes.rem_euclid(240) + 240) * 60).unwrap())
     }
 
     /// The first moment from then on that is not quiet.
-    pub(super) fn good_moment(&self, at: Timestamp) -> Timestamp {
+    pub fn good_moment(&self, at: Timestamp) -> Timestamp {
         self.quiet_until(at).unwrap_or(at)
     }
 
-    pub(super) fn send(&mut self, input: &SendInput, answer: Answer) -> Sent {
+    pub fn send(&mut self, input: &SendInput, answer: Answer) -> Sent {
         let (digest_id, last, shortens) = (input.window.digest_id, input.failed >= 5, input.shortens);
         let hurried = input.after.is_some_and(|wait| wait.goes() == Goes::AtOnce);
         if let Some(closed) = self.ledger.ended.get(&digest_id) {
@@ -616,7 +617,7 @@ impl World {
     }
 
     /// A digest of event 1 whose first attempt failed.
-    pub(super) fn retried() -> Self {
+    pub fn retried() -> Self {
         let mut world = Self::collecting(Model::default());
         world.reach(Decision::Send, Answer::Good);
         world.act(false, Answer::Deferred);
@@ -624,7 +625,7 @@ impl World {
     }
 
     /// Lets the next wait pass, or acts.
-    pub(super) fn advance(&mut self, answer: Answer) {
+    pub fn advance(&mut self, answer: Answer) {
         match decide(&self.state, self.now) {
             Decision::Wait(until) => self.now = until,
             _ => self.act(false, answer),
@@ -632,14 +633,14 @@ impl World {
     }
 
     /// Advances until the decision is this one.
-    pub(super) fn reach(&mut self, decision: Decision, answer: Answer) {
+    pub fn reach(&mut self, decision: Decision, answer: Answer) {
         while decide(&self.state, self.now) != decision {
             self.advance(answer);
         }
     }
 
     /// Acts until the workflow waits, and answers with the end of the wait.
-    pub(super) fn waits(&mut self) -> Timestamp {
+    pub fn waits(&mut self) -> Timestamp {
         loop {
             clear_finished_commands(&mut self.state, self.now);
             match decide(&self.state, self.now) {
@@ -651,7 +652,7 @@ impl World {
     }
 
     /// Lets the workflow finish without faults. A pause ends, and no signal says so.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.paused = None;
         commands::release(&mut self.state, Release { order: order(), spread: true }, self.now);
         for _ in 0..5_000 {
@@ -665,7 +666,7 @@ impl World {
         panic!("the workflow does not finish: {:?}", decide(&self.state, self.now));
     }
 
-    pub(super) fn check(&self) {
+    pub fn check(&self) {
         for id in &self.accepted {
             let digest_id = self.ledger.events.get(id).unwrap_or_else(|| panic!("event {id} is lost"));
             let of_no_use = self.retracts.iter().any(|retract| retract.covers(&event(id)));

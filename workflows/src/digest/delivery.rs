@@ -1,14 +1,19 @@
-//! The digest in delivery, as part of the state.
+//! The digest in delivery, as part of the state, and its steps: `render` makes the message and stores it in the outbox, `send` is one attempt,
+//! and `reopen` resumes a digest that ended without a message, or that has no end.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{
-    step::{PauseWait, TooLarge, UnrecordedEnd},
+    command::Reopened,
+    records::Actor,
+    settings::RETRY_DELAYS,
+    step::{PauseWait, RenderInput, Rendered, ReopenInput, Resumed, SendInput, Sent, TooLarge, UnrecordedEnd},
     window::{Goes, Wait, Window},
 };
 
+use super::state::{State, is_default};
 use crate::driver::after;
 
 /// The digest in delivery.
@@ -55,7 +60,7 @@ pub(crate) struct Delivering {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<Timestamp>,
     /// The last wait. One that ends [at once](Goes::AtOnce) stays: the hour does not matter to this digest any more.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub wait: Wait,
 }
 
@@ -174,8 +179,131 @@ impl Delivering {
     }
 }
 
-/// The wait that JSON leaves out.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field")]
-fn is_first(wait: &Wait) -> bool {
-    *wait == Wait::FirstDeadline
+/// The input, if a digest is being delivered.
+pub(super) fn render_input(state: &State, asked_at: Timestamp) -> Option<RenderInput> {
+    let digest = state.delivering.as_ref()?;
+    let (window, too_large) = (digest.window.clone(), digest.too_large.clone());
+    Some(RenderInput { asked_at, window, stored: digest.stored && too_large.is_none(), too_large })
+}
+
+/// Leaves a message that is too large to the next attempt, as runs did that a worker of an earlier version went on with.
+pub(super) fn leave_to_attempt(state: &mut State) {
+    if let Some(digest) = &mut state.delivering {
+        digest.rendered = true;
+    }
+}
+
+/// Makes the digest ready to send, or ends it.
+pub(super) fn apply_render(state: &mut State, _: &RenderInput, answer: Rendered, now: Timestamp) {
+    let Some(digest) = &mut state.delivering else { return };
+    match answer {
+        Rendered::Stored => digest.note_rendered(now),
+        Rendered::Nothing(closed) => state.end_delivery(closed),
+    }
+}
+
+/// The input, if a digest is being delivered.
+pub(super) fn begin_send(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
+    let digest = state.delivering.as_mut()?;
+    if state.hold.is_some() {
+        digest.note_wait(Wait::Hold);
+    }
+    (digest.signalled, digest.flushed) = (false, false);
+    digest.end_undo();
+    Some(SendInput {
+        asked_at,
+        window: digest.window.clone(),
+        failed: digest.attempts,
+        shortens: digest.too_large.is_none(),
+        opens_returned: true,
+        keeps_ends: true,
+        unrecorded: digest.unrecorded.clone(),
+        after: Some(digest.wait),
+    })
+}
+
+/// Ends the digest, or sets the time of the next attempt.
+pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
+    // What has left for the ledger is not compared any more.
+    let is_urgent = state.open.as_ref().is_some_and(|open| open.urgent_at.is_some());
+    let Some(digest) = &mut state.delivering else { return };
+    digest.unrecorded = None;
+    digest.waits = matches!(answer, Sent::Waiting { pause: None, too_large: None, moment: false, .. });
+    match answer {
+        Sent::Closed { closed, returned } => {
+            state.end_delivery(closed);
+            state.note_returned(returned);
+        }
+        Sent::Deferred { why, again_in } => {
+            let delay = again_in.unwrap_or_else(|| default_delay(digest.attempts));
+            digest.attempts += 1;
+            digest.not_before = Some(after(now, delay));
+            digest.moment = None;
+            digest.note_wait(if is_urgent { Wait::Urgent } else { Wait::Retry });
+            digest.why = why;
+            digest.pause = None;
+            if digest.flushed {
+                digest.hurry();
+            }
+        }
+        Sent::Waiting { until, why, moment: true, .. } => {
+            if is_urgent {
+                digest.note_wait(Wait::Urgent);
+            }
+            digest.moment = Some(until);
+            digest.why = why;
+            digest.pause = None;
+            // The attempt may have asked the store before the recipient's pause ended.
+            if digest.signalled {
+                digest.look_again(now);
+            }
+        }
+        Sent::Waiting { until, why, pause, too_large, moment: false } => {
+            if let Some(attempt) = too_large {
+                digest.rendered = false;
+                digest.too_large = Some(TooLarge { attempt, why: why.clone() });
+            }
+            digest.not_before = Some(until);
+            digest.note_wait(if pause.is_some() { Wait::PauseOfOperator } else { Wait::Breaker });
+            digest.why = why;
+            digest.pause = pause;
+            // The attempt may have asked the store before the pause ended.
+            if digest.signalled {
+                digest.look_again(now);
+            }
+        }
+        Sent::Unrecorded(end) => {
+            digest.why = end.why();
+            digest.unrecorded = Some(end);
+        }
+    }
+}
+
+/// The wait after the failed attempt number `attempts + 1`.
+fn default_delay(attempts: u32) -> Duration {
+    let nth = usize::try_from(attempts).unwrap_or(usize::MAX);
+    RETRY_DELAYS[nth.min(RETRY_DELAYS.len() - 1)]
+}
+
+/// The input, if an operator asked for it.
+pub(super) fn reopen_input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
+    Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopen.as_ref()?.request.clone() })
+}
+
+/// Starts the delivery of the resumed digest, and keeps the answer for the operator. What Tidings recovers by itself nobody wants in the night.
+pub(super) fn apply_reopen(state: &mut State, asked: &ReopenInput, answer: Resumed, _: Timestamp) {
+    let answer = match answer {
+        Resumed::Claimed { window, items, groups } => {
+            state.take_back(asked.reopen.digest_id);
+            let digest = Delivering::new(window, items, groups);
+            let by_itself = asked.reopen.order.by == Actor::Tidings.as_str();
+            let wait = if by_itself { Wait::LateWorker } else { Wait::Flushed };
+            state.delivering = Some(Delivering { wait, ..digest });
+            Reopened { events: items, refused: None }
+        }
+        Resumed::Refused { why } => Reopened { events: 0, refused: Some(why) },
+    };
+    if let Some(reopening) = &mut state.reopen {
+        reopening.answer = Some(answer);
+    }
 }

@@ -1,4 +1,4 @@
-//! The table of SMTP outcomes: the reference of `classify`, of the tests over real connections and of the tests of digests.
+//! The table of SMTP outcomes that tests prove: those of `classify`, over real connections, and of digests.
 
 use tidings_model::{
     attempt::{
@@ -12,7 +12,7 @@ use tidings_model::{
 };
 
 use self::Follows::{Confirm, Delivered, Fail, OpenBreaker, Repeat, Retry, Shrink, Suppress};
-use super::{Reply, SmtpEvent};
+use super::{classify::SmtpEvent, reply::Reply};
 
 /// One row: an event in a phase, its class, and the step that follows.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +78,12 @@ impl RowEvent {
     }
 }
 
+const fn row(phase: Phase, event: RowEvent, class: AttemptClass, follows: Follows) -> OutcomeRow {
+    OutcomeRow { phase, event, class, follows }
+}
+
 const fn reply(phase: Phase, line: &'static str, class: AttemptClass, follows: Follows) -> OutcomeRow {
-    OutcomeRow { phase, event: RowEvent::Reply(line), class, follows }
+    row(phase, RowEvent::Reply(line), class, follows)
 }
 
 /// Every outcome of an attempt that the tests prove.
@@ -161,24 +165,14 @@ pub const OUTCOMES: [OutcomeRow; 75] = [
     reply(Data, "250 2.0.0 what?", Deferred, Retry),
     reply(Dot, "354 go on", Ambiguous, Repeat),
     // Events without a reply.
-    OutcomeRow { phase: Connect, event: RowEvent::Lost, class: Deferred, follows: Retry },
-    OutcomeRow { phase: Tls, event: RowEvent::NoTls, class: Deferred, follows: Retry },
-    OutcomeRow {
-        phase: Auth,
-        event: RowEvent::NoLogin,
-        class: Configuration,
-        follows: OpenBreaker(Cause::Configuration),
-    },
-    OutcomeRow {
-        phase: Mail,
-        event: RowEvent::BadSender,
-        class: Configuration,
-        follows: OpenBreaker(Cause::Configuration),
-    },
-    OutcomeRow { phase: Mail, event: RowEvent::OverSize, class: TooLarge, follows: Shrink },
-    OutcomeRow { phase: Rcpt, event: RowEvent::NotRepresentable, class: Failed, follows: Fail },
-    OutcomeRow { phase: Rcpt, event: RowEvent::Lost, class: Deferred, follows: Retry },
-    OutcomeRow { phase: Rcpt, event: RowEvent::Silent, class: Deferred, follows: Retry },
-    OutcomeRow { phase: Dot, event: RowEvent::Lost, class: Ambiguous, follows: Repeat },
-    OutcomeRow { phase: Dot, event: RowEvent::Silent, class: Ambiguous, follows: Repeat },
+    row(Connect, RowEvent::Lost, Deferred, Retry),
+    row(Tls, RowEvent::NoTls, Deferred, Retry),
+    row(Auth, RowEvent::NoLogin, Configuration, OpenBreaker(Cause::Configuration)),
+    row(Mail, RowEvent::BadSender, Configuration, OpenBreaker(Cause::Configuration)),
+    row(Mail, RowEvent::OverSize, TooLarge, Shrink),
+    row(Rcpt, RowEvent::NotRepresentable, Failed, Fail),
+    row(Rcpt, RowEvent::Lost, Deferred, Retry),
+    row(Rcpt, RowEvent::Silent, Deferred, Retry),
+    row(Dot, RowEvent::Lost, Ambiguous, Repeat),
+    row(Dot, RowEvent::Silent, Ambiguous, Repeat),
 ];

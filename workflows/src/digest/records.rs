@@ -1,12 +1,16 @@
-//! Step `retract`: the ledger records which events producers withdraw.
+//! The steps that only record: `retract` what producers withdraw, `audit` what operators did, and dead letters (`bury` on the wire) what could
+//! not be decoded.
 
 use jiff::Timestamp;
-use tidings_model::step::RetractInput;
+use tidings_model::{
+    decode::DeadLetter,
+    step::{AuditInput, DeadLettersInput, RetractInput},
+};
 
 use super::{pending::PAGE_EVENTS, state::State};
 
 /// The input: a page of retracts, with the pending events that they cover.
-pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<RetractInput> {
+pub(super) fn retract_input(state: &State, asked_at: Timestamp) -> Option<RetractInput> {
     let retracts: Vec<_> = state.retracts.iter().take(PAGE_EVENTS).cloned().collect();
     let events = state.covered_by(&retracts);
     let window = if events.is_empty() { None } else { state.window(asked_at) };
@@ -21,7 +25,7 @@ pub(super) fn input(state: &State, asked_at: Timestamp) -> Option<RetractInput> 
 }
 
 /// Removes the withdrawn events. A retract goes when no pending event is left that it covers.
-pub(super) fn apply(state: &mut State, done: &RetractInput, (): (), _: Timestamp) {
+pub(super) fn apply_retract(state: &mut State, done: &RetractInput, (): (), _: Timestamp) {
     let ids = state.pending.unchanged(&done.events);
     state.forget(&ids);
     if state.covered_by(&done.retracts).is_empty() {
@@ -29,6 +33,46 @@ pub(super) fn apply(state: &mut State, done: &RetractInput, (): (), _: Timestamp
             state.forget_retract(retract);
         }
     }
+}
+
+/// The input: all notes that the audit trail does not have yet.
+pub(super) fn audit_input(state: &State, _: Timestamp) -> Option<AuditInput> {
+    Some(AuditInput { key: state.key.clone()?, notes: state.audit_notes.clone() })
+}
+
+/// Removes the recorded notes from the state.
+pub(super) fn apply_audit(state: &mut State, done: &AuditInput, (): (), _: Timestamp) {
+    state.audit_notes.drain(..done.notes.len().min(state.audit_notes.len()));
+}
+
+/// Bytes of dead letters that the state keeps while the store cannot take them. Later ones lose their `head`.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// Dead letters that the state keeps. Later ones are only counted; the run's history has them.
+const MAX_LETTERS: usize = 500;
+
+/// Counts a dead letter, and keeps the letter while there is room.
+pub(super) fn keep_dead_letter(state: &mut State, mut letter: DeadLetter) {
+    state.malformed += 1;
+    if state.dead_letters.len() >= MAX_LETTERS {
+        return;
+    }
+    let kept: usize = state.dead_letters.iter().map(|letter| letter.head.len()).sum();
+    if kept + letter.head.len() > MAX_BYTES {
+        letter.head.clear();
+    }
+    state.dead_letters.push(letter);
+}
+
+/// The input: all dead letters that the store does not have yet.
+#[expect(clippy::unnecessary_wraps, reason = "the driver asks every step for an optional input")]
+pub(super) fn dead_letters_input(state: &State, workflow_id: String) -> Option<DeadLettersInput> {
+    Some(DeadLettersInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
+}
+
+/// Removes the recorded dead letters from the state.
+pub(super) fn apply_dead_letters(state: &mut State, done: &DeadLettersInput, (): (), _: Timestamp) {
+    state.dead_letters.drain(..done.letters.len().min(state.dead_letters.len()));
 }
 
 #[cfg(test)]
@@ -62,9 +106,9 @@ mod tests {
 
     /// The pending events, and those that the ledger is to take out, before and after the step.
     fn step(mut state: State) -> (Vec<Event>, Vec<Event>) {
-        let asked = input(&state, BEGIN).unwrap();
+        let asked = retract_input(&state, BEGIN).unwrap();
         let covered = asked.events.clone();
-        apply(&mut state, &asked, (), BEGIN);
+        apply_retract(&mut state, &asked, (), BEGIN);
         assert!(state.retracts.is_empty() && state.retracted_until.is_empty());
         (covered, state.pending.into_events())
     }
@@ -83,9 +127,9 @@ mod tests {
     #[test]
     fn a_firing_that_comes_while_the_ledger_takes_the_first_one_out_is_new() {
         let mut state = after_retract(&[0], |state, event| state.add(event, BEGIN, None));
-        let asked = input(&state, BEGIN).unwrap();
+        let asked = retract_input(&state, BEGIN).unwrap();
         state.add(firing(5), BEGIN, None);
-        apply(&mut state, &asked, (), BEGIN);
+        apply_retract(&mut state, &asked, (), BEGIN);
         assert_eq!((state.pending.into_events(), state.retracts.len()), (vec![firing(5)], 0));
     }
 
@@ -121,5 +165,57 @@ mod tests {
         state.retract(Retract::Event("fp".into()));
         add(&mut state, firing(5));
         assert_eq!(step(state), (vec![firing(5)], vec![]), "whatever came after its retract");
+    }
+
+    fn letter(seq: u64, bytes: usize) -> DeadLetter {
+        DeadLetter {
+            seq,
+            reason: "no event".into(),
+            encoding: "json/plain".into(),
+            message_type: None,
+            size: 0,
+            sha256: String::new(),
+            head: "x".repeat(bytes),
+        }
+    }
+
+    fn heads(state: &State) -> Vec<usize> {
+        state.dead_letters.iter().map(|letter| letter.head.len()).collect()
+    }
+
+    #[test]
+    fn letters_keep_their_heads_while_there_is_room() {
+        let mut state = State::new(None, "run".into());
+        for (seq, bytes) in [200 * 1024, 56 * 1024 + 1, 56 * 1024, 1, 0].into_iter().enumerate() {
+            keep_dead_letter(&mut state, letter(seq as u64, bytes));
+        }
+        assert_eq!((state.malformed, heads(&state)), (5, vec![200 * 1024, 0, 56 * 1024, 0, 0]));
+    }
+
+    #[test]
+    fn letters_beyond_the_room_are_counted() {
+        let mut state = State::new(None, "run".into());
+        for seq in 0..502 {
+            keep_dead_letter(&mut state, letter(seq, 0));
+        }
+        assert_eq!((state.malformed, state.dead_letters.len()), (502, 500));
+    }
+
+    #[test]
+    fn letters_that_came_since_stay_when_the_others_are_recorded() {
+        let mut state = State::new(None, "run".into());
+        for seq in 0..2 {
+            keep_dead_letter(&mut state, letter(seq, 1));
+        }
+        let asked = dead_letters_input(&state, "digest/of/no/key".into()).unwrap();
+        assert_eq!(
+            (asked.workflow_id.as_str(), asked.run_id.as_str(), asked.letters.len()),
+            ("digest/of/no/key", "run", 2)
+        );
+        keep_dead_letter(&mut state, letter(2, 1));
+        apply_dead_letters(&mut state, &asked, (), Timestamp::UNIX_EPOCH);
+        assert_eq!(state.dead_letters.iter().map(|letter| letter.seq).collect::<Vec<_>>(), [2]);
+        apply_dead_letters(&mut state, &asked, (), Timestamp::UNIX_EPOCH);
+        assert!(state.dead_letters.is_empty());
     }
 }

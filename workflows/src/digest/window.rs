@@ -1,23 +1,25 @@
-//! Step `plan`: asks when the pending events' window is due, and opens the window.
+//! The steps of the window: `plan` asks when it is due and opens it, `stash` writes a page of its events to the ledger, `claim` (`load` on the
+//! wire) makes it a digest, and `close` ends it, or the delivery, without a message.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use tidings_model::{
     command::Order,
-    step::{PauseWait, Plan, PlanInput, Signs},
+    step::{ClaimAnswer, ClaimInput, CloseInput, Ending, PauseWait, Plan, PlanInput, Signs, StashInput, Stashed},
+    window::{Closed, Outcome, Wait},
 };
 
 use super::{
-    deadline,
-    decide::{is_due, joined},
+    decide::{self, event_limit, is_due, joined, moved_due_at, planned, undo},
+    delivery::Delivering,
     requests::Preferences,
-    state::{Repetitions, State},
+    state::{Repetitions, State, count},
 };
 use crate::driver::after;
 
 /// The input, if events wait. Marks a reported change of preferences as being planned for.
-pub(super) fn begin(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
+pub(super) fn begin_plan(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
     if state.open.is_none() && state.waiting() == 0 {
         return None;
     }
@@ -70,7 +72,7 @@ pub(super) fn apply_urgent(state: &mut State, asked: &PlanInput, mut plan: Plan,
 }
 
 /// Opens the window with its plan, or replaces the open window's plan.
-pub(super) fn apply(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
+pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
     forget_known(state, asked, &plan.known);
     let new = asked.event_ids.len() - plan.known.len();
     state.note_compared(new);
@@ -135,7 +137,7 @@ fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
 /// Lets an overdue window wait for its share of the spread after a pause or a hold (rule 30), unless an operator wants it
 /// flushed. A window whose events were all withdrawn sends nothing, and ends at once.
 pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, now: Timestamp) {
-    let Some(plan) = state.open.as_ref().and_then(|open| open.plan.as_ref()) else { return };
+    let Some(plan) = state.plan() else { return };
     if !is_due(state, plan, now) || state.flushed || state.waiting() == 0 {
         return;
     }
@@ -151,7 +153,7 @@ pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, n
 fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
     let order = if anew { state.retiming.take() } else { None };
     let Some(before) = before else { return };
-    let moved = deadline::moved(plan.due_at, before.due_at);
+    let moved = decide::moved(plan.due_at, before.due_at);
     if let Some(Order { by, why }) = order {
         state.note("retime", Order { by, why: format!("{why}: {moved}") }, now);
     } else if before.revision != plan.revision && before.due_at != plan.due_at {
@@ -173,4 +175,147 @@ fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
         returned_at: state.returned.as_ref().map(|returned| returned.at),
         only_returned: state.collected() == 0 && state.returned.is_some(),
     })
+}
+
+/// The input. Opens the window if none is open.
+pub(super) fn begin_stash(state: &mut State, asked_at: Timestamp) -> Option<StashInput> {
+    state.ensure_open(asked_at);
+    let open = state.open.as_ref()?;
+    let window = open.window.clone();
+    let delivering = state.delivering_id();
+    let counts_new = state.repetitions != Repetitions::Counted;
+    if let Some(run) = open.runs.first() {
+        let (events, runs) = (Vec::new(), vec![run.clone()]);
+        return Some(StashInput { window, events, runs, delivering, opens_returned: true, counts_new });
+    }
+    let events = state.pending.head(state.pending.page_len(state.doomed()));
+    Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true, counts_new })
+}
+
+/// Removes the stored events from the state.
+pub(super) fn apply_stash(state: &mut State, done: &StashInput, answer: Stashed, _: Timestamp) {
+    let Stashed { taken, returned, events } = answer;
+    state.note_leaving(count(taken));
+    state.drop_taken(&done.events, taken);
+    if let Some(open) = &mut state.open {
+        open.stashed += taken;
+        open.late = returned.or(open.late.take());
+        open.closed_to_events |= count(taken) < done.events.len();
+        open.runs.retain(|run| !done.runs.contains(run));
+        if open.runs.is_empty() {
+            open.stashed += std::mem::take(&mut open.unread);
+        }
+        open.stashed = events.unwrap_or(open.stashed);
+    }
+}
+
+/// The input, if a planned window is open.
+pub(super) fn claim_input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
+    let open = state.open.as_ref()?;
+    let plan = open.plan.as_ref()?;
+    let count = state.pending.page_len(event_limit(state).unwrap_or(usize::MAX));
+    Some(ClaimInput {
+        asked_at,
+        window: open.window.clone(),
+        events: state.pending.head(count),
+        flushed: state.flushed,
+        urgent: plan.urgent,
+        revision: plan.revision,
+        planned: planned(state),
+        due_at: Some(moved_due_at(state, plan)).filter(|at| *at != open.window.due_at),
+        limits: plan.limits,
+        undo: undo(state, plan),
+        released: open.released,
+        limit_ended_at: open.limit_ends_at,
+        unknown_since: open.unknown_since,
+    })
+}
+
+/// Starts the delivery, defers the window, or ends it.
+pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, _: Timestamp) {
+    // Events that a claim of an ended window did not take belong to the next window.
+    let left = |ending: &Ending| count(ending.taken) < asked.events.len();
+    state.flushed &= match &answer {
+        ClaimAnswer::Nothing(ending) => left(ending),
+        // A flush that came while the claim was asked is still to be carried out.
+        // A flush outlasts a pause.
+        ClaimAnswer::Later { pause: Some(_), .. } => true,
+        ClaimAnswer::Later { .. } | ClaimAnswer::Changed => !asked.flushed,
+        ClaimAnswer::Claimed { .. } => false,
+    };
+    match answer {
+        ClaimAnswer::Later { until, why, pause, limit_ends_at, unknown_since } => {
+            let Some(open) = &mut state.open else { return };
+            open.note_deferral(&why);
+            open.unknown_since = unknown_since;
+            if pause.is_none() {
+                open.not_before = Some(until);
+                open.why = why;
+                // Not the hour puts it off, and what does ends at a good moment.
+                open.released = false;
+                open.limit_ends_at = open.limit_ends_at.max(limit_ends_at);
+            }
+            if let Some(plan) = &mut open.plan {
+                plan.pause = pause;
+            }
+        }
+        ClaimAnswer::Changed => state.preferences = Preferences::Changed,
+        ClaimAnswer::Claimed { items, groups, taken, rendered } => {
+            state.close_window(&asked.events, taken);
+            // An urgent event that came during the claim would wait behind the digest.
+            let is_urgent = state.pending.urgent_at(usize::MAX).is_some();
+            let wait = if is_urgent { Wait::Urgent } else { asked.wait() };
+            let digest = Delivering::new(asked.due_window(), items, groups);
+            state.delivering = Some(Delivering { stored: rendered, undo: asked.undo, wait, ..digest });
+        }
+        ClaimAnswer::Nothing(Ending { closed, taken, .. }) => {
+            state.close_window(&asked.events, taken);
+            state.end(asked.window.digest_id, closed);
+        }
+    }
+}
+
+/// The input. Opens the window if pending events have none.
+pub(super) fn begin_close(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
+    let (by, why) = match state.drop.as_ref().map(|drop| &drop.order) {
+        Some(Order { by, why }) => (by.clone(), why.clone()),
+        None => (String::new(), "cancelled".to_owned()),
+    };
+    let closed = Closed { outcome: Outcome::Dropped, why };
+    if let Some(digest) = &state.delivering {
+        return Some(CloseInput {
+            asked_at,
+            window: digest.window.clone(),
+            events: Vec::new(),
+            closed,
+            by,
+            planned: None,
+            opens_returned: true,
+        });
+    }
+    state.ensure_open(asked_at);
+    let events = state.pending.head(state.pending.page_len(state.doomed()));
+    Some(CloseInput {
+        asked_at,
+        window: state.open.as_ref()?.window.clone(),
+        events,
+        closed,
+        by,
+        planned: planned(state),
+        opens_returned: true,
+    })
+}
+
+/// Ends the delivery, or the window if nothing was being delivered.
+pub(super) fn apply_close(
+    state: &mut State,
+    asked: &CloseInput,
+    Ending { closed, taken, returned }: Ending,
+    _: Timestamp,
+) {
+    if state.delivering.take().is_none() {
+        state.close_window(&asked.events, taken);
+    }
+    state.note_returned(returned);
+    state.end(asked.window.digest_id, closed);
 }
