@@ -18,9 +18,7 @@ use crate::{
 };
 
 mod brand;
-pub(crate) mod cap;
 mod category;
-mod directory;
 mod former;
 pub(crate) mod frequency;
 mod pages;
@@ -30,13 +28,11 @@ mod tenant;
 mod track;
 
 pub use brand::{Brand, Colour, NotAColour};
-pub use cap::Cap;
 pub use category::{Categories, CategorySettings, Section};
-pub use directory::DirectoryUrl;
 pub use former::FormerNames;
-pub use frequency::{FrequencyLimits, OverLimit};
+pub use frequency::{Cap, FrequencyLimits, OverLimit};
 pub use pages::{PageUrl, Pages, RecipientLinks, UnknownPlaceholder};
-pub use service::{SeenService, ServiceUrl};
+pub use service::{DirectoryUrl, SeenService, ServiceUrl};
 pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath, Sender, Stream, StreamName, Streams};
 pub use tenant::{InForce, TenantSettings};
 pub use track::{Counted, Track};

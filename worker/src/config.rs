@@ -16,13 +16,12 @@ use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
     foreign_text::decode_file,
     inbox::Limits,
-    settings::{self, Cap, DigestSettings, FormerNames, OverLimit, Pages, Sender, Settings, UnknownRecipients},
+    settings::{self, DigestSettings, FormerNames, Pages, Sender, Settings, UnknownRecipients},
     subscription::Subscription,
     zone_data,
 };
 use tidings_store::WrongQuery;
 
-mod brand;
 mod category;
 mod digest;
 mod directory;
@@ -31,48 +30,35 @@ mod door;
 mod file;
 mod former;
 mod gateway;
-mod inbox;
 mod keys;
-mod layer;
-mod link_keys;
-mod list;
-mod listen;
-mod mail;
-mod oidc;
-mod origin;
 mod problem;
 mod relay;
 mod retention;
 mod secret;
 mod sections;
-mod seen;
 mod stream;
 mod subscribe;
-mod suggest;
-mod syntax;
 mod temporal;
 mod tenant;
 #[cfg(test)]
 mod tests;
-mod variable;
-mod webhook;
 
 pub(crate) use digest::show as show_digest;
 pub use directory::Directory;
 pub use dkim::DkimConfig;
 use door::Door;
-use file::RawConfig;
+use file::{RawConfig, Recipients};
 pub(crate) use former::was;
 pub use gateway::Gateway;
-pub(crate) use keys::{Shown, Table};
-pub use link_keys::LinkKeysConfig;
-pub use origin::{Origin, Origins};
+pub use keys::{Origin, Origins};
+pub(crate) use keys::{Show, Shown, Table, ToTable, unless_empty};
 pub use problem::{Environment, Problem};
 pub use relay::Relay;
-pub use retention::{Retention, age_text};
-pub use secret::SecretUrl;
+pub use retention::Retention;
 pub(crate) use secret::database_url;
+pub use secret::{LinkKeysConfig, SecretUrl};
 pub use stream::{Stream, Streams};
+pub(crate) use subscribe::show as show_subscription;
 pub(crate) use temporal::no_namespace;
 pub use temporal::{Temporal, Unreachable};
 pub use tenant::Tenant;
@@ -107,12 +93,8 @@ pub struct Config {
     pub tenants: BTreeMap<String, Tenant>,
     /// The names that digest types and tenants had before.
     pub names: FormerNames,
-    /// The limit on a recipient's digests of all types.
-    pub cap: Option<Cap>,
-    /// The treatment of a window that the cap holds back.
-    pub capped: OverLimit,
-    /// Consecutive soft bounces that suppress an address.
-    pub soft_bounces: u32,
+    /// The limits over all digest types.
+    pub recipients: Recipients,
     /// The team's own directory, if recipients come from there.
     pub directory: Option<Directory>,
     /// The retention periods.
@@ -151,6 +133,12 @@ pub enum Error {
     Wrong(Vec<Problem>),
 }
 
+impl Error {
+    fn unless_none(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self::Wrong(problems)) }
+    }
+}
+
 impl Config {
     /// Returns the settings for the activities. [`Config::signers`] has the DKIM keys.
     ///
@@ -161,11 +149,8 @@ impl Config {
         let services = self.seen_problems().into_iter().chain(self.directory_problem());
         let services = services.chain(self.subscription_problems());
         let problems: Vec<_> = relays.chain(self.key_problems()).chain(services).collect();
-        if problems.is_empty() {
-            Ok(Settings { unknown_recipients, ..self.unsigned() })
-        } else {
-            Err(Error::Wrong(problems))
-        }
+        Error::unless_none(problems)?;
+        Ok(Settings { unknown_recipients, ..self.unsigned() })
     }
 
     /// Reads the DKIM keys of both streams, for everybody and for each tenant whose keys differ.
@@ -191,11 +176,8 @@ impl Config {
             self.names.tenants(name).into_iter().map(move |name| (name, signers.clone()))
         });
         let tenants = tenants.collect();
-        if problems.is_empty() {
-            Ok(Signers { general, tenants })
-        } else {
-            Err(Error::Wrong(problem::distinct(problems)))
-        }
+        Error::unless_none(problem::distinct(problems))?;
+        Ok(Signers { general, tenants })
     }
 
     /// Returns the name and the settings of a tenant with a table.
@@ -228,9 +210,9 @@ impl Config {
             digests: self.digests.clone(),
             tenants: self.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.settings())).collect(),
             names: self.names.clone(),
-            cap: self.cap,
-            capped: self.capped,
-            soft_bounces: self.soft_bounces,
+            cap: self.recipients.cap,
+            capped: self.recipients.capped,
+            soft_bounces: self.recipients.soft_bounces,
             relays: relays.collect(),
             reports_for: self.relays.iter().map(|(name, relay)| (name.clone(), relay.other_names())).collect(),
             relays_were: self.relays.iter().map(|(name, relay)| (name.clone(), relay.was().to_vec())).collect(),
@@ -247,8 +229,7 @@ impl Config {
     /// The public address is missing, or the keys that sign links.
     pub fn serves(&self) -> Result<(), Error> {
         let missing = self.gateway.pages.public_url.is_none().then(|| self.gateway.missing_address());
-        let problems: Vec<_> = missing.into_iter().chain(self.key_problems()).collect();
-        if problems.is_empty() { Ok(()) } else { Err(Error::Wrong(problems)) }
+        Error::unless_none(missing.into_iter().chain(self.key_problems()).collect())
     }
 
     /// Returns the problem of a gateway without a public address.
@@ -271,8 +252,8 @@ impl Config {
     /// Returns the problems of services that know what was seen, and cannot be asked: the environment lacks their secrets.
     #[must_use]
     pub fn seen_problems(&self) -> Vec<Problem> {
-        let digests = self.digests.values().chain(self.tenants.values().flat_map(|tenant| tenant.digests.values()));
-        problem::distinct(digests.filter_map(|digest| digest.seen.as_ref()).filter_map(seen::problem))
+        let problem = |(_, digest): (_, &DigestSettings)| digest::seen_problem(digest.seen.as_ref()?);
+        problem::distinct(self.digest_tables().filter_map(problem))
     }
 
     /// Returns the problem of a directory that cannot be asked: the environment lacks its secret or its address.
@@ -291,21 +272,32 @@ impl Config {
         Ok(source.map(|source| Arc::new(TeamDirectory::new(source).with_names(self.names.clone()))))
     }
 
-    /// Returns the team's own directory after its query was checked. A database that does not answer is a warning in the log: it may
-    /// come back.
+    /// Returns the team's own directory after its query was checked, and the problem of a database that does not answer: it may come back.
     ///
     /// # Errors
     /// The query is wrong, or as for [`Config::team_directory`].
-    pub async fn checked_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
+    pub async fn asked_directory(&self) -> Result<(Option<Arc<TeamDirectory>>, Option<Problem>), Error> {
         let made = self.team_directory()?;
-        if let (Some(directory), Some(made)) = (&self.directory, &made)
-            && let Err(wrong) = made.check().await
+        if let (Some(directory), Some(asked)) = (&self.directory, &made)
+            && let Err(wrong) = asked.check().await
         {
             let problem = directory.wrong_query(&wrong);
-            match wrong {
-                WrongQuery::Wrong(_) => return Err(Error::Wrong(vec![problem])),
-                WrongQuery::Away(_) => tracing::warn!(%problem, "the query of the team's directory is not checked"),
-            }
+            return match wrong {
+                WrongQuery::Wrong(_) => Err(Error::Wrong(vec![problem])),
+                WrongQuery::Away(_) => Ok((made, Some(problem))),
+            };
+        }
+        Ok((made, None))
+    }
+
+    /// As [`Config::asked_directory`], with a warning in the log.
+    ///
+    /// # Errors
+    /// As for [`Config::asked_directory`].
+    pub async fn checked_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
+        let (made, away) = self.asked_directory().await?;
+        if let Some(problem) = away {
+            tracing::warn!(%problem, "the query of the team's directory is not checked");
         }
         Ok(made)
     }
@@ -381,7 +373,7 @@ impl Config {
     }
 
     /// The digest types with the keys of their tables, those of tenants included.
-    fn digest_tables(&self) -> impl Iterator<Item = (String, &DigestSettings)> {
+    pub(crate) fn digest_tables(&self) -> impl Iterator<Item = (String, &DigestSettings)> {
         let own = self.digests.iter().map(|(name, digest)| (format!("digest.{name}"), digest));
         let of_tenants = self.tenants.iter().flat_map(|(tenant, settings)| {
             settings.digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}"), digest))
@@ -403,15 +395,9 @@ impl Config {
     fn without_unsubscribing(&self) -> Option<Problem> {
         let Pages { public_url, unsubscribe, .. } = &self.gateway.pages;
         let has_links = public_url.is_some() || unsubscribe.is_some();
-        (!has_links && !self.digests.is_empty()).then(|| Problem {
-            place: "default".to_owned(),
-            key: "gateway.public_url".to_owned(),
-            value: String::new(),
-            problem:
-                "is missing, so that digests go out without an unsubscribe link; write the address of the gateway, or \
-                      gateway.unsubscribe_url with that of a page of your own"
-                    .to_owned(),
-        })
+        let problem = "is missing, so that digests go out without an unsubscribe link; write the address of the gateway, or \
+                       gateway.unsubscribe_url with that of a page of your own";
+        (!has_links && !self.digests.is_empty()).then(|| Problem::new("default", "gateway.public_url", problem))
     }
 
     /// Serves this machine alone: the listeners of the file do not count.
@@ -455,7 +441,7 @@ impl Config {
                 Err(problem) => problems.push(problem),
             }
         }
-        if problems.is_empty() { Ok(hooks) } else { Err(Error::Wrong(problems)) }
+        Error::unless_none(problems).map(|()| hooks)
     }
 
     /// Removes the webhooks whose secrets are not set, and returns the problem of each.
@@ -497,10 +483,9 @@ impl Config {
         let missing = relays.values().filter_map(|relay| relay.clone().err());
         let senders = |stream: &settings::Stream| {
             let relays = stream.relays.iter().filter_map(|name| relays.get(name)?.as_ref().ok());
-            relays.filter_map(|relay| mail::default_sender_problem(&stream.sender, relay)).collect::<Vec<_>>()
+            relays.filter_map(|relay| stream::default_sender_problem(&stream.sender, relay)).collect::<Vec<_>>()
         };
-        let problems = problem::distinct(missing.chain(streams.flat_map(senders)));
-        if problems.is_empty() { Ok(self) } else { Err(Error::Wrong(problems)) }
+        Error::unless_none(problem::distinct(missing.chain(streams.flat_map(senders)))).map(|()| self)
     }
 
     /// Parses `text`, the content of the file `place`.
@@ -518,7 +503,7 @@ impl Config {
         temporal: Result<Temporal, Problem>,
     ) -> Result<Self, Error> {
         let mut checks = problem::Checks::new(place, text, environment);
-        let file = syntax::parse::<RawConfig>(place, text, &mut checks.problems);
+        let file = problem::parse::<RawConfig>(place, text, &mut checks.problems);
         match file.and_then(|file| file.check(&mut checks, temporal)) {
             Some(config) if checks.problems.is_empty() => Ok(config),
             _ => Err(Error::Wrong(checks.problems)),

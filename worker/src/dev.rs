@@ -25,20 +25,16 @@ use url::Url;
 use crate::{Config, gateway::Listeners, registration::Patches, storage};
 
 mod demo;
-mod guard;
 mod inbox;
-mod mail;
 mod mailbox;
-mod ports;
-mod reconcile;
-mod sandbox;
+mod pages;
 mod settings;
 mod sink;
 mod temporal;
 mod workshop;
 
 use mailbox::Mailbox;
-use ports::Port;
+use settings::Port;
 
 /// The folder of all data, inside the current one.
 const FOLDER: &str = ".tidings";

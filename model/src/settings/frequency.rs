@@ -1,10 +1,10 @@
-//! The limits on how often a recipient gets digests (rule 13), as a window keeps them (rule 16).
+//! The limits on how often a recipient gets digests (rule 13): the cap, and all that a window keeps (rule 16).
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::cap::Cap;
+use crate::words;
 
 closed_set! {
     /// Treatment of a due window that a throttle or a cap holds back.
@@ -44,6 +44,22 @@ pub struct FrequencyLimits {
     /// Treatment of a window that the cap holds back.
     #[serde(default, skip_serializing_if = "OverLimit::defers")]
     pub capped: OverLimit,
+}
+
+/// A limit on digests in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cap {
+    /// Number of digests, at least one.
+    pub most: u32,
+    /// Length of the span, which slides. Whole days are days of the calendar.
+    pub within: Duration,
+}
+
+/// In the words of `tidings.toml`: `5 in 1d`.
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {}", self.most, words::written(self.within))
+    }
 }
 
 #[cfg(test)]

@@ -1,34 +1,24 @@
-//! `tidings config`: checks the configuration and prints the effective settings.
+//! `tidings config`: checks the configuration and prints the effective settings, or the next slots of a cadence.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+use std::{collections::BTreeMap, fmt};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use serde::Serialize;
 use tidings_mail::render::{self, Renderer};
-use tidings_model::{Cadence, ParseError, ZoneData, rules::working_days, settings::DigestSettings, zone_data};
+use tidings_model::{Cadence, ParseError, rules::working_days, settings::DigestSettings, when, zone_data};
 
 use crate::{
     Config,
-    config::{self, Problem, Table, Tenant},
+    config::{self, DkimConfig, Problem, Show as _, Shown, Stream, Streams, Table, ToTable as _, unless_empty},
     error::Usage,
     names, storage,
 };
 
-mod directory;
-mod gateway;
 mod in_force;
-mod mail;
-mod next_slots;
-mod retention;
-mod streams;
-mod subscriptions;
-mod tenants;
 mod webhooks;
 
 use in_force::InForce;
-use mail::{DkimView, MailView};
-use next_slots::NextSlots;
 
 /// The commands about the configuration.
 #[derive(Debug, clap::Subcommand)]
@@ -101,22 +91,23 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     let mut problems = missing_templates(config, &renderer.names());
     problems.extend(super::template::words_of_nobody(&renderer, config));
-    let dkim = config.dkim.as_ref().and_then(|signing| match signing.signer() {
-        Ok(dkim) => Some((signing, dkim)),
-        Err(problem) => {
-            problems.push(problem);
-            None
-        }
-    });
-    let (streams, unsigned) = streams::streams(&config.streams, config);
-    problems.extend(unsigned);
-    let (tenants, unsigned) = tenants::tenants(config);
+    let dkim = signature(config.dkim.as_ref(), &mut problems);
+    let streams = show_streams(&config.streams, config, &mut problems);
+    let mut unsigned = Vec::new();
+    let tenants = show_tenants(config, &mut unsigned);
     problems.extend(unsigned.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
     problems.extend(config.key_problems());
     problems.extend(config.gateway_problem());
     problems.extend(config.seen_problems());
     problems.extend(config.subscription_problems());
-    let unchecked = directory::check(config, &mut problems).await;
+    let unchecked = match config.asked_directory().await {
+        Ok((_, unchecked)) => unchecked,
+        Err(config::Error::Wrong(wrong)) => {
+            problems.extend(wrong);
+            None
+        }
+        Err(config::Error::Unreadable { .. }) => None,
+    };
     if !problems.is_empty() {
         return Err(config::Error::Wrong(problems).into());
     }
@@ -124,8 +115,7 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
         let shown = InForce::new(config, name)?;
         if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() }
     } else {
-        let dkim = dkim.as_ref().map(|(signing, dkim)| DkimView::new(signing, dkim));
-        let shown = ConfigView::new(config, streams, tenants, dkim);
+        let shown = show(config, dkim, streams, tenants);
         if json { serde_json::to_string_pretty(&shown)? } else { toml::to_string(&shown)? }
     };
     anstream::println!("{}", shown.trim_end());
@@ -151,128 +141,165 @@ async fn compare_names(config: &Config) -> anyhow::Result<()> {
 }
 
 fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
-    let everybodys = config.digests.iter().map(|(name, digest)| (format!("digest.{name}.template"), digest));
-    let tenants = config.tenants.iter().flat_map(|(tenant, Tenant { digests, .. })| {
-        digests.iter().map(move |(name, digest)| (format!("tenant.{tenant}.digest.{name}.template"), digest))
-    });
-    let missing = everybodys.chain(tenants).filter(|(_, digest)| !names.contains(&digest.template));
-    missing
-        .map(|(key, digest)| Problem {
-            place: "templates".to_owned(),
-            key,
-            value: digest.template.clone(),
-            problem: format!(
-                "there is no such template; there are: {}. Until then {:?} is used",
-                names.join(", "),
-                render::DEFAULT
-            ),
-        })
-        .collect()
-}
-
-/// The digest types, of which `former` are the names that they had before: today's by former one.
-fn digest_views<'a>(
-    digests: &'a BTreeMap<String, DigestSettings>,
-    former: &BTreeMap<String, String>,
-) -> BTreeMap<&'a str, Table> {
-    let view = |(name, digest): (&'a String, &DigestSettings)| {
-        let mut shown = config::show_digest(digest);
-        shown.insert_first("was", config::was(former, name));
-        (name.as_str(), shown)
+    let missing = config.digest_tables().filter(|(_, digest)| !names.contains(&digest.template));
+    let problem = |(table, digest): (String, &DigestSettings)| {
+        let (names, usual) = (names.join(", "), render::DEFAULT);
+        let problem = format!("there is no such template; there are: {names}. Until then {usual:?} is used");
+        Problem::new("templates", format!("{table}.template"), problem).of(&digest.template)
     };
-    digests.iter().map(view).collect()
+    missing.map(problem).collect()
 }
 
-/// The configuration as `tidings.toml` would say it, without passwords and keys.
-#[derive(Serialize)]
-struct ConfigView<'a> {
-    database_url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    templates: Option<&'a Path>,
-    task_queue: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics_listen: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_workflows: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    link_keys_file: Option<&'a Path>,
-    mail: MailView<'a>,
-    relay: BTreeMap<&'a str, streams::RelayView<'a>>,
-    stream: streams::StreamsView<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gateway: Option<gateway::GatewayView<'a>>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    webhook: BTreeMap<&'a str, webhooks::WebhookView>,
-    recipients: RecipientsView,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    directory: Option<directory::DirectoryView<'a>>,
-    retention: retention::RetentionView<'a>,
-    digest: BTreeMap<&'a str, Table>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tenant: BTreeMap<&'a str, tenants::TenantView<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    subscribe: Vec<subscriptions::SubscriptionView<'a>>,
-    temporal: TemporalView<'a>,
-    zone_data: &'static ZoneData,
-    doors: BTreeMap<String, String>,
-}
-
-#[derive(Serialize)]
-struct RecipientsView {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cap: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capped: Option<&'static str>,
-    soft_bounces: u32,
-}
-
-/// Not of `tidings.toml`, but of Temporal's environment variables and file.
-#[derive(Serialize)]
-struct TemporalView<'a> {
-    address: String,
-    namespace: &'a str,
-    tls: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    api_key: Option<&'static str>,
-}
-
-impl<'a> ConfigView<'a> {
-    fn new(
-        config: &'a Config,
-        stream: streams::StreamsView<'a>,
-        tenant: BTreeMap<&'a str, tenants::TenantView<'a>>,
-        dkim: Option<DkimView<'a>>,
-    ) -> Self {
-        Self {
-            database_url: config.database_url.to_string(),
-            templates: config.templates.as_deref(),
-            task_queue: &config.task_queue,
-            metrics_listen: config.metrics_listen,
-            cached_workflows: config.cached_workflows,
-            link_keys_file: config.link_keys.file(),
-            mail: MailView::new(&config.sender, dkim),
-            relay: streams::relays(config),
-            stream,
-            gateway: gateway::GatewayView::new(&config.gateway),
-            webhook: webhooks::webhooks(config),
-            recipients: RecipientsView {
-                cap: config.cap.map(|cap| cap.to_string()),
-                capped: config.cap.map(|_| config.capped.name()),
-                soft_bounces: config.soft_bounces,
-            },
-            directory: config.directory.as_ref().map(directory::DirectoryView::new),
-            retention: retention::RetentionView::new(&config.retention),
-            digest: digest_views(&config.digests, &config.names.digests),
-            tenant,
-            subscribe: config.subscriptions.iter().map(subscriptions::SubscriptionView::new).collect(),
-            temporal: TemporalView {
-                address: config.temporal.address(),
-                namespace: config.temporal.namespace(),
-                tls: config.temporal.connection.tls_options.is_some(),
-                api_key: config.temporal.connection.api_key.as_ref().map(|_| "***"),
-            },
-            zone_data: zone_data(),
-            doors: config.doors_in_words(),
+/// The keys of a signature. A key that does not serve is a problem.
+fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<Problem>) -> Option<Table> {
+    let signing = signing?;
+    match signing.signer() {
+        Ok(dkim) => Some(signing.show(&dkim)),
+        Err(problem) => {
+            problems.push(problem);
+            None
         }
+    }
+}
+
+/// The streams of everybody or of a tenant, each with its sender and signature only where they differ from those of `[mail]`.
+fn show_streams(streams: &Streams, config: &Config, problems: &mut Vec<Problem>) -> Table {
+    let mut shown = |stream: &Stream| {
+        let own = stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own));
+        let mut shown = stream.to_table().without(&config.sender.to_table());
+        shown.insert_table("dkim", signature(own, problems));
+        Some(Shown::Table(shown))
+    };
+    Table::of([("bulk", shown(&streams.bulk)), ("transactional", shown(&streams.transactional))])
+}
+
+/// The looks of each tenant with a table of its own, its streams where they differ, and all that is in force for its digest types, taken
+/// over or not.
+fn show_tenants(config: &Config, problems: &mut Vec<Problem>) -> Table {
+    let shown = config.tenants.iter().map(|(name, tenant)| {
+        let mut shown = tenant.brand.to_table();
+        shown.insert_first("was", config::was(&config.names.tenants, name));
+        let mut origins = tenant.streams.both().into_iter().flat_map(|stream| stream.origins.values());
+        let differs = origins.any(|origin| origin.key.starts_with("tenant."));
+        shown.insert_table("stream", differs.then(|| show_streams(&tenant.streams, config, problems)));
+        shown.insert_table("digest", (!tenant.digests.is_empty()).then(|| show_digests(&tenant.digests, config)));
+        (name.clone(), Shown::Table(shown))
+    });
+    shown.collect()
+}
+
+fn show_digests(digests: &BTreeMap<String, DigestSettings>, config: &Config) -> Table {
+    let shown = digests.iter().map(|(name, digest)| {
+        let mut shown = config::show_digest(digest);
+        shown.insert_first("was", config::was(&config.names.digests, name));
+        (name.clone(), Shown::Table(shown))
+    });
+    shown.collect()
+}
+
+/// The configuration as `tidings.toml` would say it, without passwords and keys. The connection to Temporal is of its own environment
+/// variables and file.
+fn show(config: &Config, dkim: Option<Table>, streams: Table, tenants: Table) -> Table {
+    let mut mail = config.sender.to_table();
+    mail.insert_table("dkim", dkim);
+    let relays = config.named_relays().filter_map(|(name, relay)| Some((name.clone(), Shown::Table(relay.show()?))));
+    let subscriptions = config.subscriptions.iter().map(config::show_subscription).collect();
+    let temporal = Table::of([
+        ("address", config.temporal.address().show()),
+        ("namespace", config.temporal.namespace().show()),
+        ("tls", Some(Shown::Flag(config.temporal.connection.tls_options.is_some()))),
+        ("api_key", config.temporal.connection.api_key.as_ref().map(|_| "***").show()),
+    ]);
+    let doors = config.doors_in_words().into_iter().map(|(key, words)| (key, Shown::Text(words)));
+    Table::of([
+        ("database_url", config.database_url.to_string().show()),
+        ("templates", config.templates.show()),
+        ("task_queue", config.task_queue.show()),
+        ("metrics_listen", config.metrics_listen.show()),
+        ("cached_workflows", config.cached_workflows.show()),
+        ("link_keys_file", config.link_keys.file().show()),
+        ("mail", Some(Shown::Table(mail))),
+        ("relay", Some(Shown::Table(relays.collect()))),
+        ("stream", Some(Shown::Table(streams))),
+        ("gateway", config.gateway.show().map(Shown::Table)),
+        ("webhook", webhooks::webhooks(config).unless_empty()),
+        ("recipients", Some(Shown::Table(config.recipients.to_table()))),
+        ("directory", config.directory.as_ref().map(|directory| Shown::Table(directory.show()))),
+        ("retention", Some(Shown::Table(config.retention.to_table()))),
+        ("digest", Some(Shown::Table(show_digests(&config.digests, config)))),
+        ("tenant", tenants.unless_empty()),
+        ("subscribe", unless_empty(subscriptions)),
+        ("temporal", Some(Shown::Table(temporal))),
+        ("zone_data", Some(Shown::Zones(zone_data()))),
+        ("doors", Some(Shown::Table(doors.collect()))),
+    ])
+}
+
+/// The number of slots shown.
+const SHOWN: usize = 3;
+
+/// A cadence in words, and its next slots.
+#[derive(Debug, Serialize)]
+struct NextSlots {
+    cadence: String,
+    explanation: String,
+    zone: String,
+    /// Empty for a cadence without slots: `instant`, `after` and `never` follow the events.
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug, Serialize)]
+struct Slot {
+    local: String,
+    utc: Timestamp,
+}
+
+impl NextSlots {
+    fn new(cadence: &Cadence, zone: &TimeZone, now: Timestamp) -> Self {
+        let slot = |at: Timestamp| Slot { local: when::local(at, zone.clone()), utc: at };
+        let next = |at: &Timestamp| Some(cadence.due_at(*at, zone));
+        let count = if cadence.follows_the_calendar() { SHOWN } else { 0 };
+        Self {
+            cadence: cadence.to_string(),
+            explanation: cadence.explain(),
+            zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+            slots: std::iter::successors(next(&now), next).take(count).map(slot).collect(),
+        }
+    }
+}
+
+impl fmt::Display for NextSlots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cadence, explanation, zone, slots } = self;
+        let zone = if slots.is_empty() { String::new() } else { format!(", in {zone}") };
+        write!(f, "{cadence}: {}{zone}", explanation.trim_end_matches('.'))?;
+        slots.iter().try_for_each(|slot| write!(f, "\n  {}  {}", slot.local, slot.utc))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(words: &str, zone: &str, now: &str) -> NextSlots {
+        NextSlots::new(&words.parse().unwrap(), &TimeZone::get(zone).unwrap(), now.parse().unwrap())
+    }
+
+    #[test]
+    fn the_next_three_slots_are_shown_in_the_zone_and_in_utc() {
+        let slots = slots("daily 08:00", "Europe/Berlin", "2026-10-23T06:00:00Z");
+        assert_eq!(
+            slots.to_string(),
+            "daily 08:00: every day at 08:00, in Europe/Berlin
+  Sat 2026-10-24 08:00:00 CEST  2026-10-24T06:00:00Z
+  Sun 2026-10-25 08:00:00 CET  2026-10-25T07:00:00Z
+  Mon 2026-10-26 08:00:00 CET  2026-10-26T07:00:00Z"
+        );
+    }
+
+    #[test]
+    fn a_cadence_without_slots_is_explained_without_a_zone() {
+        let slots = slots("after 15m", "Europe/Berlin", "2026-10-23T06:00:00Z");
+        assert_eq!(slots.to_string(), "after 15m: 15m after the first event");
     }
 }

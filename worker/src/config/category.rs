@@ -2,33 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use tidings_model::{
     settings::{Categories, CategorySettings, DigestSettings, Section},
     words,
 };
-use toml::Spanned;
 
 use super::{
-    brand, former,
-    keys::{Entry, Show as _, Shown},
-    list::SpannedList,
-    problem::{Checks, Problem},
+    former,
+    keys::{Entry, Keys as _, List, Number, Show as _, Shown, Table, Text, ToTable as _, table},
+    problem::{Checks, Problem, whole},
+    tenant,
 };
 
 /// The highest priority.
 const HIGHEST: u32 = 100;
 
-/// The keys of `[digest.NAME.category.CATEGORY]`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawCategory {
-    was: Option<SpannedList>,
-    title: Option<Spanned<String>>,
-    section: Option<Spanned<String>>,
-    priority: Option<Spanned<i64>>,
-    min_count: Option<Spanned<i64>>,
-    max_age: Option<Spanned<String>>,
+table! {
+    /// The keys of `[digest.NAME.category.CATEGORY]`.
+    pub(super) struct RawCategory for category: CategorySettings, read() {
+        was: apart(List), shown None;
+        title: apart(Text), shown category.section.as_ref().and_then(|section| section.title.show());
+        section: apart(Text), shown None;
+        priority: apart(Number);
+        min_count: number(whole(u32::MAX));
+        max_age: text(words::duration);
+    }
 }
 
 impl Entry for RawCategory {
@@ -39,11 +37,9 @@ impl Entry for RawCategory {
 
     /// The place of one of the keys; empty without keys.
     fn place(&self, checks: &Checks<'_>) -> String {
-        let text = [&self.title, &self.section, &self.max_age].into_iter().flatten().next();
-        let number = || [&self.priority, &self.min_count].into_iter().flatten().next();
-        let was = || self.was.as_ref().map(|raw| checks.place_of(raw));
-        let place = text.map(|raw| checks.place_of(raw)).or_else(|| number().map(|raw| checks.place_of(raw)));
-        place.or_else(was).unwrap_or_default()
+        let origins = self.origins("", checks);
+        let keys = ["title", "section", "max_age", "priority", "min_count", "was"];
+        keys.into_iter().find_map(|key| origins.get(key)).map(|origin| origin.place.clone()).unwrap_or_default()
     }
 }
 
@@ -59,19 +55,11 @@ pub(super) fn todays<'a, T: Clone>(
 /// The categories of a digest type with the headings of their sections.
 pub(super) fn show(digest: &DigestSettings) -> Option<Shown> {
     let categories = todays(&digest.category.named, digest).map(|(name, category)| {
-        let was = former::was(&digest.former_categories, &name);
-        let values = [
-            ("was", was),
-            ("title", category.section.map(|section| Shown::Text(section.title))),
-            ("priority", category.priority.show()),
-            ("min_count", category.min_count.show()),
-            ("max_age", category.max_age.show()),
-        ];
-        let values = values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        (name, Shown::Table(values.collect()))
+        let mut shown = category.to_table();
+        shown.insert_first("was", former::was(&digest.former_categories, &name));
+        (name, Shown::Table(shown))
     });
-    let categories: BTreeMap<_, _> = categories.collect();
-    (!categories.is_empty()).then(|| Shown::Table(categories.into_iter().collect()))
+    categories.collect::<Table>().unless_empty()
 }
 
 /// Checks the names that categories had before, and returns today's name by former one; `None` if one is wrong.
@@ -130,9 +118,9 @@ fn check_one(
     checks: &mut Checks<'_>,
 ) -> Option<CategorySettings> {
     let (section, priority) = placed(table, category, raw, all, checks)?;
-    let min_count = checks.count(&format!("{table}.min_count"), raw.min_count.as_ref());
-    let max_age = checks.value(&format!("{table}.max_age"), raw.max_age.as_ref(), words::duration);
-    Some(CategorySettings { section, priority, min_count, max_age })
+    let mut category = CategorySettings { section, priority, ..CategorySettings::default() };
+    raw.read(table, &mut category, checks);
+    Some(category)
 }
 
 /// The heading and the priority of a category. In the section of another category they are those of that one.
@@ -147,14 +135,10 @@ fn placed(
     let title = raw.title.as_ref().map(|title| ("title", checks.place_of(title)));
     let priority = raw.priority.as_ref().map(|priority| ("priority", checks.place_of(priority)));
     for (key, place) in title.into_iter().chain(priority) {
-        checks.report(Problem {
-            place,
-            key: format!("{table}.{key}"),
-            value: String::new(),
-            problem: "is that of the section; remove this key, or `section`".to_owned(),
-        });
+        let problem = "is that of the section; remove this key, or `section`";
+        checks.report(Problem::new(place, format!("{table}.{key}"), problem));
     }
-    let head = checks.value(&format!("{table}.section"), Some(section), |name| match all.get(name) {
+    let head = checks.text(&format!("{table}.section"), Some(section), |name| match all.get(name) {
         Some(head) if head.title.is_some() && head.section.is_none() => Ok(name.to_owned()),
         _ => Err("is not a category with a `title` of its own".to_owned()),
     })?;
@@ -162,7 +146,7 @@ fn placed(
 }
 
 fn own_place(table: &str, category: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<Section>, u32) {
-    let title = checks.value(&format!("{table}.title"), raw.title.as_ref(), brand::name);
-    let priority = checks.count_to(HIGHEST, &format!("{table}.priority"), raw.priority.as_ref());
+    let title = checks.text(&format!("{table}.title"), raw.title.as_ref(), tenant::name);
+    let priority = checks.number(&format!("{table}.priority"), raw.priority.as_ref(), whole(HIGHEST));
     (title.map(|title| Section::new(category, &title)), priority.unwrap_or_default())
 }

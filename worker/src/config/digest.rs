@@ -6,20 +6,18 @@ use tidings_model::{
     Cadence, ParseError, Quiet,
     cadence::DayRange,
     offered_cadences::{Choice, Choices},
-    settings::{Categories, CategorySettings, Counted, DigestSettings, OverLimit, Track},
+    settings::{Categories, CategorySettings, Counted, DigestSettings, OverLimit, SeenService, Track},
+    webhook_secret::Secret,
     words, zone,
 };
 use toml::Spanned;
 use url::Url;
 
 use super::{
-    brand,
     category::{self, RawCategory},
-    keys::{Show as _, Shown, Table, table},
-    list::{SpannedList, parse_each},
-    problem::{Checks, Problem},
-    seen,
-    tenant::RawDigests,
+    keys::{Flag, List, Number, Show as _, SpannedList, Table, Text, ToTable as _, table},
+    problem::{Checks, Problem, whole},
+    tenant::{self, RawDigests},
 };
 
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
@@ -30,58 +28,40 @@ const LONGEST_UNDO: Duration = Duration::from_hours(1);
 
 table! {
     /// The keys of `[digest.NAME]` and of `[tenant.NAME.digest.NAME]`.
-    pub(super) struct RawDigest for DigestSettings {
-        was: apart(Option<SpannedList>), shown |_| None;
+    pub(super) struct RawDigest for digest: DigestSettings, read() {
+        was: apart(List), shown None;
         cadence: text(cadence);
         delay: entries(words::duration, "what `delay` does not name waits as `cadence` says"),
-            shown |digest| category::todays(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
+            shown category::todays(&digest.delay, digest).collect::<BTreeMap<_, _>>().show();
         first_now: text(words::duration);
         throttle: text(words::duration);
-        throttled: text(over_limit),
-            shown |digest| digest.throttle.map(|_| Shown::Text(digest.throttled.name().to_owned()));
+        throttled: text(over_limit), shown digest.throttle.and_then(|_| digest.throttled.name().show());
         linger: text(words::duration);
         undo: text(undo);
-        adapt: apart(Option<Spanned<bool>>);
-        choices: list(choices), shown |_| None;
-        zone: text(zone),
-            shown |digest| Some(Shown::Text(digest.zone.clone().unwrap_or_else(|| "UTC".to_owned())));
+        adapt: apart(Flag);
+        choices: list(choices), shown None;
+        zone: text(zone), shown digest.zone.as_deref().unwrap_or("UTC").show();
         weekdays: text(str::parse::<DayRange>);
         spread: text(spread);
         quiet: list(quiet);
-        template: apart(Option<Spanned<String>>);
-        max_items: count(u32::MAX);
-        max_lines: count(DigestSettings::MOST_LINES);
-        max_events: count(u32::MAX);
-        min_count: apart(Option<Spanned<i64>>) in category.others.min_count;
-        max_age: apart(Option<Spanned<String>>) in category.others.max_age;
+        template: apart(Text);
+        max_items: number(whole(u32::MAX));
+        max_lines: number(whole(DigestSettings::MOST_LINES));
+        max_events: number(whole(u32::MAX));
+        min_count: apart(Number) in category.others.min_count;
+        max_age: apart(Text) in category.others.max_age;
         more_url: text(more_url);
-        title: text(brand::name);
-        description: text(brand::sentence);
-        categories: entries(brand::name, "name each one that recipients may turn off");
-        category: apart(BTreeMap<String, RawCategory>), shown category::show;
-        track: apart(Option<SpannedList>);
-        seen_url: apart(Option<Spanned<String>>),
-            shown |digest| Some(Shown::Text(digest.seen.as_ref()?.url.url().to_string()));
-        seen_secret_env: apart(Option<Spanned<String>>),
-            shown |digest| Some(Shown::Text(digest.seen.as_ref()?.secret_env.clone()));
+        title: text(tenant::name);
+        description: text(tenant::sentence);
+        categories: entries(tenant::name, "name each one that recipients may turn off");
+        category: apart(BTreeMap<String, RawCategory>), shown category::show(digest);
+        track: apart(List);
+        seen_url: apart(Text), shown digest.seen.as_ref().map(|seen| seen.url.url().as_str()).show();
+        seen_secret_env: apart(Text), shown digest.seen.as_ref().map(|seen| seen.secret_env.as_str()).show();
     }
 }
 
 impl RawDigest {
-    /// Returns the keys that a tenant sets for all its digest types.
-    pub fn everywhere(
-        zone: Option<Spanned<String>>,
-        weekdays: Option<Spanned<String>>,
-        quiet: Option<SpannedList>,
-    ) -> Self {
-        Self { zone, weekdays, quiet, ..Self::default() }
-    }
-
-    /// The names that the digest type had before.
-    pub const fn was(&self) -> Option<&SpannedList> {
-        self.was.as_ref()
-    }
-
     /// Tells if the cadence of recipients may be adapted.
     pub fn adapts(&self) -> bool {
         self.adapt.as_ref().is_some_and(|adapt| *adapt.as_ref())
@@ -94,8 +74,8 @@ impl RawDigest {
         let mut digest = DigestSettings::new(template, Cadence::Never);
         self.read(table, &mut digest, checks);
         let others = CategorySettings {
-            min_count: checks.count(&key("min_count"), self.min_count.as_ref()),
-            max_age: checks.value(&key("max_age"), self.max_age.as_ref(), words::duration),
+            min_count: checks.number(&key("min_count"), self.min_count.as_ref(), whole(u32::MAX)),
+            max_age: checks.text(&key("max_age"), self.max_age.as_ref(), words::duration),
             ..CategorySettings::default()
         };
         let former = category::former(&key("category"), &self.category, checks).unwrap_or_default();
@@ -104,43 +84,62 @@ impl RawDigest {
         digest.category = Categories { named, ..category };
         digest.delay = category::under_any_name(digest.delay, &former);
         digest.former_categories = former;
-        digest.seen =
-            seen::check(table, self.seen_url.as_ref(), self.seen_secret_env.as_ref(), checks).unwrap_or_default();
+        digest.seen = self.seen(table, checks);
         let track = match &self.track {
-            Some(raw) => parse_each(&key("track"), raw, checks, counted),
+            Some(raw) => checks.each(&key("track"), Some(raw), counted),
             None => Some(Vec::new()),
         };
         if let Some(track) = track {
             digest.track = track.into_iter().collect();
             if let Some(adapt) = &self.adapt {
-                let written = Spanned::new(adapt.span(), adapt.as_ref().to_string());
                 let adapts = |_: &str| adapts(*adapt.as_ref(), digest.track);
-                digest.adapt = checks.value(&key("adapt"), Some(&written), adapts).unwrap_or_default();
+                digest.adapt = checks.number(&key("adapt"), Some(adapt), adapts).unwrap_or_default();
             }
         }
         digest
+    }
+
+    /// Checks the service that knows which events were seen. Its variable may be missing: only a worker needs the secret.
+    fn seen(&self, table: &str, checks: &mut Checks<'_>) -> Option<SeenService> {
+        let mut missing = |beside: &Spanned<String>, key: &str, other: &str| {
+            checks.fault(beside, format!("{table}.{key}"), format!("needs {other}, too"));
+            None
+        };
+        match (&self.seen_url, &self.seen_secret_env) {
+            (None, None) => None,
+            (Some(url), None) => missing(url, "seen_url", "seen_secret_env = \"TIDINGS_SEEN_SECRET\""),
+            (None, Some(variable)) => {
+                missing(variable, "seen_secret_env", "seen_url = \"https://app.example.com/tidings/seen\"")
+            }
+            (Some(url), Some(variable)) => {
+                let (key, right) = (format!("{table}.seen_secret_env"), "\"TIDINGS_SEEN_SECRET\"");
+                let url = checks.text(&format!("{table}.seen_url"), Some(url), str::parse);
+                let (secret_env, secret) = checks.secret_of(&key, variable, right, Secret::parse)?;
+                Some(SeenService { url: url?, secret, secret_env })
+            }
+        }
     }
 }
 
 /// The settings as `tidings.toml` would say them.
 pub(crate) fn show(digest: &DigestSettings) -> Table {
-    let mut shown = RawDigest::show(digest);
+    let mut shown = digest.to_table();
     shown.insert_value("choices", digest.choices.show());
     shown
+}
+
+/// The problem of a worker that cannot sign its questions about what was seen.
+pub(super) fn seen_problem(service: &SeenService) -> Option<Problem> {
+    let remedy = "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the service of seen_url";
+    service.secret.is_none().then(|| Problem::unset(&service.secret_env, remedy))
 }
 
 /// Reports each digest type of `table` whose messages count while no gateway could.
 pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut Checks<'_>) {
     for (name, raw) in digests {
         let Some(track) = raw.as_ref().track.as_ref().filter(|track| !track.as_ref().is_empty()) else { continue };
-        checks.report(Problem {
-            place: checks.place_of(track),
-            key: format!("{table}{name}.track"),
-            value: String::new(),
-            problem: "needs a gateway that counts; set `public_url` in `[gateway]`, for example \
-                      \"https://mail.acme.example\""
-                .to_owned(),
-        });
+        let right = "set `public_url` in `[gateway]`, for example \"https://mail.acme.example\"";
+        checks.fault(track, format!("{table}{name}.track"), format!("needs a gateway that counts; {right}"));
     }
 }
 
@@ -149,27 +148,22 @@ pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_
     let table = format!("digest.{name}");
     checks.report_star("digest", name, checks.place_of(raw), "write a table for each digest type");
     if raw.as_ref().cadence.is_none() {
-        checks.report(Problem {
-            place: checks.place_of(raw),
-            key: format!("{table}.cadence"),
-            value: String::new(),
-            problem: "is missing; write for example \"daily 08:00\"".to_owned(),
-        });
+        checks.fault(raw, format!("{table}.cadence"), "is missing; write for example \"daily 08:00\"");
     }
     raw.as_ref().check(&table, name, checks)
 }
 
 /// Checks each quiet time, then all of them together.
 pub(super) fn quiet(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Quiet> {
-    let times = parse_each(key, raw, checks, str::parse)?;
+    let times = checks.each(key, Some(raw), str::parse)?;
     let words: Vec<_> = raw.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
     let all = Spanned::new(raw.span(), words.join(", "));
-    checks.value(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
+    checks.text(key, Some(&all), |_| Quiet::new(times).map_err(|error| error.to_string()))
 }
 
 fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choices> {
     let choice = |text: &str| text.parse::<Choice>().map_err(|error| error.problem().to_owned());
-    parse_each(key, raw, checks, choice).map(Choices::new)
+    checks.each(key, Some(raw), choice).map(Choices::new)
 }
 
 /// Parses the effect of a throttle or a cap.

@@ -9,10 +9,9 @@ use tidings_store::{TeamQuery, WrongQuery};
 use toml::Spanned;
 
 use super::{
+    keys::{Show as _, Table, Text},
     problem::{Checks, Problem},
     secret::{SecretUrl, database_url},
-    seen,
-    variable::{shown, variable_name},
 };
 
 const SECRET: &str = "\"TIDINGS_DIRECTORY_SECRET\"";
@@ -23,11 +22,11 @@ const QUERY: &str = "\"SELECT email, name, zone, locale FROM users WHERE org = $
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDirectory {
-    url: Option<Spanned<String>>,
-    secret_env: Option<Spanned<String>>,
-    database_url: Option<Spanned<String>>,
-    database_url_env: Option<Spanned<String>>,
-    query: Option<Spanned<String>>,
+    url: Text,
+    secret_env: Text,
+    database_url: Text,
+    database_url_env: Text,
+    query: Text,
 }
 
 /// The place of the recipients.
@@ -54,57 +53,38 @@ pub enum Directory {
 /// Checks the table; `None` if a key is missing or wrong.
 pub(super) fn check(raw: &Spanned<RawDirectory>, checks: &mut Checks<'_>) -> Option<Directory> {
     let RawDirectory { url, secret_env, database_url, database_url_env, query } = raw.as_ref();
-    let problem = |problem: String| {
-        let (place, key, value) = (checks.place_of(raw), "directory".to_owned(), String::new());
-        Problem { place, key, value, problem }
+    let mut wrong = |problem: String| {
+        checks.fault(raw, "directory", problem);
+        None
     };
-    let needs = |other: String| problem(format!("needs {other}, too"));
     let of_database = database_url.is_some() || database_url_env.is_some() || query.is_some();
     match (url, secret_env) {
         (None, None) if !of_database => {
-            let problem = problem(format!(
-                "needs url and secret_env, or database_url_env and query; write for example query = {QUERY}"
-            ));
-            checks.report(problem);
-            None
+            wrong(format!("needs url and secret_env, or database_url_env and query; write for example query = {QUERY}"))
         }
         (Some(_), _) | (_, Some(_)) if of_database => {
-            let problem = problem("is a url with secret_env, or a database with query; leave one out".to_owned());
-            checks.report(problem);
-            None
+            wrong("is a url with secret_env, or a database with query; leave one out".to_owned())
         }
         (Some(url), Some(variable)) => {
-            let url = checks.value("directory.url", Some(url), str::parse::<DirectoryUrl>);
-            let (secret, secret_env) = seen::secret("directory.secret_env", variable, SECRET, checks)?;
+            let url = checks.text("directory.url", Some(url), str::parse::<DirectoryUrl>);
+            let (secret_env, secret) = checks.secret_of("directory.secret_env", variable, SECRET, Secret::parse)?;
             Some(Directory::Service { url: Box::new(url?), secret, secret_env })
         }
-        (Some(_), None) => {
-            let problem = needs(format!("secret_env = {SECRET}"));
-            checks.report(problem);
-            None
-        }
-        (None, Some(_)) => {
-            let problem = needs("url = \"https://app.example.com/recipients/{tenant}/{user}\"".to_owned());
-            checks.report(problem);
-            None
-        }
+        (Some(_), None) => wrong(format!("needs secret_env = {SECRET}, too")),
+        (None, Some(_)) => wrong("needs url = \"https://app.example.com/recipients/{tenant}/{user}\", too".to_owned()),
         (None, None) => {
-            let Some(query) = query else {
-                let problem = needs(format!("query = {QUERY}"));
-                checks.report(problem);
-                return None;
-            };
+            let Some(query) = query else { return wrong(format!("needs query = {QUERY}, too")) };
             let database = match (database_url, database_url_env) {
-                (Some(url), None) => Some((checks.secret("directory.database_url", url, postgres)?, None)),
+                (Some(url), None) => Some((checks.secret("directory.database_url", Some(url), postgres)?, None)),
                 (None, Some(variable)) => named(variable, checks),
                 _ => {
-                    let problem = problem(format!("needs database_url_env = {DATABASE} or database_url, and not both"));
-                    checks.report(problem);
+                    let problem = format!("needs database_url_env = {DATABASE} or database_url, and not both");
+                    checks.fault(raw, "directory", problem);
                     None
                 }
             };
             let place = checks.place_of(query);
-            let query = checks.value("directory.query", Some(query), with_ids)?;
+            let query = checks.text("directory.query", Some(query), with_ids)?;
             let (database_url, database_url_env) = database?;
             Some(Directory::Query { database_url, database_url_env, query, place })
         }
@@ -113,21 +93,12 @@ pub(super) fn check(raw: &Spanned<RawDirectory>, checks: &mut Checks<'_>) -> Opt
 
 /// The address of a variable, and the variable's name.
 fn named(variable: &Spanned<String>, checks: &mut Checks<'_>) -> Option<(Option<SecretUrl>, Option<String>)> {
-    let name = variable.as_ref();
-    let checked = variable_name(name, DATABASE).map_err(|problem| Problem {
-        place: checks.place_of(variable),
-        key: "directory.database_url_env".to_owned(),
-        value: shown(name),
-        problem,
-    });
-    checks.accept(checked)?;
-    match checks.variable(name) {
-        Some(url) => {
-            let url = checks.secret_outside("environment", name, &url, postgres)?;
-            Some((url, Some(name.clone())))
-        }
-        None => Some((None, Some(name.clone()))),
-    }
+    let (name, url) = checks.named_variable("directory.database_url_env", variable, DATABASE)?;
+    let url = match url {
+        Some(url) => checks.secret_outside("environment", &name, &url, postgres)?,
+        None => None,
+    };
+    Some((url, Some(name)))
 }
 
 fn postgres(text: &str) -> Result<Option<SecretUrl>, String> {
@@ -148,20 +119,15 @@ fn with_ids(query: &str) -> Result<String, String> {
 impl Directory {
     /// The problem of a directory that cannot be asked, because the environment lacks a value.
     pub(super) fn problem(&self) -> Option<Problem> {
-        let unset = |variable: &str, remedy: &str| Problem {
-            place: "environment".to_owned(),
-            key: variable.to_owned(),
-            value: String::new(),
-            problem: format!("is not set; set it to {remedy}"),
-        };
         match self {
-            Self::Service { secret: None, secret_env, .. } => Some(unset(
+            Self::Service { secret: None, secret_env, .. } => Some(Problem::unset(
                 secret_env,
                 "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the service of directory.url",
             )),
-            Self::Query { database_url: None, database_url_env: Some(variable), .. } => {
-                Some(unset(variable, "the address of the team's database, postgres://user:password@host/database"))
-            }
+            Self::Query { database_url: None, database_url_env: Some(variable), .. } => Some(Problem::unset(
+                variable,
+                "the address of the team's database, postgres://user:password@host/database",
+            )),
             Self::Service { .. } | Self::Query { .. } => None,
         }
     }
@@ -173,7 +139,23 @@ impl Directory {
             Self::Query { place, .. } => place.clone(),
             Self::Service { .. } => String::new(),
         };
-        Problem { place, key: "directory.query".to_owned(), value: String::new(), problem: why.to_string() }
+        Problem::new(place, "directory.query", why.to_string())
+    }
+
+    /// The keys, without passwords.
+    #[must_use]
+    pub fn show(&self) -> Table {
+        match self {
+            Self::Service { url, secret_env, .. } => {
+                Table::of([("url", url.to_string().show()), ("secret_env", secret_env.show())])
+            }
+            Self::Query { database_url, database_url_env, query, .. } => {
+                // The variable has the address.
+                let own = database_url.as_ref().filter(|_| database_url_env.is_none()).map(ToString::to_string);
+                let query = ("query", query.show());
+                Table::of([("database_url", own.show()), ("database_url_env", database_url_env.show()), query])
+            }
+        }
     }
 
     /// Returns what a directory is made with. Connects to nothing.
@@ -183,11 +165,8 @@ impl Directory {
                 Ok(Source::service(url.as_ref().clone(), secret.clone()))
             }
             Self::Query { database_url: Some(database), query, .. } => {
-                let made = TeamQuery::new(database.reveal(), query).map_err(|problem| Problem {
-                    place: "directory".to_owned(),
-                    key: "directory.database_url".to_owned(),
-                    value: database.to_string(),
-                    problem,
+                let made = TeamQuery::new(database.reveal(), query).map_err(|problem| {
+                    Problem::new("directory", "directory.database_url", problem).of(database.to_string())
                 });
                 Ok(Source::Query(made?, database.to_string()))
             }

@@ -13,11 +13,10 @@ use tidings_model::{foreign_text::decode_file, settings::Sender};
 use toml::Spanned;
 
 use super::{
+    keys::{Show as _, Shown, Table, Text},
     problem::{Checks, Problem},
     secret::{EXPOSED, is_exposed},
 };
-
-mod names;
 
 /// A table that describes a signature, applied to a sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +52,14 @@ impl DkimTable {
 }
 
 /// The keys of a DKIM table.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDkim {
     pub selector: Spanned<String>,
-    key_file: Option<Spanned<String>>,
-    domain: Option<Spanned<String>>,
-    second_selector: Option<Spanned<String>>,
-    second_key_file: Option<Spanned<String>>,
+    key_file: Text,
+    domain: Text,
+    second_selector: Text,
+    second_key_file: Text,
 }
 
 /// A signature for outgoing messages.
@@ -100,27 +99,19 @@ pub(super) fn check(
     let Some(raw) = raw else {
         if let Some((variable, _)) = pem {
             let parent = &table.parent;
-            checks.report(Problem {
-                place: "environment".to_owned(),
-                key: variable.to_owned(),
-                value: String::new(),
-                problem: format!("signs nothing without [{parent}.dkim]; add the table with selector = \"s1\""),
-            });
+            let problem = format!("signs nothing without [{parent}.dkim]; add the table with selector = \"s1\"");
+            checks.report(Problem::new("environment", variable, problem));
         }
         return None;
     };
-    let selector = checks.value(&table.key("selector"), Some(&raw.selector), names::selector);
+    let selector = checks.text(&table.key("selector"), Some(&raw.selector), selector_name);
     let domain = signing_domain(&table, raw, sender, checks);
     let (key, line) = match (pem, &raw.key_file) {
         (Some((_, pem)), _) => (PrivateKey::Pem(pem), "environment".to_owned()),
         (None, Some(file)) => (PrivateKey::File(key_file(&table, KEY_FILE, file, checks)?), checks.place_of(file)),
         (None, None) => {
-            checks.report(Problem {
-                place: checks.place_of(&raw.selector),
-                key: table.key("key_file"),
-                value: String::new(),
-                problem: format!("is missing; name a file with a private key in PEM{}", table.or_set("the PEM")),
-            });
+            let problem = format!("is missing; name a file with a private key in PEM{}", table.or_set("the PEM"));
+            checks.fault(&raw.selector, table.key(KEY_FILE), problem);
             return None;
         }
     };
@@ -135,24 +126,20 @@ fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut C
         (Some(selector), Some(file)) => (selector, file),
         (Some(one), None) | (None, Some(one)) => {
             let missing = if raw.second_selector.is_some() { SECOND_KEY_FILE } else { "second_selector" };
-            checks.report(Problem {
-                place: checks.place_of(one),
-                key: table.key(missing),
-                value: String::new(),
-                problem: "is missing; a second key has both second_selector and second_key_file".to_owned(),
-            });
+            let problem = "is missing; a second key has both second_selector and second_key_file";
+            checks.fault(one, table.key(missing), problem);
             return None;
         }
     };
     let is_other = |text: &str| {
-        let name = names::selector(text)?;
+        let name = selector_name(text)?;
         if name == *raw.selector.as_ref() {
             Err("is the selector of the first key; name another".to_owned())
         } else {
             Ok(name)
         }
     };
-    let name = checks.value(&table.key("second_selector"), Some(selector), is_other);
+    let name = checks.text(&table.key("second_selector"), Some(selector), is_other);
     let path = key_file(table, SECOND_KEY_FILE, file, checks)?;
     let line = checks.place_of(file);
     Some(Box::new(DkimConfig {
@@ -172,12 +159,8 @@ fn key_file(table: &DkimTable, name: &str, file: &Spanned<String>, checks: &mut 
     if !(checks.spans_lines(file) || text.contains('\n') || text.contains("-----") || is_base64(text)) {
         return Some(text.into());
     }
-    checks.report(Problem {
-        place: checks.place_of(file),
-        key: table.key(name),
-        value: "***".to_owned(),
-        problem: format!("is not the name of a file; write the name on one line{}", table.or_set("the key itself")),
-    });
+    let problem = format!("is not the name of a file; write the name on one line{}", table.or_set("the key itself"));
+    checks.report(Problem::new(checks.place_of(file), table.key(name), problem).of("***"));
     None
 }
 
@@ -192,18 +175,16 @@ fn signing_domain(table: &DkimTable, raw: &RawDkim, sender: &Sender, checks: &mu
     let key = table.key("domain");
     let from = sender.address.domain().to_ascii_lowercase();
     if raw.domain.is_some() {
-        return checks.value(&key, raw.domain.as_ref(), |text| {
-            names::domain(text, &from, &table.from).map_err(|fault| fault + &table.or_own())
+        return checks.text(&key, raw.domain.as_ref(), |text| {
+            domain_name(text, &from, &table.from).map_err(|fault| fault + &table.or_own())
         });
     }
-    let problem = |_| Problem {
-        place: checks.place_of(&raw.selector),
-        key,
-        value: from.clone(),
-        problem: format!("is the domain of {0}, but not a domain in DNS; set {0} to an address of yours", table.from),
-    };
-    let result = names::domain(&from, &from, &table.from).map_err(problem);
-    checks.accept(result)
+    let own = domain_name(&from, &from, &table.from).map_err(|_| {
+        let problem =
+            format!("is the domain of {0}, but not a domain in DNS; set {0} to an address of yours", table.from);
+        Problem::new(checks.place_of(&raw.selector), key, problem).of(from)
+    });
+    checks.accept(own)
 }
 
 impl DkimConfig {
@@ -221,6 +202,20 @@ impl DkimConfig {
         let dkim =
             Dkim::new(&self.selector, &self.domain, pem.as_bytes()).map_err(|error| self.problem(error.to_string()))?;
         Ok(dkim.with_second(self.second().map(Self::signer).transpose()?))
+    }
+
+    /// The keys of the signature, and the DNS record with which receivers verify it.
+    pub(crate) fn show(&self, dkim: &Dkim) -> Table {
+        let dns = [("name", dkim.record_name().show()), ("type", "TXT".show()), ("value", dkim.record().show())];
+        let second = self.second().zip(dkim.second()).map(|(second, dkim)| Shown::Table(second.show(dkim)));
+        Table::of([
+            ("selector", self.selector.show()),
+            ("domain", self.domain.show()),
+            ("key_file", self.key_file().show()),
+            ("algorithm", dkim.algorithm().show()),
+            ("dns", Some(Shown::Table(Table::of(dns)))),
+            ("second", second),
+        ])
     }
 
     /// The second signature.
@@ -257,11 +252,12 @@ impl DkimConfig {
     }
 
     fn problem(&self, problem: String) -> Problem {
-        let (key, value) = match &self.key {
-            PrivateKey::File(path) => (self.table.key(self.key_name), path.display().to_string()),
-            PrivateKey::Pem(_) => (self.table.variable.unwrap_or_default().to_owned(), "***".to_owned()),
-        };
-        Problem { place: self.line.clone(), key, value, problem }
+        match &self.key {
+            PrivateKey::File(path) => {
+                Problem::new(self.line.as_str(), self.table.key(self.key_name), problem).of(path.display().to_string())
+            }
+            PrivateKey::Pem(_) => Problem::of_secret(self.table.variable.unwrap_or_default(), problem),
+        }
     }
 }
 
@@ -280,4 +276,41 @@ impl fmt::Debug for PrivateKey {
             Self::Pem(_) => f.write_str("Pem(***)"),
         }
     }
+}
+
+/// Characters of a selector, of a domain, and of `{selector}._domainkey.{domain}` (RFC 1035 2.3.4).
+const SELECTOR_CHARS: usize = 63;
+const DOMAIN_CHARS: usize = NAME_CHARS - SELECTOR_CHARS - "._domainkey.".len();
+const NAME_CHARS: usize = 253;
+
+/// Parses a selector.
+fn selector_name(text: &str) -> Result<String, String> {
+    if text.len() <= SELECTOR_CHARS && is_dns_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err("is not a DNS name of up to 63 characters; write for example \"s1\"".to_owned())
+}
+
+/// Parses a signing domain, which must equal the sender's domain `from`, or be above or below it.
+/// `from_key` is the key of that.
+fn domain_name(text: &str, from: &str, from_key: &str) -> Result<String, String> {
+    if !(text.contains('.') && text.len() <= DOMAIN_CHARS && is_dns_name(text)) {
+        return Err("is not a domain in ASCII; write for example \"acme.example\"".to_owned());
+    }
+    let below = |name: &str, top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
+    let (name, from) = (text.to_ascii_lowercase(), from.to_ascii_lowercase());
+    if name == from || below(&name, &from) || below(&from, &name) {
+        return Ok(name);
+    }
+    Err(format!("is not aligned with {from_key}, so DMARC would not count the signature; write \"{from}\""))
+}
+
+/// Reports if the name consists of labels of letters, digits and inner hyphens (RFC 6376 3.1, RFC 1035 2.3.4).
+fn is_dns_name(name: &str) -> bool {
+    name.split('.').all(|label| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    })
 }

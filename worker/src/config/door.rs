@@ -6,12 +6,8 @@ use std::net::SocketAddr;
 use temporalio_client::ConnectionOptions;
 use tidings_model::{RelayUrl, host_name::is_this_machine, relay_url::Tls, settings::ServiceUrl};
 use tidings_store::PostgresTransport;
-use toml::Spanned;
 
-use super::{
-    listen::listen,
-    problem::{Checks, Problem},
-};
+use super::problem::Problem;
 
 /// The words for a listener without TLS. Tidings has no certificate of its own: a proxy with TLS stands in front.
 const NONE: &str = "none";
@@ -41,20 +37,12 @@ enum Transport {
     },
 }
 
-/// Two keys of a listener: its address, and `tls`.
-pub(super) struct ListenerKeys {
-    pub listen: &'static str,
-    pub tls: &'static str,
-    /// A listener with passwords or numbers of everybody is refused without words.
-    pub is_refused: bool,
-}
-
 impl Door {
     /// The problem of a door that no words allow, and whether it stops Tidings.
     fn unsaid(&self) -> Option<(Problem, bool)> {
         let Transport::Unsaid { remedy, is_refused } = &self.transport else { return None };
-        let (place, key, value) = (self.place.clone(), self.key.clone(), self.address.clone());
-        Some((Problem { place, key, value, problem: remedy.clone() }, *is_refused))
+        let problem = Problem::new(self.place.clone(), self.key.clone(), remedy.clone());
+        Some((problem.of(self.address.clone()), *is_refused))
     }
 
     /// The warning of a door that no words allow, and that stops nothing.
@@ -121,27 +109,15 @@ impl Door {
         Some(Self { place: place.to_owned(), ..Self::new(key, shown, transport) })
     }
 
-    fn new(key: &str, address: String, transport: Transport) -> Self {
-        Self { place: "here".to_owned(), key: key.to_owned(), address, transport }
-    }
-}
-
-impl ListenerKeys {
-    /// Parses the address of a listener, and refuses one beyond this machine without words for its lack of TLS. Adds its door.
-    pub(super) fn check(
-        &self,
-        checks: &mut Checks<'_>,
-        listeners: &mut Vec<Door>,
-        listen_on: Option<&Spanned<String>>,
-        tls: Option<&Spanned<String>>,
-    ) -> Option<SocketAddr> {
-        let no_tls = |text: &str| {
-            let right = "is not \"none\", the one word here: a proxy in front has TLS, not Tidings";
-            (text == NONE).then_some(()).ok_or_else(|| right.to_owned())
-        };
-        let is_said = checks.value(self.tls, tls, no_tls).is_some();
-        let address = checks.value(self.listen, listen_on, listen)?;
-        let words = format!("{} = \"{NONE}\"", self.tls);
+    /// A listener at `key`, and its problem if it is refused. `tls`: the key whose word allows it to be in clear, and whether it says so.
+    pub(super) fn listener(
+        place: String,
+        key: &str,
+        address: SocketAddr,
+        (tls, is_said): (&str, bool),
+        is_refused: bool,
+    ) -> (Self, Option<Problem>) {
+        let words = format!("{tls} = \"{NONE}\"");
         let transport = if address.ip().is_loopback() {
             Transport::ThisMachine
         } else if is_said {
@@ -151,14 +127,20 @@ impl ListenerKeys {
                 "serves other machines in clear, and everyone on the way could read and change what goes through: listen on 127.0.0.1 \
                  behind a proxy with TLS, or add {words} if you accept that"
             );
-            Transport::Unsaid { remedy, is_refused: self.is_refused }
+            Transport::Unsaid { remedy, is_refused }
         };
-        let place = listen_on.map(|raw| checks.place_of(raw)).unwrap_or_default();
-        let door = Door { place, ..Door::new(self.listen, address.to_string(), transport) };
-        if let Some((problem, true)) = door.unsaid() {
-            checks.report(problem);
-        }
-        listeners.push(door);
-        Some(address)
+        let door = Self { place, ..Self::new(key, address.to_string(), transport) };
+        let refusal = door.unsaid().filter(|(_, is_refused)| *is_refused).map(|(problem, _)| problem);
+        (door, refusal)
     }
+
+    fn new(key: &str, address: String, transport: Transport) -> Self {
+        Self { place: "here".to_owned(), key: key.to_owned(), address, transport }
+    }
+}
+
+/// Accepts the word for a lack of TLS.
+pub(super) fn no_tls(text: &str) -> Result<(), String> {
+    let right = "is not \"none\", the one word here: a proxy in front has TLS, not Tidings";
+    (text == NONE).then_some(()).ok_or_else(|| right.to_owned())
 }

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 use tidings_model::{
+    inbox::Limits,
     names,
-    settings::{Cap, FormerNames, Settings},
+    settings::{Cap, FormerNames, OverLimit, Settings},
     words,
 };
 use toml::Spanned;
@@ -13,75 +14,78 @@ use toml::Spanned;
 use super::{
     Config, digest,
     directory::{self, RawDirectory},
-    door::ListenerKeys,
     former,
     gateway::RawGateway,
-    inbox::RawInbox,
-    layer::{Layer, Layers},
-    link_keys,
-    mail::RawMail,
-    problem::{Checks, Overridable, Problem},
+    keys::{Number, Show as _, Text, table},
+    problem::{Checks, Overridable, Problem, whole},
     relay::{self, RawRelay},
     retention::RawRetention,
-    secret::database_url,
+    secret::{self, database_url},
     sections,
-    stream::{self, RawStreams, Streams},
+    stream::{self, Layer, Layers, RawMail, RawStreams, Streams},
     subscribe::{self, RawSubscribe},
     temporal::Temporal,
     tenant::{self, General, RawDigests, RawTenant},
 };
 use crate::registration;
 
-/// The environment variable with the key of `[mail.dkim]`.
-const DKIM_KEY: &str = "TIDINGS_DKIM_KEY";
+const MEBIBYTE: u64 = 1 << 20;
 
 const DATABASE: Overridable =
     Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
 
-const METRICS: ListenerKeys = ListenerKeys { listen: "metrics_listen", tls: "metrics_tls", is_refused: true };
-
 /// The whole file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
-    database_url: Option<Spanned<String>>,
-    smtp_url: Option<Spanned<String>>,
-    templates: Option<Spanned<String>>,
-    task_queue: Option<Spanned<String>>,
-    metrics_listen: Option<Spanned<String>>,
-    metrics_tls: Option<Spanned<String>>,
-    cached_workflows: Option<Spanned<i64>>,
-    link_keys_file: Option<Spanned<String>>,
-    #[serde(default)]
+    database_url: Text,
+    smtp_url: Text,
+    templates: Text,
+    task_queue: Text,
+    metrics_listen: Text,
+    metrics_tls: Text,
+    cached_workflows: Number,
+    link_keys_file: Text,
     mail: RawMail,
-    #[serde(default)]
     relay: BTreeMap<String, Spanned<RawRelay>>,
-    #[serde(default)]
     stream: RawStreams,
-    #[serde(default)]
     gateway: RawGateway,
-    #[serde(default)]
     inbox: RawInbox,
-    #[serde(default)]
     subscribe: Vec<Spanned<RawSubscribe>>,
-    #[serde(default)]
     recipients: RawRecipients,
     directory: Option<Spanned<RawDirectory>>,
-    #[serde(default)]
     retention: RawRetention,
-    #[serde(default)]
     digest: RawDigests,
-    #[serde(default)]
     tenant: BTreeMap<String, Spanned<RawTenant>>,
 }
 
-/// The keys of `[recipients]`, which apply to all digest types together.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRecipients {
-    cap: Option<Spanned<String>>,
-    capped: Option<Spanned<String>>,
-    soft_bounces: Option<Spanned<i64>>,
+/// The limits of a recipient over all digest types.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipients {
+    /// The limit on a recipient's digests of all types.
+    pub cap: Option<Cap>,
+    /// The treatment of a window that the cap holds back.
+    pub capped: OverLimit,
+    /// Consecutive soft bounces that suppress an address.
+    pub soft_bounces: u32,
+}
+
+table! {
+    /// The keys of `[recipients]`.
+    struct RawRecipients for recipients: Recipients, read() {
+        cap: text(cap);
+        capped: text(digest::over_limit), shown recipients.cap.and_then(|_| recipients.capped.name().show());
+        soft_bounces: number(whole(u32::MAX));
+    }
+}
+
+table! {
+    /// The keys of `[inbox]`, the limits of the gateway's inbox.
+    struct RawInbox for limits: Limits, read() {
+        keep: text(words::duration);
+        max_age: text(words::duration) in age;
+        max_mebibytes: number(|text| whole(u32::MAX)(text).map(|count| u64::from(count) * MEBIBYTE)) in bytes;
+    }
 }
 
 impl RawConfig {
@@ -89,17 +93,16 @@ impl RawConfig {
     pub fn check(self, checks: &mut Checks<'_>, temporal: Result<Temporal, Problem>) -> Option<Config> {
         let database_url = checks.secret_url(DATABASE, self.database_url.as_ref(), database_url);
         let relays = self.relays(checks);
-        let templates = checks.value("templates", self.templates.as_ref(), folder);
-        let task_queue = checks.value("task_queue", self.task_queue.as_ref(), task_queue);
-        let mut listeners = Vec::new();
-        let metrics_listen =
-            METRICS.check(checks, &mut listeners, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
-        let most_cached = u32::try_from(registration::CACHED).unwrap_or(u32::MAX);
-        let cached_workflows = checks.count_to(most_cached, "cached_workflows", self.cached_workflows.as_ref());
-        let mail = Layer::mail("mail", &self.mail, Some(DKIM_KEY));
-        let sender = Layers::new([mail.clone()]).sender(checks);
-        let [bulk, transactional] = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()]));
-        let streams = Streams::check(bulk, transactional, &self.relay, checks);
+        let templates = checks.text("templates", self.templates.as_ref(), folder);
+        let task_queue = checks.text("task_queue", self.task_queue.as_ref(), task_queue);
+        let metrics = ("metrics_listen", self.metrics_listen.as_ref());
+        let metrics_listen = checks.listener(metrics, ("metrics_tls", self.metrics_tls.as_ref()), false);
+        let cached_workflows =
+            checks.number("cached_workflows", self.cached_workflows.as_ref(), whole(registration::CACHED));
+        let mail = Layer::mail("", &self.mail);
+        let sender = Layers::new([mail.clone()], checks).sender(checks);
+        let streams = self.stream.layers("").map(|stream| Layers::new([stream, mail.clone()], checks));
+        let streams = Streams::check(streams, &self.relay, checks);
         let digests = self.digest.iter().map(|(name, raw)| (name.clone(), digest::check(name, raw, checks))).collect();
         let general = General { digests: &self.digest, mail, streams: &self.stream, relays: &self.relay };
         let tenants = tenant::check(&self.tenant, &general, checks);
@@ -108,24 +111,25 @@ impl RawConfig {
             stream::check_relays(&all, &self.relay, self.smtp_url.as_ref(), checks);
         }
         let names = self.names(checks);
-        let cap = checks.value("recipients.cap", self.recipients.cap.as_ref(), cap);
-        let capped = checks.value("recipients.capped", self.recipients.capped.as_ref(), digest::over_limit);
-        let soft_bounces = checks.count("recipients.soft_bounces", self.recipients.soft_bounces.as_ref());
-        let directory = self.directory.as_ref().map(|raw| directory::check(raw, checks));
-        let inbox = self.inbox.check(checks);
-        let tenants_digests = self.tenant.values().flat_map(|tenant| tenant.as_ref().digests().values());
+        let (cap, capped, soft_bounces) = (None, OverLimit::default(), Settings::SOFT_BOUNCES);
+        let mut recipients = Recipients { cap, capped, soft_bounces };
+        self.recipients.read("recipients", &mut recipients, checks);
+        let directory = self.directory.as_ref().and_then(|raw| directory::check(raw, checks));
+        let mut inbox = Limits::default();
+        self.inbox.read("inbox", &mut inbox, checks);
+        let tenants_digests = self.tenant.values().flat_map(|tenant| tenant.as_ref().digest.values());
         let adapts = self.digest.values().chain(tenants_digests).any(|digest| digest.as_ref().adapts());
         let retention = self.retention.check(inbox.keep, adapts, checks);
-        let gateway = self.gateway.check(checks, &mut listeners);
-        if gateway.as_ref().is_some_and(|gateway| gateway.pages.public_url.is_none()) {
+        let gateway = self.gateway.check(checks);
+        if gateway.pages.public_url.is_none() {
             digest::report_uncounted("digest.", &self.digest, checks);
             for (name, tenant) in &self.tenant {
-                digest::report_uncounted(&format!("tenant.{name}.digest."), tenant.as_ref().digests(), checks);
+                digest::report_uncounted(&format!("tenant.{name}.digest."), &tenant.as_ref().digest, checks);
             }
         }
         let subscriptions = subscribe::check(&self.subscribe, checks);
         let temporal = checks.accept(temporal);
-        let link_keys = link_keys::check(self.link_keys_file.as_ref(), checks);
+        let link_keys = secret::link_keys(self.link_keys_file.as_ref(), checks);
         let (sender, dkim) = sender?;
         Some(Config {
             database_url: database_url?,
@@ -134,50 +138,40 @@ impl RawConfig {
             templates,
             task_queue: task_queue.unwrap_or_else(|| names::TASK_QUEUE.to_owned()),
             metrics_listen,
-            cached_workflows: cached_workflows.map(|count| count as usize),
+            cached_workflows,
             sender,
             dkim,
             digests,
             tenants: tenants?,
             names: names?,
-            cap,
-            capped: capped.unwrap_or_default(),
-            soft_bounces: soft_bounces.unwrap_or(Settings::SOFT_BOUNCES),
-            directory: match directory {
-                Some(directory) => Some(directory?),
-                None => None,
-            },
+            recipients,
+            directory,
             retention,
-            gateway: gateway?,
+            gateway,
             inbox,
             subscriptions: subscriptions?,
             link_keys: link_keys?,
             temporal: temporal?,
-            sections: sections::fingerprints(checks.text()),
-            listeners,
+            sections: sections::fingerprints(checks.content()),
+            listeners: std::mem::take(&mut checks.listeners),
             exposed_password: checks.exposed_password(),
         })
     }
 
     /// Checks the names that digest types and tenants had before.
     fn names(&self, checks: &mut Checks<'_>) -> Option<FormerNames> {
-        let digests = self.digest.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was()));
-        let digests = former::check("digest", digests, checks);
-        let tenants = self.tenant.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was()));
-        let tenants = former::check("tenant", tenants, checks);
+        let digests = former::check("digest", former::of(&self.digest, |raw| &raw.was), checks);
+        let tenants = former::check("tenant", former::of(&self.tenant, |raw| &raw.was), checks);
         Some(FormerNames { digests: digests?, tenants: tenants? })
     }
 
     /// Checks the relays of the tables and the relay of `smtp_url`.
     fn relays(&self, checks: &mut Checks<'_>) -> Option<BTreeMap<String, relay::Relay>> {
         let smtp_url = self.smtp_url.as_ref();
-        let named = self.relay.iter().map(|(name, raw)| {
-            let relay = relay::check(name, raw, smtp_url, checks);
-            Some((name.clone(), relay?))
-        });
-        let mut named: Vec<_> = named.collect();
-        let tables = self.relay.iter().map(|(name, raw)| (name.as_str(), raw.as_ref().was.as_ref()));
-        let former = former::check("relay", tables, checks);
+        let named = self.relay.iter();
+        let mut named: Vec<_> =
+            named.map(|(name, raw)| Some((name.clone(), relay::check(name, raw, smtp_url, checks)?))).collect();
+        let former = former::check("relay", former::of(&self.relay, |raw| &raw.was), checks);
         if !self.relay.contains_key(relay::DEFAULT) {
             named.push(relay::default_relay(smtp_url, checks).map(|relay| (relay::DEFAULT.to_owned(), relay)));
         }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use toml::Spanned;
+
 use super::{
-    keys::Shown,
-    list::SpannedList,
-    problem::{Checks, Problem},
+    keys::{List, Shown, SpannedList, texts, unless_empty},
+    problem::Checks,
 };
 
 /// Checks the former names of all tables `[KIND.NAME]`, and returns today's name by former one; `None` if one is wrong. A former name
@@ -29,7 +30,7 @@ pub(super) fn check<'a>(
                 Some(other) => Some(format!("was the name of [{kind}.{other}] already; remove one of them")),
                 None => None,
             };
-            let checked = checks.value(&format!("{kind}.{today}.was"), Some(name), |text| {
+            let checked = checks.text(&format!("{kind}.{today}.was"), Some(name), |text| {
                 refused(text).map_or_else(|| Ok(text.to_owned()), Err)
             });
             match checked {
@@ -41,21 +42,23 @@ pub(super) fn check<'a>(
     is_right.then_some(former)
 }
 
+/// Tables with the names that they had before.
+pub(super) fn of<T>(
+    tables: &BTreeMap<String, Spanned<T>>,
+    was: fn(&T) -> &List,
+) -> impl Iterator<Item = (&str, Option<&SpannedList>)> {
+    tables.iter().map(move |(name, raw)| (name.as_str(), was(raw.as_ref()).as_ref()))
+}
+
 /// Refuses former names in a table that only overrides one of another name.
 pub(super) fn refuse(table: &str, was: Option<&SpannedList>, instead: &str, checks: &mut Checks<'_>) {
     if let Some(was) = was {
-        checks.report(Problem {
-            place: checks.place_of(was),
-            key: format!("{table}.was"),
-            value: String::new(),
-            problem: format!("is the same for every tenant; write it in {instead}"),
-        });
+        checks.fault(was, format!("{table}.was"), format!("is the same for every tenant; write it in {instead}"));
     }
 }
 
 /// The names that `today` had before, if there are any.
 pub(crate) fn was(former: &BTreeMap<String, String>, today: &str) -> Option<Shown> {
     let was = former.iter().filter(|(_, name)| *name == today);
-    let was: Vec<_> = was.map(|(former, _)| Shown::Text(former.clone())).collect();
-    (!was.is_empty()).then_some(Shown::List(was))
+    unless_empty(texts(was.map(|(former, _)| former)))
 }

@@ -5,13 +5,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use serde::Deserialize;
 use tidings_gateway::{
     Networks,
-    api::{LEAST_BODY_BYTES, Trust},
+    api::{LEAST_BODY_BYTES, TokenType, Trust},
 };
 use tidings_model::{
     host_name::is_loopback,
+    limits,
     link_keys::VARIABLE,
     settings::{PageUrl, Pages, UnknownPlaceholder},
 };
@@ -19,39 +19,49 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
-    door::{Door, ListenerKeys},
-    list::{SpannedList, parse_each},
-    oidc::{self, RawOidc},
+    keys::{Flag, Show as _, Shown, Table, Text, ToTable, table, texts, unless_empty},
     problem::{Checks, Problem},
 };
 
 /// The default address of the public listener. A proxy with TLS stands in front of it.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
-/// Without words it is a warning only: in front of it is the proxy of `public_url`, which must have TLS.
-const PUBLIC: ListenerKeys = ListenerKeys { listen: "gateway.listen", tls: "gateway.tls", is_refused: false };
-const API: ListenerKeys = ListenerKeys { listen: "gateway.api_listen", tls: "gateway.api_tls", is_refused: true };
-const METRICS: ListenerKeys =
-    ListenerKeys { listen: "gateway.metrics_listen", tls: "gateway.metrics_tls", is_refused: true };
 /// Characters of an address. With a token behind it, a line of a header stays below the 998 octets of RFC 5322.
 const URL_CHARS: usize = 200;
 const MEBIBYTE: usize = 1 << 20;
 
-/// The keys of `[gateway]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawGateway {
-    listen: Option<Spanned<String>>,
-    tls: Option<Spanned<String>>,
-    public_url: Option<Spanned<String>>,
-    unsubscribe_url: Option<Spanned<String>>,
-    preferences_url: Option<Spanned<String>>,
-    trusted_proxies: Option<SpannedList>,
-    metrics_listen: Option<Spanned<String>>,
-    metrics_tls: Option<Spanned<String>>,
-    api_listen: Option<Spanned<String>>,
-    api_tls: Option<Spanned<String>>,
-    body_mebibytes: Option<Spanned<i64>>,
-    oidc: Option<Spanned<RawOidc>>,
+/// The claim of the tenant where no other is named.
+const TENANT_CLAIM: &str = "tenant";
+const ISSUER: &str = "the issuer's URL as the claim iss has it, for example \"https://login.acme.example\"";
+const AUDIENCE: &str =
+    "the name of this api that access tokens have in aud, for example \"https://tidings.acme.example\"";
+
+table! {
+    /// The keys of `[gateway]`.
+    pub(super) struct RawGateway for gateway: Gateway, read() {
+        listen: listener(tls, has_proxy: true);
+        tls: raw(Text);
+        public_url: text(public_url) in pages.public_url;
+        unsubscribe_url: apart(Text) in pages.unsubscribe;
+        preferences_url: apart(Text) in pages.preferences;
+        trusted_proxies: each(network) in trusted_proxies.0, shown unless_empty(texts(&gateway.trusted_proxies.0));
+        metrics_listen: listener(metrics_tls, has_proxy: false);
+        metrics_tls: raw(Text);
+        api_listen: listener(api_tls, has_proxy: false), shown None;
+        api_tls: raw(Text);
+        body_mebibytes: number(body_bytes) in body_bytes, shown gateway.body_bytes.map(|bytes| bytes / MEBIBYTE).show();
+        oidc: raw(Option<Spanned<RawOidc>>);
+    }
+}
+
+table! {
+    /// The keys of `[gateway.oidc]`: the issuer whose access tokens the api takes.
+    pub(super) struct RawOidc for trust: Trust, read() {
+        issuer: secret(issuer_url);
+        audience: text(|text| id(text, AUDIENCE));
+        tenant_claim: text(|text| id(text, "the name of a claim, for example \"tenant\""));
+        all_tenants: apart(Flag), shown Some(Shown::Flag(trust.all_tenants));
+        token_type: text(named_type);
+    }
 }
 
 /// The settings of the gateway.
@@ -78,45 +88,39 @@ pub struct Gateway {
 }
 
 impl RawGateway {
-    pub fn check(&self, checks: &mut Checks<'_>, listeners: &mut Vec<Door>) -> Option<Gateway> {
-        let listen_on = PUBLIC.check(checks, listeners, self.listen.as_ref(), self.tls.as_ref());
-        let public_url = checks.value("gateway.public_url", self.public_url.as_ref(), public_url);
-        let proxies = self.trusted_proxies.as_ref();
-        let proxies = proxies.map(|raw| parse_each("gateway.trusted_proxies", raw, checks, network));
-        let metrics_listen = METRICS.check(checks, listeners, self.metrics_listen.as_ref(), self.metrics_tls.as_ref());
-        let api_listen = API.check(checks, listeners, self.api_listen.as_ref(), self.api_tls.as_ref());
-        let mebibytes = self.body_mebibytes.as_ref().map(|raw| Spanned::new(raw.span(), raw.as_ref().to_string()));
-        let body_bytes = checks.value("gateway.body_mebibytes", mebibytes.as_ref(), body_bytes);
-        let unsubscribe = checks.value("gateway.unsubscribe_url", self.unsubscribe_url.as_ref(), unsubscribe_url);
-        let preferences = checks.value("gateway.preferences_url", self.preferences_url.as_ref(), page_url);
-        Some(Gateway {
-            listen: listen_on.unwrap_or(LISTEN),
-            pages: Pages { public_url, unsubscribe, preferences },
-            trusted_proxies: Networks(proxies.unwrap_or_else(|| Some(Vec::new()))?),
-            metrics_listen,
-            api_listen,
-            body_bytes,
-            oidc: self.oidc.as_ref().and_then(|raw| oidc::check(raw, checks)),
+    /// Checks the table. Reports what is wrong, and has the default instead.
+    pub fn check(&self, checks: &mut Checks<'_>) -> Gateway {
+        let mut gateway = Gateway {
+            listen: LISTEN,
+            pages: Pages::default(),
+            trusted_proxies: Networks::default(),
+            metrics_listen: None,
+            api_listen: None,
+            body_bytes: None,
+            oidc: None,
             place: self.listen.as_ref().map(|value| checks.place_of(value)),
             unsigned: self.unsigned(checks),
-        })
+        };
+        self.read("gateway", &mut gateway, checks);
+        let (unsubscribe, preferences) = (self.unsubscribe_url.as_ref(), self.preferences_url.as_ref());
+        gateway.pages.unsubscribe = checks.text("gateway.unsubscribe_url", unsubscribe, unsubscribe_url);
+        gateway.pages.preferences = checks.text("gateway.preferences_url", preferences, page_url);
+        gateway.oidc = self.oidc.as_ref().map(|raw| trust(raw, checks));
+        gateway
     }
-}
 
-impl RawGateway {
     fn unsigned(&self, checks: &Checks<'_>) -> Vec<Problem> {
         let urls = [
             ("gateway.public_url", &self.public_url),
             ("gateway.unsubscribe_url", &self.unsubscribe_url),
             ("gateway.preferences_url", &self.preferences_url),
         ];
-        let problem = |key: &str, url: &Spanned<String>| Problem {
-            place: checks.place_of(url),
-            key: key.to_owned(),
-            value: url.as_ref().clone(),
-            problem: format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints"),
+        let fault = format!("needs a key that signs its links; set {VARIABLE} to what `tidings keys new` prints");
+        let problem = |(key, url): (&str, &Option<Spanned<String>>)| {
+            let url = url.as_ref()?;
+            Some(Problem::new(checks.place_of(url), key, fault.as_str()).of(url.as_ref()))
         };
-        urls.into_iter().filter_map(|(key, url)| Some(problem(key, url.as_ref()?))).collect()
+        urls.into_iter().filter_map(problem).collect()
     }
 }
 
@@ -144,33 +148,52 @@ impl Gateway {
     /// Warns of a proxy that is not trusted: all recipients behind it would be one client, and share its limits.
     pub(super) fn proxy_warning(&self) -> Option<Problem> {
         let public_url = self.pages.public_url.as_ref().filter(|url| url.starts_with("https:"))?;
-        self.trusted_proxies.0.is_empty().then(|| Problem {
-            place: self.place.clone().unwrap_or_else(|| "default".to_owned()),
-            key: "gateway.trusted_proxies".to_owned(),
-            value: String::new(),
-            problem: format!(
+        self.trusted_proxies.0.is_empty().then(|| {
+            let problem = format!(
                 "is empty, and a proxy serves {public_url}: all recipients are one client, and share its limit of requests; write the \
                  proxy's network, for example [\"127.0.0.1\"]"
-            ),
+            );
+            self.problem("gateway.trusted_proxies", problem)
         })
     }
 
-    /// Reports if the table has a key.
-    pub(crate) fn is_configured(&self) -> bool {
-        self.address_problem().is_some() || self.pages != Pages::default()
+    /// The keys of the gateway. `None`: nothing is configured.
+    pub(crate) fn show(&self) -> Option<Table> {
+        if self.address_problem().is_none() && self.pages == Pages::default() {
+            return None;
+        }
+        let mut shown = self.to_table();
+        shown.insert_value("api_listen", self.api_listen.show());
+        shown.insert_table("oidc", self.oidc.as_ref().map(ToTable::to_table));
+        Some(shown)
     }
 
     /// Returns the problem that the public address is missing.
     pub(crate) fn missing_address(&self) -> Problem {
-        Problem {
-            place: self.place.clone().unwrap_or_else(|| "default".to_owned()),
-            key: "gateway.public_url".to_owned(),
-            value: String::new(),
-            problem: "is missing; write the address under which recipients reach the gateway, for example \
-                      \"https://mail.acme.example\""
-                .to_owned(),
+        let right =
+            "write the address under which recipients reach the gateway, for example \"https://mail.acme.example\"";
+        self.problem("gateway.public_url", format!("is missing; {right}"))
+    }
+
+    fn problem(&self, key: &str, problem: String) -> Problem {
+        Problem::new(self.place.as_deref().unwrap_or("default"), key, problem)
+    }
+}
+
+/// Checks the issuer.
+fn trust(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Trust {
+    let keys = raw.as_ref();
+    for (key, value, right) in [("issuer", &keys.issuer, ISSUER), ("audience", &keys.audience, AUDIENCE)] {
+        if value.is_none() {
+            checks.fault(raw, format!("gateway.oidc.{key}"), format!("is missing; write {right}"));
         }
     }
+    let (issuer, audience) = (String::new(), String::new());
+    let (tenant_claim, token_type) = (TENANT_CLAIM.to_owned(), TokenType::default());
+    let all_tenants = keys.all_tenants.as_ref().is_some_and(|all| *all.as_ref());
+    let mut trust = Trust { issuer, audience, tenant_claim, all_tenants, token_type };
+    keys.read("gateway.oidc", &mut trust, checks);
+    trust
 }
 
 /// Parses an address for links. Tokens must not travel in the clear, except on this machine.
@@ -243,4 +266,26 @@ fn network(text: &str) -> Result<IpNet, String> {
     let single = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
     let wrong = "is not a network; write for example \"10.0.0.0/8\" or \"127.0.0.1\"";
     text.parse().ok().or_else(single).ok_or_else(|| wrong.to_owned())
+}
+
+fn named_type(text: &str) -> Result<TokenType, String> {
+    TokenType::named(text).ok_or_else(|| "is not a type of tokens; write \"at+jwt\" or \"JWT\"".to_owned())
+}
+
+/// Parses the issuer's URL, and keeps its text: `iss` is compared with that.
+fn issuer_url(text: &str) -> Result<String, String> {
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); write {ISSUER}"))?;
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("has a user, password, query or fragment; write {ISSUER}"));
+    }
+    match url.scheme() {
+        "https" => id(text, ISSUER),
+        "http" if url.host_str().is_some_and(is_loopback) => id(text, ISSUER),
+        _ => Err(format!("is not https, so that anyone on the way could replace the keys; write {ISSUER}")),
+    }
+}
+
+fn id(text: &str, right: &str) -> Result<String, String> {
+    limits::id("", text).map_err(|invalid| format!("{}; write {right}", invalid.problem))?;
+    Ok(text.to_owned())
 }

@@ -1,14 +1,20 @@
 //! Tables of keys. A key stands once, with its values, its place in the settings and its words. How tables are read, merged and shown, and
 //! where a setting comes from, follows.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Serialize, Serializer};
+use tidings_gateway::api::TokenType;
 use tidings_model::{
-    Cadence, Quiet,
+    Cadence, EmailAddress, Provider, Quiet, ZoneData,
     cadence::DayRange,
     offered_cadences::Choices,
-    settings::{Counted, Track},
+    settings::{Cap, Colour, Counted, Guarantee, PageUrl, Rate, ReturnPath, Track},
     words,
 };
 use toml::Spanned;
@@ -60,112 +66,192 @@ impl<T: Entry> Raw for BTreeMap<String, T> {
     }
 }
 
-impl Entry for Spanned<String> {
+impl<T: Clone> Entry for Spanned<T> {
     fn place(&self, checks: &Checks<'_>) -> String {
         checks.place_of(self)
     }
 }
 
-/// Declares the keys of a table, in the order in which a problem lists them. `KEY: KIND(...)` is read into the field of the settings with
-/// the key's name, or that after `in`, and keeps the default without a value: `text` by its parser, `count` with the most that it may be,
-/// `list` by its check, and `entries` by the parser of each with what to write in the place of `*`. A key that is `apart` is checked by
-/// hand. `shown` says what `config check` shows, where it is not the field.
+/// The key that a setting in force comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// The key with its table.
+    pub key: String,
+    /// `tidings.toml:12`.
+    pub place: String,
+}
+
+/// The origins of settings, by name. A setting without one is a default.
+pub type Origins = BTreeMap<String, Origin>;
+
+/// A list whose entries each have a place of their own.
+pub(super) type SpannedList = Spanned<Vec<Spanned<String>>>;
+
+/// What the file may say for a key.
+pub(super) type Text = Option<Spanned<String>>;
+pub(super) type Number = Option<Spanned<i64>>;
+pub(super) type Flag = Option<Spanned<bool>>;
+pub(super) type List = Option<SpannedList>;
+
+/// A table of keys.
+pub(super) trait Keys {
+    /// Merges two tables. These keys override those of `base`.
+    fn over(self, base: &Self) -> Self;
+    /// The origins of the settings that `table` names.
+    fn origins(&self, table: &str, checks: &Checks<'_>) -> Origins;
+}
+
+/// Settings that a table of the file has.
+pub(crate) trait ToTable {
+    /// The settings as the file would say them.
+    fn to_table(&self) -> Table;
+}
+
+/// Declares the keys of a table for the settings of a type, which its words may use under the given name. The keys stand in the order in
+/// which they are read, and in which a problem lists them. `KEY: KIND(...)` is read into the field of the settings with the key's name,
+/// or that after `in`, and keeps the default without a value. `shown` says what `config check` shows, where it is not the field.
+///
+/// `text`, `number`, `secret`, `each` and `list` are functions of [`Checks`], and have what these ask for: a parser or a check. A
+/// `listener` has the key with the word for its lack of TLS, and `entries` the parser of each, with what to write in the place of `*`. A
+/// key that is `apart` is read by hand. So is a `raw` one, which is not merged and not shown, either.
+///
+/// With `read`, the table has a function of this name, whose further parameters the words may use.
 macro_rules! table {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident for $settings:ident {
-        $($key:ident: $kind:ident($($arg:tt)*) $(in $($path:ident).+)? $(, shown $show:expr)?;)+
+    ($(#[$meta:meta])* $vis:vis struct $name:ident for $settings:ident: $type:ty $(, read($($param:ident: $given:ty),*))? {
+        $($key:ident: $kind:ident($($arg:tt)*) $(in $($path:tt).+)? $(, shown $show:expr)?;)+
     }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
         $vis struct $name {
-            $($key: $crate::config::keys::table!(@raw $kind($($arg)*)),)+
+            $(pub $key: $crate::config::keys::table!(@type $kind($($arg)*)),)+
         }
 
-        impl $name {
-            /// Merges two tables. These keys override those of `base`.
-            pub fn over(self, base: &Self) -> Self {
-                Self { $($key: $crate::config::keys::Raw::over(self.$key, &base.$key),)+ }
+        impl $crate::config::keys::Keys for $name {
+            fn over(self, base: &Self) -> Self {
+                Self { $($key: $crate::config::keys::table!(@over self base $key $kind),)+ }
             }
 
-            /// The origins of the settings that `table` names.
-            pub fn origins(&self, table: &str, checks: &$crate::config::problem::Checks<'_>) -> $crate::config::Origins {
-                let places = [$($crate::config::keys::Raw::places(&self.$key, stringify!($key), checks)),+];
+            fn origins(&self, table: &str, checks: &$crate::config::problem::Checks<'_>) -> $crate::config::Origins {
+                let places = [$($crate::config::keys::table!(@places self checks $key $kind)),+];
                 let origin = |(name, place)| {
                     let key = format!("{table}.{name}");
                     (name, $crate::config::Origin { key, place })
                 };
                 places.into_iter().flatten().map(origin).collect()
             }
+        }
 
+        impl $crate::config::keys::ToTable for $type {
+            fn to_table(&self) -> $crate::config::keys::Table {
+                let $settings = self;
+                $crate::config::keys::Table::of([$((
+                    stringify!($key),
+                    $crate::config::keys::table!(@show $settings $key $kind [$($($path).+)?] [$($show)?]),
+                )),+])
+            }
+        }
+
+        $crate::config::keys::table!(@reader [$(read $($param: $given),*)?] $name $settings: $type {
+            $($key: $kind($($arg)*) [$($($path).+)?];)+
+        });
+    };
+    (@reader [] $($rest:tt)*) => {};
+    (@reader [read $($param:ident: $given:ty),*] $name:ident $settings:ident: $type:ty {
+        $($key:ident: $kind:ident($($arg:tt)*) $path:tt;)+
+    }) => {
+        impl $name {
             /// Reads the keys of `table` that are not apart, also after a wrong one.
             fn read(
                 &self,
                 table: &str,
-                settings: &mut $settings,
+                $settings: &mut $type,
                 checks: &mut $crate::config::problem::Checks<'_>,
+                $($param: $given,)*
             ) {
-                let (raw, key) = (self, |key: &str| format!("{table}.{key}"));
-                $($crate::config::keys::table!(@read raw key settings checks $key [$($($path).+)?] $kind($($arg)*));)+
-            }
-
-            /// The settings as the file would say them.
-            pub fn show(settings: &$settings) -> $crate::config::keys::Table {
-                let shown = [$((
-                    stringify!($key),
-                    $crate::config::keys::table!(@show settings $key [$($($path).+)?] [$($show)?]),
-                )),+];
-                shown.into_iter().filter_map(|(key, shown)| Some((key.to_owned(), shown?))).collect()
+                let (raw, name) = (self, |key: &str| format!("{table}.{key}"));
+                $($crate::config::keys::table!(@read raw name $settings checks $key $path $kind($($arg)*));)+
             }
         }
     };
-    (@raw text($($arg:tt)*)) => { Option<toml::Spanned<String>> };
-    (@raw count($($arg:tt)*)) => { Option<toml::Spanned<i64>> };
-    (@raw list($($arg:tt)*)) => { Option<$crate::config::list::SpannedList> };
-    (@raw entries($($arg:tt)*)) => { std::collections::BTreeMap<String, toml::Spanned<String>> };
-    (@raw apart($type:ty)) => { $type };
+    (@type number($($arg:tt)*)) => { $crate::config::keys::Number };
+    (@type each($($arg:tt)*)) => { $crate::config::keys::List };
+    (@type list($($arg:tt)*)) => { $crate::config::keys::List };
+    (@type entries($($arg:tt)*)) => { std::collections::BTreeMap<String, toml::Spanned<String>> };
+    (@type apart($type:ty)) => { $type };
+    (@type raw($type:ty)) => { $type };
+    (@type $kind:ident($($arg:tt)*)) => { $crate::config::keys::Text };
+    (@over $raw:ident $base:ident $key:ident raw) => { $raw.$key };
+    (@over $raw:ident $base:ident $key:ident $kind:ident) => {
+        $crate::config::keys::Raw::over($raw.$key, &$base.$key)
+    };
+    (@places $raw:ident $checks:ident $key:ident raw) => { Vec::new() };
+    (@places $raw:ident $checks:ident $key:ident $kind:ident) => {
+        $crate::config::keys::Raw::places(&$raw.$key, stringify!($key), $checks)
+    };
     (@read $raw:ident $name:ident $settings:ident $checks:ident $key:ident $path:tt apart($type:ty)) => {};
+    (@read $raw:ident $name:ident $settings:ident $checks:ident $key:ident $path:tt raw($type:ty)) => {};
     (@read $raw:ident $name:ident $settings:ident $checks:ident $key:ident $path:tt $kind:ident($($arg:tt)*)) => {
         let value = $crate::config::keys::table!(@value $raw $name $checks $key $kind($($arg)*));
         if let Some(value) = value {
             $crate::config::keys::table!(@field $settings $key $path) = value.into();
         }
     };
-    (@value $raw:ident $name:ident $checks:ident $key:ident text($parse:expr)) => {
-        $checks.value(&$name(stringify!($key)), $raw.$key.as_ref(), $parse)
+    (@value $raw:ident $name:ident $checks:ident $key:ident listener($tls:ident, has_proxy: $has_proxy:literal)) => {
+        $checks.listener(
+            (&$name(stringify!($key)), $raw.$key.as_ref()),
+            (&$name(stringify!($tls)), $raw.$tls.as_ref()),
+            $has_proxy,
+        )
     };
-    (@value $raw:ident $name:ident $checks:ident $key:ident count($most:expr)) => {
-        $checks.count_to($most, &$name(stringify!($key)), $raw.$key.as_ref())
+    (@value $raw:ident $name:ident $checks:ident $key:ident entries($($arg:tt)*)) => {
+        Some($checks.entries(&$name(stringify!($key)), &$raw.$key, $($arg)*))
     };
-    (@value $raw:ident $name:ident $checks:ident $key:ident list($check:expr)) => {
-        $raw.$key.as_ref().and_then(|raw| $check(&$name(stringify!($key)), raw, $checks))
+    (@value $raw:ident $name:ident $checks:ident $key:ident $kind:ident($($arg:tt)*)) => {
+        $checks.$kind(&$name(stringify!($key)), $raw.$key.as_ref(), $($arg)*)
     };
-    (@value $raw:ident $name:ident $checks:ident $key:ident entries($parse:expr, $instead:literal)) => {
-        Some($checks.entries(&$name(stringify!($key)), &$raw.$key, $parse, $instead))
-    };
-    (@show $settings:ident $key:ident $path:tt []) => {
+    (@show $settings:ident $key:ident raw $path:tt []) => { None };
+    (@show $settings:ident $key:ident $kind:ident $path:tt []) => {
         $crate::config::keys::Show::show(&$crate::config::keys::table!(@field $settings $key $path))
     };
-    (@show $settings:ident $key:ident $path:tt [$show:expr]) => { $crate::config::keys::by($settings, $show) };
+    (@show $settings:ident $key:ident $kind:ident $path:tt [$show:expr]) => { $show };
     (@field $settings:ident $key:ident []) => { $settings.$key };
-    (@field $settings:ident $key:ident [$($path:ident).+]) => { $settings.$($path).+ };
+    (@field $settings:ident $key:ident [$($path:tt).+]) => { $settings.$($path).+ };
 }
 pub(super) use table;
 
 /// A value as the file would say it.
-#[derive(Serialize)]
+#[derive(PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Shown {
     Text(String),
-    Count(u32),
+    Count(u64),
     Flag(bool),
     List(Vec<Self>),
     Table(Table),
+    Zones(&'static ZoneData),
+}
+
+impl Shown {
+    fn is_table(&self) -> bool {
+        match self {
+            Self::Table(_) | Self::Zones(_) => true,
+            Self::List(entries) => entries.first().is_some_and(Self::is_table),
+            Self::Text(_) | Self::Count(_) | Self::Flag(_) => false,
+        }
+    }
 }
 
 /// Keys in the order in which they are shown: values first, then tables.
+#[derive(Default, PartialEq, Eq)]
 pub struct Table(Vec<(String, Shown)>);
 
 impl Table {
+    /// The keys with a value.
+    pub fn of<'a>(values: impl IntoIterator<Item = (&'a str, Option<Shown>)>) -> Self {
+        values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
     /// Puts a value before all others.
     pub fn insert_first(&mut self, key: &str, value: Option<Shown>) {
         self.0.splice(0..0, value.map(|value| (key.to_owned(), value)));
@@ -173,16 +259,29 @@ impl Table {
 
     /// Puts a value behind all others, and before the tables.
     pub fn insert_value(&mut self, key: &str, value: Option<Shown>) {
-        let tables = self.0.iter().filter(|(_, value)| matches!(value, Shown::Table(_))).count();
-        let at = self.0.len() - tables;
+        let at = self.0.iter().position(|(_, value)| value.is_table()).unwrap_or(self.0.len());
         self.0.splice(at..at, value.map(|value| (key.to_owned(), value)));
+    }
+
+    /// Puts a table behind all others.
+    pub fn insert_table(&mut self, key: &str, table: Option<Self>) {
+        self.0.extend(table.map(|table| (key.to_owned(), Shown::Table(table))));
+    }
+
+    /// This table as a value, unless it is empty.
+    pub fn unless_empty(self) -> Option<Shown> {
+        (!self.0.is_empty()).then_some(Shown::Table(self))
+    }
+
+    /// Removes the values that `usual` has, too.
+    pub fn without(self, usual: &Self) -> Self {
+        Self(self.0.into_iter().filter(|one| !usual.0.contains(one)).collect())
     }
 }
 
 impl FromIterator<(String, Shown)> for Table {
     fn from_iter<I: IntoIterator<Item = (String, Shown)>>(values: I) -> Self {
-        let (tables, values): (Vec<_>, Vec<_>) =
-            values.into_iter().partition(|(_, value)| matches!(value, Shown::Table(_)));
+        let (tables, values): (Vec<_>, Vec<_>) = values.into_iter().partition(|(_, value)| value.is_table());
         Self(values.into_iter().chain(tables).collect())
     }
 }
@@ -205,6 +304,12 @@ impl<T: Show> Show for Option<T> {
     }
 }
 
+impl<T: Show> Show for Vec<T> {
+    fn show(&self) -> Option<Shown> {
+        Some(Shown::List(self.iter().filter_map(Show::show).collect()))
+    }
+}
+
 impl<T: Show> Show for BTreeMap<String, T> {
     fn show(&self) -> Option<Shown> {
         let entries = self.iter().filter_map(|(name, value)| Some((name.clone(), value.show()?)));
@@ -218,54 +323,43 @@ impl Show for bool {
     }
 }
 
-impl Show for u32 {
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::Count(*self))
-    }
-}
-
-/// Shows types by their texts.
-macro_rules! texts {
-    ($($type:ty),+) => { $(
+/// Shows types by what they are turned into.
+macro_rules! shows {
+    ($($($type:ty),+: $value:ident => $shown:expr;)+) => { $($(
         impl Show for $type {
             fn show(&self) -> Option<Shown> {
-                Some(Shown::Text(self.to_string()))
+                let $value = self;
+                Some($shown)
             }
         }
-    )+ };
+    )+)+ };
 }
 
-texts!(String, Cadence, DayRange);
-
-impl Show for Duration {
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::Text(words::written(*self)))
-    }
-}
-
-impl Show for Choices {
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::List(texts(self.entries())))
-    }
-}
-
-impl Show for Track {
-    fn show(&self) -> Option<Shown> {
-        Some(Shown::List(texts(self.counted().map(Counted::name))))
-    }
+shows! {
+    String: text => Shown::Text(text.clone());
+    &str, SocketAddr, EmailAddress, ReturnPath, PageUrl, Colour, Rate, Cap, Cadence, DayRange:
+        text => Shown::Text(text.to_string());
+    Guarantee, Provider, TokenType: named => Shown::Text(named.name().to_owned());
+    &Path, PathBuf: path => Shown::Text(path.display().to_string());
+    Duration: duration => Shown::Text(words::written(*duration));
+    u32: count => Shown::Count(u64::from(*count));
+    u64: count => Shown::Count(*count);
+    usize: count => Shown::Count(*count as u64);
+    Choices: choices => Shown::List(texts(choices.entries()));
+    Track: track => Shown::List(texts(track.counted().map(Counted::name)));
 }
 
 impl Show for Quiet {
     fn show(&self) -> Option<Shown> {
-        (!self.times().is_empty()).then(|| Shown::List(texts(self.times())))
+        unless_empty(texts(self.times()))
     }
 }
 
-/// Shows what the settings say together.
-pub(super) fn by<S>(settings: &S, show: impl FnOnce(&S) -> Option<Shown>) -> Option<Shown> {
-    show(settings)
+/// A list that is left out without entries.
+pub(crate) fn unless_empty(entries: Vec<Shown>) -> Option<Shown> {
+    (!entries.is_empty()).then_some(Shown::List(entries))
 }
 
-fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Shown> {
+pub(super) fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Shown> {
     values.into_iter().map(|value| Shown::Text(value.to_string())).collect()
 }

@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use tidings_gateway::webhooks::Hook;
+use tidings_gateway::webhooks::{Hook, webhook};
 use tidings_model::{
     Provider, RelayUrl as Address,
     relay_url::{self, TokenSource},
@@ -15,11 +14,9 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
-    list::{SpannedList, parse_each},
-    problem::{Checks, Overridable, Problem},
+    keys::{Flag, List, Show as _, Shown, Table, Text, ToTable as _, table, texts, unless_empty},
+    problem::{Checks, Overridable, Problem, shown, whole},
     secret::{EXPOSED, is_exposed},
-    variable::{shown, variable_name},
-    webhook::RawWebhook,
 };
 
 /// The name of the relay of `smtp_url`.
@@ -31,25 +28,25 @@ const REPLY_TIMEOUTS: [Duration; 2] = [Duration::from_secs(5), Duration::from_mi
 /// Characters in the name of a relay or of a pool.
 const NAME_CHARS: usize = 64;
 
-/// The keys of `[relay.NAME]`.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawRelay {
-    url: Option<Spanned<String>>,
-    url_env: Option<Spanned<String>>,
-    provider: Option<Spanned<String>>,
-    pub rate: Option<Spanned<String>>,
-    per_connection: Option<Spanned<i64>>,
-    connections: Option<Spanned<i64>>,
-    pool: Option<Spanned<String>>,
-    reply_timeout: Option<Spanned<String>>,
-    webhook_secret_env: Option<Spanned<String>>,
-    topic_arn: Option<Spanned<String>>,
-    allow_sha1: Option<Spanned<bool>>,
-    token_file: Option<Spanned<String>>,
-    token_command: Option<SpannedList>,
-    reports_for: Option<SpannedList>,
-    pub was: Option<SpannedList>,
+table! {
+    /// The keys of `[relay.NAME]`.
+    pub(super) struct RawRelay for relay: Relay, read() {
+        url: raw(Text);
+        url_env: raw(Text);
+        provider: text(provider);
+        rate: text(rate);
+        per_connection: number(whole(u32::MAX));
+        connections: number(|text| whole(u32::MAX)(text).map(|count| count as usize));
+        pool: text(|text| pool(text, relay.provider));
+        reply_timeout: text(reply_timeout);
+        webhook_secret_env: raw(Text);
+        topic_arn: raw(Text);
+        allow_sha1: raw(Flag);
+        token_file: raw(Text);
+        token_command: raw(List);
+        reports_for: apart(List), shown unless_empty(texts(&relay.reports_for));
+        was: apart(List), shown unless_empty(texts(&relay.was));
+    }
 }
 
 /// A relay whose address may still be missing.
@@ -58,8 +55,8 @@ pub struct Relay {
     address: Result<Address, Problem>,
     provider: Provider,
     rate: Option<Rate>,
-    per_connection: Option<u32>,
-    connections: Option<usize>,
+    per_connection: u32,
+    connections: usize,
     pool: Option<String>,
     reply_timeout: Option<Duration>,
     webhook: Option<Result<Hook, Problem>>,
@@ -75,13 +72,16 @@ impl Relay {
     /// Describes a relay by its address alone.
     #[must_use]
     pub fn at(address: Address) -> Self {
-        let provider = Provider::default();
+        Self::new(Ok(address))
+    }
+
+    fn new(address: Result<Address, Problem>) -> Self {
         Self {
-            address: Ok(address),
-            provider,
+            address,
+            provider: Provider::default(),
             rate: None,
-            per_connection: None,
-            connections: None,
+            per_connection: RelaySettings::PER_CONNECTION,
+            connections: RelaySettings::CONNECTIONS,
             pool: None,
             reply_timeout: None,
             webhook: None,
@@ -117,12 +117,6 @@ impl Relay {
         self.webhook_secret_env.as_deref()
     }
 
-    /// The other names whose messages the webhook reports about.
-    #[must_use]
-    pub fn reports_for(&self) -> &[String] {
-        &self.reports_for
-    }
-
     /// The other names of attempts that the webhook reports about: those that the relay had, and those of relays of its account.
     #[must_use]
     pub fn other_names(&self) -> Vec<String> {
@@ -143,12 +137,23 @@ impl Relay {
     /// Warns of an access token that every user of the machine can read.
     pub(super) fn token_warning(&self, name: &str) -> Option<Problem> {
         let TokenSource::File(path) = self.address.as_ref().ok()?.token()? else { return None };
-        is_exposed(path).then(|| Problem {
-            place: "here".to_owned(),
-            key: format!("relay.{name}.token_file"),
-            value: path.display().to_string(),
-            problem: EXPOSED.to_owned(),
-        })
+        is_exposed(path)
+            .then(|| Problem::new("here", format!("relay.{name}.token_file"), EXPOSED).of(path.display().to_string()))
+    }
+
+    /// The keys of the relay, without its password. The source of the access token stands for both of its keys; arguments of a command may
+    /// be secret. `None`: its address is missing here.
+    #[must_use]
+    pub fn show(&self) -> Option<Table> {
+        let address = self.address.as_ref().ok()?;
+        let token = address.token().map(|source| match source {
+            TokenSource::File(path) => format!("file {}", path.display()),
+            TokenSource::Command(words) => format!("command {}", words.first().map_or("", String::as_str)),
+        });
+        let mut shown = self.to_table();
+        shown.insert_first("token", token.show());
+        shown.insert_first("url", Some(Shown::Text(address.to_string())));
+        Some(shown)
     }
 
     /// Returns the settings for sending through the relay.
@@ -156,15 +161,14 @@ impl Relay {
     /// # Errors
     /// The environment variable with the address is not set.
     pub fn settings(&self) -> Result<RelaySettings, Problem> {
-        let settings = RelaySettings::new(self.address.clone()?);
         Ok(RelaySettings {
+            relay: self.address.clone()?,
             provider: self.provider,
             rate: self.rate,
-            per_connection: self.per_connection.unwrap_or(settings.per_connection),
-            connections: self.connections.unwrap_or(settings.connections),
+            per_connection: self.per_connection,
+            connections: self.connections,
             pool: self.pool.clone(),
             reply_timeout: self.reply_timeout,
-            ..settings
         })
     }
 }
@@ -178,42 +182,24 @@ pub(super) fn check(
 ) -> Option<Relay> {
     let table = format!("relay.{name}");
     let header = Spanned::new(raw.span(), name);
-    checks.value(&table, Some(&header), |name| identifier(name, "\"ses\"").map(drop));
+    checks.text(&table, Some(&header), |name| identifier(name, "\"ses\"").map(drop));
     let raw = raw.as_ref();
-    let provider = checks.value(&format!("{table}.provider"), raw.provider.as_ref(), provider);
-    let rate = checks.value(&format!("{table}.rate"), raw.rate.as_ref(), rate);
-    let per_connection = checks.count(&format!("{table}.per_connection"), raw.per_connection.as_ref());
-    let connections = checks.count(&format!("{table}.connections"), raw.connections.as_ref());
-    let connections = connections.and_then(|count| usize::try_from(count).ok());
-    let provider = provider.unwrap_or_default();
-    let pool = checks.value(&format!("{table}.pool"), raw.pool.as_ref(), |text| pool(text, provider));
-    let reply_timeout = checks.value(&format!("{table}.reply_timeout"), raw.reply_timeout.as_ref(), reply_timeout);
-    let webhook = RawWebhook {
-        table: &table,
-        secret_env: raw.webhook_secret_env.as_ref(),
-        topic_arn: raw.topic_arn.as_ref(),
-        allow_sha1: raw.allow_sha1.as_ref(),
-    };
-    let webhook = webhook.check(provider, checks);
-    let reports_for = raw.reports_for.as_ref().and_then(|others| {
-        let other = |other: &str| other_relay(other, name, webhook.is_some());
-        parse_each(&format!("{table}.reports_for"), others, checks, other)
-    });
-    let address = address(&table, name, &header, raw, smtp_url, checks)?;
-    let webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
-    Some(Relay {
-        address,
-        provider,
-        rate,
-        per_connection,
-        connections,
-        pool,
-        reply_timeout,
-        webhook,
-        webhook_secret_env,
-        reports_for: reports_for.unwrap_or_default(),
-        was: raw.was.iter().flat_map(|was| was.as_ref()).map(|name| name.as_ref().clone()).collect(),
-    })
+    let missing = Problem::new(
+        checks.place_of(&header),
+        format!("{table}.url"),
+        "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the name of an environment \
+         variable",
+    );
+    let mut relay = Relay::new(Err(missing));
+    raw.read(&table, &mut relay, checks);
+    relay.webhook = raw.webhook(&table, relay.provider, checks);
+    let other = |other: &str| other_relay(other, name, relay.webhook.is_some());
+    let reports_for = checks.each(&format!("{table}.reports_for"), raw.reports_for.as_ref(), other);
+    relay.reports_for = reports_for.unwrap_or_default();
+    relay.address = raw.address(&table, name, relay.address, smtp_url, checks)?;
+    relay.webhook_secret_env = raw.webhook_secret_env.as_ref().map(|variable| variable.as_ref().clone());
+    relay.was = raw.was.iter().flat_map(|was| was.as_ref()).map(|name| name.as_ref().clone()).collect();
+    Some(relay)
 }
 
 /// Checks `smtp_url`, without a table of its own.
@@ -221,49 +207,120 @@ pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Che
     checks.secret_url(SMTP, smtp_url, |url| parse(url, None)).map(Relay::at)
 }
 
-fn address(
-    table: &str,
-    name: &str,
-    header: &Spanned<&str>,
-    raw: &RawRelay,
-    smtp_url: Option<&Spanned<String>>,
-    checks: &mut Checks<'_>,
-) -> Option<Result<Address, Problem>> {
-    let problem = |place, key: &str, value: &str, problem: String| Problem {
-        place,
-        key: format!("{table}.{key}"),
-        value: value.to_owned(),
-        problem,
-    };
-    if let Some(variable) = &raw.url_env {
-        let wrong = |fault| problem(checks.place_of(variable), "url_env", &shown(variable.as_ref()), fault);
-        let named = variable_name(variable.as_ref(), "\"RELAY_URL\", or give the address as url").map_err(wrong);
-        checks.accept(named)?;
-    }
-    let token = token(table, raw, checks)?;
-    let parse = |url: &str| parse(url, token.clone());
-    match (&raw.url, &raw.url_env) {
-        (Some(_), Some(variable)) => {
-            let fault = "is a second address next to url; leave one of them out".to_owned();
-            checks.report(problem(checks.place_of(variable), "url_env", &shown(variable.as_ref()), fault));
-            None
-        }
-        (Some(url), None) => checks.secret(&format!("{table}.url"), url, parse).map(Ok),
-        (None, Some(variable)) => {
-            let Some(url) = checks.variable(variable.as_ref()) else {
+impl RawRelay {
+    /// Checks the address. `None`: it is wrong, or there is none; then it has the problem `missing`.
+    fn address(
+        &self,
+        table: &str,
+        name: &str,
+        missing: Result<Address, Problem>,
+        smtp_url: Option<&Spanned<String>>,
+        checks: &mut Checks<'_>,
+    ) -> Option<Result<Address, Problem>> {
+        let key = format!("{table}.url_env");
+        let right = "\"RELAY_URL\", or give the address as url";
+        let variable = match &self.url_env {
+            Some(variable) => Some((variable, checks.named_variable(&key, variable, right)?)),
+            None => None,
+        };
+        let token = self.token(table, checks)?;
+        let parse = |url: &str| parse(url, token.clone());
+        let problem = |variable: &Spanned<String>, checks: &Checks<'_>, fault: &str| {
+            Problem::new(checks.place_of(variable), key.as_str(), fault).of(shown(variable.as_ref()))
+        };
+        match (&self.url, variable) {
+            (Some(_), Some((variable, _))) => {
+                checks.report(problem(variable, checks, "is a second address next to url; leave one of them out"));
+                None
+            }
+            (Some(url), None) => checks.secret(&format!("{table}.url"), Some(url), parse).map(Ok),
+            (None, Some((_, (variable, Some(url))))) => {
+                checks.secret_outside("environment", &variable, &url, parse).map(Ok)
+            }
+            (None, Some((variable, (_, None)))) => {
                 let fault = "is not set; set it to the relay's address, like smtp://user:password@mail.example.com:587";
-                let place = checks.place_of(variable);
-                return Some(Err(problem(place, "url_env", &shown(variable.as_ref()), fault.to_owned())));
-            };
-            checks.secret_outside("environment", variable.as_ref(), &url, parse).map(Ok)
+                Some(Err(problem(variable, checks, fault)))
+            }
+            (None, None) if name == DEFAULT => checks.secret_url(SMTP, smtp_url, parse).map(Ok),
+            (None, None) => checks.accept(missing).map(Ok),
         }
-        (None, None) if name == DEFAULT => checks.secret_url(SMTP, smtp_url, parse).map(Ok),
-        (None, None) => {
-            let fault = "is missing; write for example \"smtp://user:password@mail.example.com:587\", or url_env with the \
-                         name of an environment variable";
-            checks.report(problem(checks.place_of(header), "url", "", fault.to_owned()));
-            None
+    }
+
+    /// The source of the access token, if the table has one. `None`: it is wrong.
+    #[expect(clippy::option_option, reason = "no token is right, and a wrong one is not")]
+    fn token(&self, table: &str, checks: &mut Checks<'_>) -> Option<Option<TokenSource>> {
+        let command = format!("{table}.token_command");
+        match (&self.token_file, &self.token_command) {
+            (None, None) => Some(None),
+            (Some(path), None) => {
+                let right = || "is empty; write for example \"/run/secrets/mail-token\"".to_owned();
+                let source = |path: &str| (!path.is_empty()).then(|| TokenSource::File(path.into())).ok_or_else(right);
+                checks.text(&format!("{table}.token_file"), Some(path), source).map(Some)
+            }
+            (None, Some(words)) if words.as_ref().is_empty() => {
+                let right = "write the program and its arguments, for example [\"/usr/local/bin/mail-token\"]";
+                checks.fault(words, command, format!("is empty; {right}"));
+                None
+            }
+            (None, Some(words)) => {
+                let words = checks.each(&command, Some(words), |word| Ok(word.to_owned()))?;
+                Some(Some(TokenSource::Command(words)))
+            }
+            (Some(_), Some(words)) => {
+                checks.fault(words, command, "is a second source next to token_file; leave one of them out");
+                None
+            }
         }
+    }
+
+    /// Returns the webhook, if the relay has one; an error if the environment lacks its secret, which only the gateway needs.
+    fn webhook(&self, table: &str, provider: Provider, checks: &mut Checks<'_>) -> Option<Result<Hook, Problem>> {
+        if provider == Provider::Ses {
+            self.topics(table, checks).map(Ok)
+        } else {
+            self.secrets(table, provider, checks)
+        }
+    }
+
+    /// SNS signs with certificates, so that the topic is what the operator has to say.
+    fn topics(&self, table: &str, checks: &mut Checks<'_>) -> Option<Hook> {
+        if let Some(variable) = &self.webhook_secret_env {
+            let fault = "is not needed for Amazon SES, which signs with a certificate; write topic_arn instead";
+            let problem = Problem::new(checks.place_of(variable), format!("{table}.webhook_secret_env"), fault);
+            checks.report(problem.of(shown(variable.as_ref())));
+        }
+        let mut hook = Hook::new(Provider::Ses);
+        if let (Some(allow), None) = (&self.allow_sha1, &self.topic_arn) {
+            let problem = Problem::new(checks.place_of(allow), format!("{table}.allow_sha1"), "needs topic_arn, too");
+            checks.report(problem.of(allow.as_ref().to_string()));
+        }
+        checks.text(&format!("{table}.topic_arn"), self.topic_arn.as_ref(), |arns| add_all(&mut hook, arns))?;
+        if self.allow_sha1.as_ref().is_some_and(|allow| *allow.as_ref()) {
+            hook.allow_sha1();
+        }
+        Some(hook)
+    }
+
+    fn secrets(&self, table: &str, provider: Provider, checks: &mut Checks<'_>) -> Option<Result<Hook, Problem>> {
+        let needs_ses = "needs provider = \"ses\"; leave the key out";
+        if let Some(arn) = &self.topic_arn {
+            let problem = Problem::new(checks.place_of(arn), format!("{table}.topic_arn"), needs_ses);
+            checks.report(problem.of(arn.as_ref()));
+        }
+        if let Some(allow) = &self.allow_sha1 {
+            let problem = Problem::new(checks.place_of(allow), format!("{table}.allow_sha1"), needs_ses);
+            checks.report(problem.of(allow.as_ref().to_string()));
+        }
+        let variable = self.webhook_secret_env.as_ref()?;
+        let key = format!("{table}.webhook_secret_env");
+        let mut hook = Hook::new(provider);
+        let right = format!("{:?}", example(table));
+        let (name, added) = checks.secret_of(&key, variable, &right, |secrets| add_all(&mut hook, secrets))?;
+        if added.is_none() {
+            let fault = format!("is not set; set it to {}", webhook(provider).secret());
+            return Some(Err(Problem::new(checks.place_of(variable), key, fault).of(shown(&name))));
+        }
+        Some(Ok(hook))
     }
 }
 
@@ -273,37 +330,6 @@ fn parse(url: &str, token: Option<TokenSource>) -> Result<Address, String> {
         None => url.parse(),
     };
     address.map_err(|error: relay_url::Error| error.to_string())
-}
-
-/// The source of the access token, if the table has one. `None`: it is wrong.
-#[expect(clippy::option_option, reason = "no token is right, and a wrong one is not")]
-fn token(table: &str, raw: &RawRelay, checks: &mut Checks<'_>) -> Option<Option<TokenSource>> {
-    let (file, command) = ("token_file", "token_command");
-    match (&raw.token_file, &raw.token_command) {
-        (None, None) => Some(None),
-        (Some(path), None) => {
-            let right = || "is empty; write for example \"/run/secrets/mail-token\"".to_owned();
-            let source = |path: &str| (!path.is_empty()).then(|| TokenSource::File(path.into())).ok_or_else(right);
-            checks.value(&format!("{table}.{file}"), Some(path), source).map(Some)
-        }
-        (None, Some(words)) if words.as_ref().is_empty() => {
-            let (place, key) = (checks.place_of(words), format!("{table}.{command}"));
-            let problem =
-                "is empty; write the program and its arguments, for example [\"/usr/local/bin/mail-token\"]".to_owned();
-            checks.report(Problem { place, key, value: String::new(), problem });
-            None
-        }
-        (None, Some(words)) => {
-            let words = parse_each(&format!("{table}.{command}"), words, checks, |word| Ok(word.to_owned()))?;
-            Some(Some(TokenSource::Command(words)))
-        }
-        (Some(_), Some(words)) => {
-            let problem = format!("is a second source next to {file}; leave one of them out");
-            let (place, key) = (checks.place_of(words), format!("{table}.{command}"));
-            checks.report(Problem { place, key, value: String::new(), problem });
-            None
-        }
-    }
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
@@ -365,4 +391,17 @@ fn identifier(text: &str, example: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("is not a name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
+}
+
+/// Adds each of the secrets or topics, which have spaces between them.
+fn add_all(hook: &mut Hook, texts: &str) -> Result<(), String> {
+    let mut texts = texts.split_whitespace().peekable();
+    texts.peek().ok_or("is empty")?;
+    texts.try_for_each(|text| hook.add(text))
+}
+
+/// `SENDGRID_WEBHOOK` for the table `relay.sendgrid`.
+fn example(table: &str) -> String {
+    let name = table.rsplit('.').next().unwrap_or_default().replace('-', "_");
+    format!("{}_WEBHOOK", name.to_uppercase())
 }

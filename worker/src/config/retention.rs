@@ -3,13 +3,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use jiff::civil::Time;
-use serde::Deserialize;
 use tidings_activities::retention;
 use tidings_model::{settings::DigestSettings, words};
 use tidings_store::archive::Archive;
-use toml::Spanned;
 
-use super::problem::{Checks, Problem};
+use super::{
+    keys::{Show as _, table},
+    problem::{Checks, Problem},
+};
 
 const DAY: u64 = 24 * 3600;
 /// A hundred years. For longer, write `never`.
@@ -30,40 +31,25 @@ pub struct Retention {
     pub at: Time,
 }
 
-/// The keys of `[retention]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawRetention {
-    events: Option<Spanned<String>>,
-    messages: Option<Spanned<String>>,
-    delivery_events: Option<Spanned<String>>,
-    at: Option<Spanned<String>>,
-    archive: Option<Spanned<String>>,
+table! {
+    /// The keys of `[retention]`. A digest type that `adapts` looks back at five messages, which then come weekly.
+    pub(super) struct RawRetention for retention: Retention, read(adapts: bool) {
+        events: text(age) in settings.events, shown age_text(retention.settings.events).show();
+        messages: text(|text| long_enough(text, adapts)) in settings.messages,
+            shown age_text(retention.settings.messages).show();
+        delivery_events: text(age) in settings.delivery_events,
+            shown age_text(retention.settings.delivery_events).show();
+        at: text(at), shown retention.at.strftime("%H:%M").to_string().show();
+        archive: text(folder) in settings.archive, shown retention.settings.archive.as_ref().map(Archive::folder).show();
+    }
 }
 
 impl RawRetention {
-    /// Checks the periods. A digest type that `adapts` looks back at five messages, which then come weekly.
     pub fn check(&self, inbox: Duration, adapts: bool, checks: &mut Checks<'_>) -> Retention {
-        let default = retention::Retention::default();
-        let long_enough = |text: &str| match age(text)? {
-            Some(age) if adapts && age < ADAPTS => {
-                Err("is too short for a digest type with `adapt`; write \"60d\" or more".to_owned())
-            }
-            age => Ok(age),
-        };
-        let events = checks.value("retention.events", self.events.as_ref(), age);
-        let messages = checks.value("retention.messages", self.messages.as_ref(), long_enough);
-        let delivery_events = checks.value("retention.delivery_events", self.delivery_events.as_ref(), age);
-        let at = checks.value("retention.at", self.at.as_ref(), at);
-        let archive = checks.value("retention.archive", self.archive.as_ref(), folder);
-        let settings = retention::Retention {
-            events: events.unwrap_or(default.events),
-            messages: messages.unwrap_or(default.messages),
-            delivery_events: delivery_events.unwrap_or(default.delivery_events),
-            inbox,
-            archive,
-        };
-        Retention { settings, at: at.unwrap_or(Time::constant(3, 30, 0, 0)) }
+        let settings = retention::Retention { inbox, ..retention::Retention::default() };
+        let mut retention = Retention { settings, at: Time::constant(3, 30, 0, 0) };
+        self.read("retention", &mut retention, checks, adapts);
+        retention
     }
 }
 
@@ -71,12 +57,8 @@ impl Retention {
     /// Warns of an archive folder that does not exist. The purge waits for the folder.
     pub(super) fn warning(&self) -> Option<Problem> {
         let folder = self.settings.archive.as_ref()?.folder();
-        (!folder.is_dir()).then(|| Problem {
-            place: "here".to_owned(),
-            key: "retention.archive".to_owned(),
-            value: folder.display().to_string(),
-            problem: "there is no such folder; the worker deletes nothing until the folder exists".to_owned(),
-        })
+        let problem = "there is no such folder; the worker deletes nothing until the folder exists";
+        (!folder.is_dir()).then(|| Problem::new("here", "retention.archive", problem).of(folder.display().to_string()))
     }
 }
 
@@ -89,15 +71,13 @@ pub(super) fn short_retention<'a>(
     let warning = |(table, digest): (String, &DigestSettings)| {
         let waits = [digest.throttle, digest.undo, digest.spread].into_iter().flatten().sum::<Duration>();
         let open = digest.cadence.longest_window().unsigned_abs() + waits;
-        (open > kept).then(|| Problem {
-            place: "here".to_owned(),
-            key: "retention.events".to_owned(),
-            value: age_text(Some(kept)),
-            problem: format!(
+        (open > kept).then(|| {
+            let problem = format!(
                 "is shorter than a window of [{table}] may be open, so that an event which comes again is a new one there; write \"{}d\" or \
                  more",
                 open.as_secs().div_ceil(DAY)
-            ),
+            );
+            Problem::new("here", "retention.events", problem).of(age_text(Some(kept)))
         })
     };
     tables.filter_map(warning).collect()
@@ -117,9 +97,17 @@ fn age(text: &str) -> Result<Option<Duration>, String> {
     }
 }
 
+fn long_enough(text: &str, adapts: bool) -> Result<Option<Duration>, String> {
+    match age(text)? {
+        Some(age) if adapts && age < ADAPTS => {
+            Err("is too short for a digest type with `adapt`; write \"60d\" or more".to_owned())
+        }
+        age => Ok(age),
+    }
+}
+
 /// Formats an age as `tidings.toml` writes it.
-#[must_use]
-pub fn age_text(age: Option<Duration>) -> String {
+fn age_text(age: Option<Duration>) -> String {
     age.map_or_else(|| NEVER.to_owned(), |age| format!("{}d", age.as_secs() / DAY))
 }
 

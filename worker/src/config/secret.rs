@@ -1,10 +1,22 @@
-//! URLs that may hold a password, and their text without the password.
+//! Secrets: URLs that may hold a password, with their text without it, files that nobody else may read, and the keys that sign tokens: in the
+//! environment, or in the file that `link_keys_file` names.
+//!
+//! The configuration reads that file at once, but one that cannot be read stops only commands that need the keys.
 
-use std::{fmt, fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fmt, fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
 
+use tidings_model::{
+    foreign_text::decode_file,
+    link_keys::{LinkKeys, VARIABLE, WrongKeys},
+};
+use toml::Spanned;
 use url::Url;
 
-use super::problem::Problem;
+use super::problem::{Checks, Problem};
 
 /// A checked URL whose passwords are never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,12 +44,8 @@ impl SecretUrl {
     #[must_use]
     pub(super) fn warning(&self) -> Option<Problem> {
         let file = self.file().filter(|file| is_exposed(file))?;
-        Some(Problem {
-            place: "here".to_owned(),
-            key: "database_url".to_owned(),
-            value: file.display().to_string(),
-            problem: "can be read by every user of this machine; run chmod o-rwx on the file".to_owned(),
-        })
+        let problem = "can be read by every user of this machine; run chmod o-rwx on the file";
+        Some(Problem::new("here", "database_url", problem).of(file.display().to_string()))
     }
 }
 
@@ -128,6 +136,82 @@ impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SecretUrl({self})")
     }
+}
+
+const LINK_KEYS_FILE: &str = "link_keys_file";
+
+/// The keys, or the reason why they cannot be used.
+#[derive(Clone, Debug)]
+pub struct LinkKeysConfig {
+    keys: Result<Option<LinkKeys>, Problem>,
+    /// The file with the keys, and the line that names the file.
+    file: Option<(PathBuf, String)>,
+}
+
+impl LinkKeysConfig {
+    /// Returns the keys; `None` if there are none, or if they cannot be read.
+    #[must_use]
+    pub fn keys(&self) -> Option<&LinkKeys> {
+        self.keys.as_ref().ok()?.as_ref()
+    }
+
+    /// Replaces the keys.
+    pub fn set(&mut self, keys: LinkKeys) {
+        *self = Self { keys: Ok(Some(keys)), file: None };
+    }
+
+    /// Returns the reason why the keys of the file cannot be used.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        self.keys.as_ref().err().cloned()
+    }
+
+    /// Returns the file with the keys, unless the environment holds the keys.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(path, _)| path.as_path())
+    }
+
+    /// Warns of a file that every user of the machine can read.
+    #[must_use]
+    pub fn warning(&self) -> Option<Problem> {
+        let (path, place) = self.file.as_ref()?;
+        is_exposed(path).then(|| keys_problem(place, path, EXPOSED.to_owned()))
+    }
+}
+
+/// Reads the keys. The environment overrides the file.
+pub(super) fn link_keys(file: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<LinkKeysConfig> {
+    if let Some(keys) = checks.variable(VARIABLE) {
+        let keys = keys.parse().map_err(|wrong: WrongKeys| Problem::of_secret(VARIABLE, wrong.to_string()));
+        let keys = checks.accept(keys);
+        return Some(LinkKeysConfig { keys: Ok(Some(keys?)), file: None });
+    }
+    let Some(file) = file else { return Some(LinkKeysConfig { keys: Ok(None), file: None }) };
+    if holds_keys(file.as_ref()) {
+        let problem =
+            format!("is a key and not the name of a file; write the key to a file, or set {VARIABLE} to the key");
+        checks.report(Problem::new(checks.place_of(file), LINK_KEYS_FILE, problem).of("***"));
+        return None;
+    }
+    let (path, place) = (PathBuf::from(file.as_ref()), checks.place_of(file));
+    let keys = read_keys(&path).map_err(|fault| keys_problem(&place, &path, fault));
+    Some(LinkKeysConfig { keys: keys.map(Some), file: Some((path, place)) })
+}
+
+fn read_keys(path: &Path) -> Result<LinkKeys, String> {
+    let text = fs::read(path)
+        .and_then(decode_file)
+        .map_err(|error| format!("cannot be read ({error}); name a file with keys that `tidings keys new` printed"))?;
+    text.parse().map_err(|wrong: WrongKeys| wrong.to_string())
+}
+
+fn holds_keys(text: &str) -> bool {
+    text.parse::<LinkKeys>().is_ok()
+}
+
+fn keys_problem(place: &str, path: &Path, problem: String) -> Problem {
+    Problem::new(place, LINK_KEYS_FILE, problem).of(path.display().to_string())
 }
 
 #[cfg(test)]

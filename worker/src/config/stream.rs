@@ -1,53 +1,64 @@
-//! Streams, as `[stream.bulk]` and `[stream.transactional]` describe them, for everybody or for a tenant. Their defaults are the
-//! relay of `smtp_url` and the sender of `[mail]`.
+//! Streams and their senders, as `[stream.bulk]`, `[stream.transactional]` and `[mail]` describe them, for everybody or for a tenant.
+//! Their defaults are the relay of `smtp_url` and a sender for a trial.
 
 use std::collections::BTreeMap;
 
+use lettre::message::Mailbox;
 use serde::Deserialize;
 use tidings_model::{
-    EmailAddress,
-    link_keys::LinkKeys,
-    settings::{self, Guarantee, ReturnPath, Stream as Settings},
+    AddressError, EmailAddress,
+    link_keys::{LinkKeys, VARIABLE},
+    settings::{self, Guarantee, RelaySettings, ReturnPath, Sender, Stream as Settings},
+    words,
 };
 use toml::Spanned;
 
 use super::{
-    dkim::{self, DkimConfig},
-    layer::{Layer, Layers},
-    list::{SpannedList, parse_each},
-    mail,
-    origin::Origins,
-    problem::{Checks, Problem},
+    dkim::{self, DkimConfig, DkimTable, RawDkim},
+    keys::{Keys as _, List, Origin, Origins, Show as _, SpannedList, Text, table},
+    problem::{Checks, Problem, did_you_mean},
     relay,
-    suggest::did_you_mean,
 };
 
-/// The environment variables with the streams' DKIM keys.
+/// The environment variables with the DKIM keys of `[mail]` and of the streams.
+const MAIL_KEY: &str = "TIDINGS_DKIM_KEY";
 const BULK_KEY: &str = "TIDINGS_BULK_DKIM_KEY";
 const TRANSACTIONAL_KEY: &str = "TIDINGS_TRANSACTIONAL_DKIM_KEY";
 
-/// The tables `[stream.NAME]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawStreams {
-    #[serde(default)]
-    bulk: RawStream,
-    #[serde(default)]
-    transactional: RawStream,
+/// The default sender, which is only good for trying Tidings.
+const NAME: &str = "Tidings";
+const ADDRESS: &str = "digest@localhost";
+
+table! {
+    /// The keys of `[stream.NAME]`.
+    pub(super) struct RawStream for stream: Stream {
+        relays: apart(List) in settings.relays;
+        retry_delays: apart(List) in settings.retry_delays;
+        guarantee: apart(Text) in settings.guarantee;
+        from: apart(Text), shown show_from(&stream.settings.sender).show();
+        reply_to: apart(Text) in settings.sender.reply_to;
+        domain: apart(Text) in settings.sender.domain;
+        dkim: raw(Option<RawDkim>);
+        return_path: apart(Text) in settings.return_path;
+    }
 }
 
-/// The keys of `[stream.NAME]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawStream {
-    pub relays: Option<SpannedList>,
-    pub retry_delays: Option<SpannedList>,
-    pub guarantee: Option<Spanned<String>>,
-    pub from: Option<Spanned<String>>,
-    pub reply_to: Option<Spanned<String>>,
-    pub domain: Option<Spanned<String>>,
-    pub dkim: Option<dkim::RawDkim>,
-    pub return_path: Option<Spanned<String>>,
+table! {
+    /// The keys of `[mail]` and `[tenant.NAME.mail]`: those of a stream that both streams may share.
+    pub(super) struct RawMail for sender: Sender {
+        from: apart(Text), shown show_from(sender).show();
+        reply_to: apart(Text);
+        domain: apart(Text);
+        dkim: raw(Option<RawDkim>);
+    }
+}
+
+/// The tables `[stream.NAME]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawStreams {
+    bulk: RawStream,
+    transactional: RawStream,
 }
 
 /// Both streams.
@@ -81,22 +92,131 @@ impl Stream {
 /// The relays of the file.
 pub(super) type KnownRelays = BTreeMap<String, Spanned<relay::RawRelay>>;
 
+/// A table that names keys of a stream.
+#[derive(Clone)]
+pub(super) struct Layer {
+    table: String,
+    /// The environment variable with the table's DKIM key.
+    variable: Option<&'static str>,
+    raw: RawStream,
+}
+
+impl Layer {
+    /// The table `[mail]` below `prefix`. The environment has a key only for the one without a prefix.
+    pub fn mail(prefix: &str, raw: &RawMail) -> Self {
+        let RawMail { from, reply_to, domain, dkim } = raw.clone();
+        Self {
+            table: format!("{prefix}mail"),
+            variable: prefix.is_empty().then_some(MAIL_KEY),
+            raw: RawStream { from, reply_to, domain, dkim, ..RawStream::default() },
+        }
+    }
+}
+
 impl RawStreams {
     /// The tables of both streams, below `prefix`. The environment has keys only for those without a prefix.
-    pub fn layers(&self, prefix: &str) -> [Layer<'_>; 2] {
+    pub fn layers(&self, prefix: &str) -> [Layer; 2] {
         [("bulk", &self.bulk, BULK_KEY), ("transactional", &self.transactional, TRANSACTIONAL_KEY)].map(
-            |(name, raw, variable)| {
-                Layer::stream(&format!("{prefix}stream.{name}"), raw, prefix.is_empty().then_some(variable))
+            |(name, raw, variable)| Layer {
+                table: format!("{prefix}stream.{name}"),
+                variable: prefix.is_empty().then_some(variable),
+                raw: raw.clone(),
             },
         )
+    }
+}
+
+/// Tables that describe a stream together: those of a tenant's stream, of a tenant, of the stream and of all mail. Each key has the
+/// value of the first table that names it.
+pub(super) struct Layers {
+    tables: Vec<Layer>,
+    raw: RawStream,
+    origins: Origins,
+}
+
+impl Layers {
+    /// `tables`: the table that overrides all others first.
+    pub fn new(tables: impl IntoIterator<Item = Layer>, checks: &Checks<'_>) -> Self {
+        let tables: Vec<_> = tables.into_iter().collect();
+        let (mut raw, mut origins) = (RawStream::default(), Origins::new());
+        for layer in tables.iter().rev() {
+            let own = layer.raw.origins(&layer.table, checks);
+            // The address of a table brings a domain of its own.
+            if let Some(from) = own.get("from") {
+                raw.domain = None;
+                origins.insert("domain".to_owned(), from.clone());
+            }
+            raw = layer.raw.clone().over(&raw);
+            origins.extend(own);
+        }
+        Self { tables, raw, origins }
+    }
+
+    /// Checks the stream.
+    pub fn stream(mut self, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Stream> {
+        let raw = self.raw.clone();
+        let named = raw.relays.map(|raw| relays(&self.key("relays"), &raw, known, checks));
+        let delays = raw.retry_delays.map(|raw| checks.each(&self.key("retry_delays"), Some(&raw), words::duration));
+        let guarantee = checks.text(&self.key("guarantee"), raw.guarantee.as_ref(), guarantee);
+        let (sender, dkim) = self.sender(checks)?;
+        let returns = raw.return_path.as_ref();
+        let unsigned_return_path = returns.map(|raw| {
+            let problem =
+                format!("needs a key that signs its tokens; set {VARIABLE} to what `tidings keys new` prints");
+            Problem::new(checks.place_of(raw), self.key("return_path"), problem).of(raw.as_ref())
+        });
+        let return_path = checks.text(&self.key("return_path"), returns, return_path);
+        let usual = Settings::new(&[relay::DEFAULT], sender);
+        let settings = Settings {
+            relays: named.unwrap_or(Some(usual.relays))?,
+            retry_delays: delays.unwrap_or(Some(usual.retry_delays))?,
+            guarantee: guarantee.unwrap_or(usual.guarantee),
+            return_path,
+            ..Settings::new(&[], usual.sender)
+        };
+        Some(Stream { settings, dkim, unsigned_return_path, origins: self.origins })
+    }
+
+    /// Checks the sender and its signature.
+    pub fn sender(&mut self, checks: &mut Checks<'_>) -> Option<(Sender, Option<DkimConfig>)> {
+        let (name, address) = match &self.raw.from {
+            Some(raw) => checks.text(&self.key("from"), Some(raw), from)?,
+            None => (NAME.to_owned(), ADDRESS.parse().ok()?),
+        };
+        let reply_to = checks.text(&self.key("reply_to"), self.raw.reply_to.as_ref(), self::address);
+        let domain = match &self.raw.domain {
+            Some(raw) => checks.text(&self.key("domain"), Some(raw), host)?,
+            None => address.domain().to_owned(),
+        };
+        let sender = Sender { name, address, reply_to, domain };
+        let dkim = self.dkim(&sender, checks);
+        Some((sender, dkim))
+    }
+
+    /// Checks the signature. The key of a table also signs for the address of a table above it, in the name of that domain.
+    fn dkim(&mut self, sender: &Sender, checks: &mut Checks<'_>) -> Option<DkimConfig> {
+        let from = self.origins.get("from").map_or_else(|| "mail.from".to_owned(), |from| from.key.clone());
+        let has_key = |layer: &&Layer| layer.variable.is_some_and(|variable| checks.variable(variable).is_some());
+        let signs = self.tables.iter().find(|layer| layer.raw.dkim.is_some() || has_key(layer))?;
+        let raw = signs.raw.dkim.as_ref();
+        if let Some(raw) = raw {
+            let (key, place) = (format!("{}.dkim", signs.table), checks.place_of(&raw.selector));
+            self.origins.insert("dkim".to_owned(), Origin { key, place });
+        }
+        let table = DkimTable { parent: signs.table.clone(), variable: signs.variable, from };
+        dkim::check(table, raw, sender, checks)
+    }
+
+    /// The key with the table that names it.
+    fn key(&self, name: &str) -> String {
+        self.origins.get(name).map(|origin| origin.key.clone()).unwrap_or_default()
     }
 }
 
 impl Streams {
     /// Checks both streams by their tables.
     pub(super) fn check(
-        bulk: Layers<'_>,
-        transactional: Layers<'_>,
+        [bulk, transactional]: [Layers; 2],
         known: &KnownRelays,
         checks: &mut Checks<'_>,
     ) -> Option<Self> {
@@ -122,7 +242,7 @@ impl Streams {
         let relay = bulk.relays.iter().find(|name| transactional.relays.contains(name))?;
         let domain = |stream: &Settings| stream.sender.address.domain().to_ascii_lowercase();
         let shared = domain(bulk);
-        if shared != domain(transactional) || bulk.sender.address.as_str() == mail::ADDRESS {
+        if shared != domain(transactional) || bulk.sender.address.as_str() == ADDRESS {
             return None;
         }
         let problem = format!(
@@ -130,9 +250,12 @@ impl Streams {
              digests harm single messages; add [relay.NAME] with a url, and [stream.transactional] with relays = [\"NAME\"] \
              and from = \"Acme <hello@mail.{shared}>\""
         );
-        let (place, key, value) = ("streams".to_owned(), String::new(), String::new());
-        Some(Problem { place, key, value, problem })
+        Some(Problem::new("streams", "", problem))
     }
+}
+
+fn show_from(Sender { name, address, .. }: &Sender) -> String {
+    if name.is_empty() { address.to_string() } else { format!("{name} <{address}>") }
 }
 
 /// Reports relays without a stream, and rates that two streams share (rule 29). `all` has the streams of everybody and of tenants.
@@ -151,28 +274,23 @@ pub(super) fn check_relays(
         let header = Spanned::new(raw.span(), String::new());
         match (users(name), &raw.as_ref().rate) {
             ((false, false), _) => {
-                checks.value(&format!("relay.{name}"), Some(&header), |_| Err::<(), _>(unused(name)));
+                checks.text(&format!("relay.{name}"), Some(&header), |_| Err::<(), _>(unused(name)));
             }
             ((true, true), Some(rate)) => {
                 let fault = "limits one stream, but both streams use this relay; write two relays, each with its share";
-                checks.value(&format!("relay.{name}.rate"), Some(rate), |_| Err::<(), _>(fault.to_owned()));
+                checks.text(&format!("relay.{name}.rate"), Some(rate), |_| Err::<(), _>(fault.to_owned()));
             }
             _ => {}
         }
     }
     if let (Some(url), (false, false)) = (smtp_url, users(relay::DEFAULT)) {
-        checks.secret("smtp_url", url, |_| Err::<(), _>(unused(relay::DEFAULT)));
+        checks.secret("smtp_url", Some(url), |_| Err::<(), _>(unused(relay::DEFAULT)));
     }
 }
 
 /// Checks the names of the relays. Each must exist.
-pub(super) fn relays(
-    key: &str,
-    raw: &SpannedList,
-    known: &KnownRelays,
-    checks: &mut Checks<'_>,
-) -> Option<Vec<String>> {
-    let named = parse_each(key, raw, checks, |name| {
+fn relays(key: &str, raw: &SpannedList, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Vec<String>> {
+    let named = checks.each(key, Some(raw), |name| {
         if name == relay::DEFAULT || known.contains_key(name) {
             return Ok(name.to_owned());
         }
@@ -180,20 +298,20 @@ pub(super) fn relays(
         Err(format!("there is no [relay.{name}]{meant}"))
     })?;
     let all = Spanned::new(raw.span(), named.join(", "));
-    checks.value(key, Some(&all), |text| match text {
+    checks.text(key, Some(&all), |text| match text {
         "" => Err(format!("names no relay; leave the key out for {:?}, the relay of smtp_url", relay::DEFAULT)),
         _ => Ok(named),
     })
 }
 
-pub(super) fn guarantee(text: &str) -> Result<Guarantee, String> {
+fn guarantee(text: &str) -> Result<Guarantee, String> {
     let right = "write \"at_least_once\" to send again after an unknown outcome, or \"at_most_once\"";
     Guarantee::named(text).ok_or_else(|| format!("is not a guarantee; {right}"))
 }
 
 /// Parses an address for returned messages. The token must fit before the `@`.
-pub(super) fn return_path(text: &str) -> Result<ReturnPath, String> {
-    let address: EmailAddress = mail::address(text)?;
+fn return_path(text: &str) -> Result<ReturnPath, String> {
+    let address: EmailAddress = address(text)?;
     let wrong = || {
         let most = ReturnPath::LOCAL_BYTES;
         format!(
@@ -206,6 +324,47 @@ pub(super) fn return_path(text: &str) -> Result<ReturnPath, String> {
     if local.len() > ReturnPath::LOCAL_BYTES || !local.chars().all(fits) {
         return Err(wrong());
     }
-    let domain = mail::host(address.domain()).map_err(|_| wrong())?;
+    let domain = host(address.domain()).map_err(|_| wrong())?;
     Ok(ReturnPath { local: local.to_owned(), domain })
+}
+
+/// Refuses the default sender for a relay on another machine. Replies would go nowhere, and relays refuse such messages
+/// or treat them as spam.
+pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. }: &RelaySettings) -> Option<Problem> {
+    let unusable = sender.address.as_str() == ADDRESS && !relay.is_loopback();
+    unusable.then(|| {
+        let problem = format!(
+            "is not a real address, and messages go to {relay}; set it, for example to \"Acme <digest@acme.example>\""
+        );
+        Problem::new("default", "mail.from", problem).of(format!("{NAME} <{ADDRESS}>"))
+    })
+}
+
+/// Parses a name and an address.
+fn from(text: &str) -> Result<(String, EmailAddress), String> {
+    let wrong = "is not a sender; write for example \"Acme <digest@acme.example>\"";
+    let (name, address) = match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
+        Some(parts) => parts,
+        None => ("", text.trim()),
+    };
+    let address = address.trim().parse::<EmailAddress>().map_err(|error| match error {
+        AddressError::NotAddress => wrong.to_owned(),
+        error => format!("is not a sender: its address {error}"),
+    })?;
+    // lettre reads the name, which may be quoted, but not every address.
+    let Mailbox { name, .. } = format!("{name}<{ADDRESS}>").parse().map_err(|_| wrong.to_owned())?;
+    Ok((name.unwrap_or_default(), address))
+}
+
+/// Parses an address alone.
+fn address(text: &str) -> Result<EmailAddress, String> {
+    text.parse().map_err(|error: AddressError| error.to_string())
+}
+
+/// Parses the name of a host.
+fn host(text: &str) -> Result<String, String> {
+    match url::Host::parse(text) {
+        Ok(url::Host::Domain(host)) if host == text => Ok(host),
+        _ => Err("is not a host name; write for example \"mail.acme.example\"".to_owned()),
+    }
 }

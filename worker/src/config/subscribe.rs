@@ -15,10 +15,8 @@ use toml::Spanned;
 
 use super::{
     former,
-    list::{SpannedList, parse_each},
-    problem::{Checks, Problem},
-    suggest::did_you_mean,
-    variable::{shown, variable_name},
+    keys::{List, Show as _, Shown, Table, Text, texts, unless_empty},
+    problem::{Checks, Problem, did_you_mean},
 };
 
 /// Characters of a name. It is a part of a workflow id.
@@ -31,13 +29,13 @@ const VARIABLE: &str = "\"TIDINGS_SUBSCRIBE_SECRET\"";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSubscribe {
-    name: Option<Spanned<String>>,
-    url: Option<Spanned<String>>,
-    events: Option<SpannedList>,
-    tenant: Option<Spanned<String>>,
-    r#type: Option<Spanned<String>>,
-    secret_env: Option<Spanned<String>>,
-    was: Option<SpannedList>,
+    name: Text,
+    url: Text,
+    events: List,
+    tenant: Text,
+    r#type: Text,
+    secret_env: Text,
+    was: List,
 }
 
 /// Checks all tables; `None` if one of them is wrong.
@@ -50,9 +48,8 @@ pub(super) fn check(raw: &[Spanned<RawSubscribe>], checks: &mut Checks<'_>) -> O
             if names.insert(subscription.name.clone()) {
                 return Some(subscription);
             }
-            let problem = "is the name of another subscription, too; write another name".to_owned();
-            let key = "subscribe.name".to_owned();
-            checks.report(Problem { place: checks.place_of(table), key, value: subscription.name, problem });
+            let problem = "is the name of another subscription, too; write another name";
+            checks.report(Problem::new(checks.place_of(table), "subscribe.name", problem).of(subscription.name));
             None
         })
         .collect();
@@ -66,28 +63,23 @@ pub(super) fn check(raw: &[Spanned<RawSubscribe>], checks: &mut Checks<'_>) -> O
 
 fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<Subscription> {
     let RawSubscribe { name, url, events, tenant, r#type, secret_env, was } = table.as_ref();
-    let missing = |key: &str, right: &str| Problem {
-        place: checks.place_of(table),
-        key: format!("subscribe.{key}"),
-        value: String::new(),
-        problem: format!("is missing; {right}"),
-    };
-    let missing = [
-        name.is_none().then(|| missing("name", NAME)),
-        url.is_none().then(|| missing("url", URL)),
-        events
-            .as_ref()
-            .is_none_or(|events| events.as_ref().is_empty())
-            .then(|| missing("events", &format!("write for example [\"digest.failed\"]; there are {}", names()))),
-        secret_env.is_none().then(|| missing("secret_env", &format!("write for example {VARIABLE}"))),
-    ];
-    missing.into_iter().flatten().for_each(|problem| checks.report(problem));
-    let name = checks.value("subscribe.name", name.as_ref(), checked_name);
-    let url = checks.value("subscribe.url", url.as_ref(), |text| ServiceUrl::read(text, URL));
-    let events = events.as_ref().and_then(|events| parse_each("subscribe.events", events, checks, notice_type));
+    let has_events = events.as_ref().is_some_and(|events| !events.as_ref().is_empty());
+    for (key, is_there, right) in [
+        ("name", name.is_some(), NAME.to_owned()),
+        ("url", url.is_some(), URL.to_owned()),
+        ("events", has_events, format!("write for example [\"digest.failed\"]; there are {}", names())),
+        ("secret_env", secret_env.is_some(), format!("write for example {VARIABLE}")),
+    ] {
+        if !is_there {
+            checks.fault(table, format!("subscribe.{key}"), format!("is missing; {right}"));
+        }
+    }
+    let name = checks.text("subscribe.name", name.as_ref(), checked_name);
+    let url = checks.text("subscribe.url", url.as_ref(), |text| ServiceUrl::read(text, URL));
+    let events = checks.each("subscribe.events", events.as_ref(), notice_type);
     let tenant = optional_id("tenant", tenant.as_ref(), checks);
     let digest_type = optional_id("type", r#type.as_ref(), checks);
-    let (secret_env, secrets) = secrets(secret_env.as_ref()?, checks)?;
+    let (secret_env, secrets) = checks.secret_of("subscribe.secret_env", secret_env.as_ref()?, VARIABLE, secrets)?;
     let events: BTreeSet<_> = events?.into_iter().collect();
     Some(Subscription {
         name: name?,
@@ -95,7 +87,7 @@ fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<S
         events: Some(events).filter(|events| !events.is_empty())?,
         tenant: tenant?,
         digest_type: digest_type?,
-        secrets,
+        secrets: secrets.unwrap_or_default(),
         secret_env,
         was: was.iter().flat_map(|was| was.as_ref()).map(|name| name.as_ref().clone()).collect(),
     })
@@ -103,16 +95,23 @@ fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<S
 
 /// The problem of a worker that cannot sign.
 pub(super) fn problem(subscription: &Subscription) -> Option<Problem> {
-    subscription.secrets.is_empty().then(|| Problem {
-        place: "environment".to_owned(),
-        key: subscription.secret_env.clone(),
-        value: String::new(),
-        problem: format!(
-            "is not set; set it to what `echo whsec_$(openssl rand -base64 24)` prints, here and at the receiver of \
-             subscription {}",
-            subscription.name
-        ),
-    })
+    let Subscription { name, secrets, secret_env, .. } = subscription;
+    let remedy =
+        format!("what `echo whsec_$(openssl rand -base64 24)` prints, here and at the receiver of subscription {name}");
+    secrets.is_empty().then(|| Problem::unset(secret_env, remedy))
+}
+
+/// The keys of a subscription.
+pub(crate) fn show(subscription: &Subscription) -> Shown {
+    Shown::Table(Table::of([
+        ("name", subscription.name.show()),
+        ("url", subscription.url.url().as_str().show()),
+        ("events", Some(Shown::List(texts(subscription.events.iter().map(|event| event.name()))))),
+        ("tenant", subscription.tenant.show()),
+        ("type", subscription.digest_type.show()),
+        ("secret_env", subscription.secret_env.show()),
+        ("was", unless_empty(texts(&subscription.was))),
+    ]))
 }
 
 fn checked_name(text: &str) -> Result<String, String> {
@@ -137,22 +136,10 @@ fn names() -> String {
 fn optional_id(key: &str, value: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Option<String>> {
     let Some(value) = value else { return Some(None) };
     let id = |text: &str| limits::id(key, text).map(|()| text.to_owned()).map_err(|invalid| invalid.problem);
-    checks.value(&format!("subscribe.{key}"), Some(value), id).map(Some)
+    checks.text(&format!("subscribe.{key}"), Some(value), id).map(Some)
 }
 
-/// The variable, and the secrets in it, which have spaces between them.
-fn secrets(variable: &Spanned<String>, checks: &mut Checks<'_>) -> Option<(String, Vec<Secret>)> {
-    let name = variable.as_ref();
-    let named = variable_name(name, VARIABLE).map_err(|problem| Problem {
-        place: checks.place_of(variable),
-        key: "subscribe.secret_env".to_owned(),
-        value: shown(name),
-        problem,
-    });
-    checks.accept(named)?;
-    let value = checks.variable(name).unwrap_or_default();
-    let wrong =
-        |problem| Problem { place: "environment".to_owned(), key: name.clone(), value: "***".to_owned(), problem };
-    let secrets: Result<Vec<_>, _> = value.split_whitespace().map(Secret::parse).collect();
-    Some((name.clone(), checks.accept(secrets.map_err(wrong))?))
+/// Parses secrets with spaces between them.
+fn secrets(text: &str) -> Result<Vec<Secret>, String> {
+    text.split_whitespace().map(Secret::parse).collect()
 }

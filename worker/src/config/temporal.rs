@@ -32,12 +32,8 @@ pub struct Unreachable {
 impl Temporal {
     /// Loads the options from the environment and from Temporal's file.
     pub(super) fn load() -> Result<Self, Problem> {
-        let (connection, client) = tidings_client::load(identity()).map_err(|error| Problem {
-            place: "environment".to_owned(),
-            key: "TEMPORAL_*".to_owned(),
-            value: String::new(),
-            problem: error,
-        })?;
+        let (connection, client) =
+            tidings_client::load(identity()).map_err(|error| Problem::new("environment", "TEMPORAL_*", error))?;
         Ok(Self { connection, credentials: Credentials::Reread, client })
     }
 

@@ -2,55 +2,52 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use tidings_model::{
     Key,
     cadence::DayRange,
-    settings::{Brand, DigestSettings, TenantSettings},
+    settings::{Brand, Colour, DigestSettings, NotAColour, TenantSettings},
 };
 use toml::Spanned;
+use url::Url;
 
 use super::{
-    brand,
     digest::{self, RawDigest},
     former,
-    layer::{Layer, Layers},
-    list::SpannedList,
-    mail::RawMail,
-    origin::{Origin, Origins},
-    problem::{Checks, Problem},
-    stream::{KnownRelays, RawStreams, Streams},
-    suggest::did_you_mean,
+    keys::{Keys as _, List, Origins, Text, table},
+    problem::{Checks, did_you_mean},
+    stream::{KnownRelays, Layer, Layers, RawMail, RawStreams, Streams},
 };
+
+/// Characters of a name that recipients read.
+const NAME_CHARS: usize = 80;
+/// Characters of a sentence that recipients read.
+const SENTENCE_CHARS: usize = 300;
 
 /// The tables `[digest.NAME]`, by name.
 pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 
-/// The keys of `[tenant.NAME]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawTenant {
-    was: Option<SpannedList>,
-    zone: Option<Spanned<String>>,
-    weekdays: Option<Spanned<String>>,
-    quiet: Option<SpannedList>,
-    name: Option<Spanned<String>>,
-    logo_url: Option<Spanned<String>>,
-    colour: Option<Spanned<String>>,
-    address_line: Option<Spanned<String>>,
-    locale: Option<Spanned<String>>,
-    #[serde(default)]
-    mail: RawMail,
-    #[serde(default)]
-    stream: RawStreams,
-    #[serde(default)]
-    digest: RawDigests,
+table! {
+    /// The keys of `[tenant.NAME]`.
+    pub(super) struct RawTenant for brand: Brand, read() {
+        was: apart(List), shown None;
+        zone: apart(Text), shown None;
+        weekdays: apart(Text), shown None;
+        quiet: apart(List), shown None;
+        name: text(name);
+        logo_url: text(logo_url);
+        colour: text(colour);
+        address_line: text(sentence);
+        locale: text(locale);
+        mail: raw(RawMail);
+        stream: raw(RawStreams);
+        digest: raw(RawDigests);
+    }
 }
 
 /// The general tables, which those of a tenant override.
 pub(super) struct General<'a> {
     pub digests: &'a RawDigests,
-    pub mail: Layer<'a>,
+    pub mail: Layer,
     pub streams: &'a RawStreams,
     pub relays: &'a KnownRelays,
 }
@@ -79,29 +76,9 @@ impl Tenant {
 }
 
 impl RawTenant {
-    /// The names that the tenant had before.
-    pub const fn was(&self) -> Option<&SpannedList> {
-        self.was.as_ref()
-    }
-
-    /// The tables `[tenant.NAME.digest.TYPE]`.
-    pub fn digests(&self) -> &RawDigests {
-        &self.digest
-    }
-
     /// Checks the tenant's tables; `None` if a required value was wrong.
     pub fn check(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Tenant> {
-        let digests = self.checked_digests(tenant, general.digests, checks);
-        let digest_origins = general.digests.iter().map(|(name, raw)| {
-            let everywhere = self.everywhere().origins(&format!("tenant.{tenant}"), checks);
-            let own = self
-                .digest
-                .get(name)
-                .map(|own| own.as_ref().origins(&format!("tenant.{tenant}.digest.{name}"), checks));
-            let general = raw.as_ref().origins(&format!("digest.{name}"), checks);
-            (name.clone(), general.into_iter().chain(everywhere).chain(own.unwrap_or_default()).collect())
-        });
-        let digest_origins = digest_origins.collect();
+        let (digests, digest_origins) = self.digests(&format!("tenant.{tenant}"), general.digests, checks);
         let streams = self.streams(tenant, general, checks);
         let (brand, brand_origins) = self.brand(tenant, streams.as_ref(), checks);
         Some(Tenant { digests, brand, streams: streams?, brand_origins, digest_origins })
@@ -109,40 +86,28 @@ impl RawTenant {
 
     /// Checks both streams. The tenant's tables of mail override the general ones of streams.
     fn streams(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Streams> {
-        let mail = Layer::mail(&format!("tenant.{tenant}.mail"), &self.mail, None);
+        let prefix = format!("tenant.{tenant}.");
+        let mail = Layer::mail(&prefix, &self.mail);
         // First without the streams' own tables, so that no mistake hides behind one of them.
-        Layers::new([mail.clone(), general.mail.clone()]).sender(checks)?;
-        let [bulk, transactional] = self.stream.layers(&format!("tenant.{tenant}."));
+        Layers::new([mail.clone(), general.mail.clone()], checks).sender(checks)?;
         let [usual_bulk, usual_transactional] = general.streams.layers("");
-        let bulk = Layers::new([bulk, mail.clone(), usual_bulk, general.mail.clone()]);
-        let transactional = Layers::new([transactional, mail, usual_transactional, general.mail.clone()]);
-        Streams::check(bulk, transactional, general.relays, checks)
+        let [bulk, transactional] = self.stream.layers(&prefix);
+        let streams = [
+            [bulk, mail.clone(), usual_bulk, general.mail.clone()],
+            [transactional, mail, usual_transactional, general.mail.clone()],
+        ];
+        let streams = streams.map(|tables| Layers::new(tables, checks));
+        Streams::check(streams, general.relays, checks)
     }
 
     /// Checks how the tenant's messages and pages look. A picture without a name has that of the sender.
     fn brand(&self, tenant: &str, streams: Option<&Streams>, checks: &mut Checks<'_>) -> (Brand, Origins) {
-        let key = |key: &str| format!("tenant.{tenant}.{key}");
-        let mut brand = Brand {
-            name: checks.value(&key("name"), self.name.as_ref(), brand::name),
-            logo_url: checks.value(&key("logo_url"), self.logo_url.as_ref(), brand::logo_url),
-            colour: checks.value(&key("colour"), self.colour.as_ref(), brand::colour),
-            address_line: checks.value(&key("address_line"), self.address_line.as_ref(), brand::sentence),
-            locale: checks.value(&key("locale"), self.locale.as_ref(), brand::locale),
-        };
-        let named = [
-            ("name", &self.name),
-            ("logo_url", &self.logo_url),
-            ("colour", &self.colour),
-            ("address_line", &self.address_line),
-            ("locale", &self.locale),
-        ];
-        let origin = |(name, raw): (&str, &Option<Spanned<String>>)| {
-            Some((name.to_owned(), Origin::new(&key(name), raw.as_ref()?, checks)))
-        };
-        let mut origins: Origins = named.into_iter().filter_map(origin).collect();
+        let (table, mut brand) = (format!("tenant.{tenant}"), Brand::default());
+        self.read(&table, &mut brand, checks);
+        let mut origins = self.origins(&table, checks);
         if let (Some(logo), None, Some(Streams { bulk, .. })) = (&self.logo_url, &self.name, streams) {
             let sender = Spanned::new(logo.span(), bulk.settings.sender.name.clone());
-            brand.name = checks.value(&key("name"), Some(&sender), |name| match name {
+            brand.name = checks.text(&format!("{table}.name"), Some(&sender), |name| match name {
                 "" => {
                     Err("is missing, and programs that show no pictures show the name instead of the logo".to_owned())
                 }
@@ -153,41 +118,46 @@ impl RawTenant {
         (brand, origins)
     }
 
-    /// The keys for all digest types of the tenant.
-    fn everywhere(&self) -> RawDigest {
-        RawDigest::everywhere(self.zone.clone(), self.weekdays.clone(), self.quiet.clone())
-    }
-
-    /// Checks the tenant's digest types and returns those that differ from the general ones.
-    fn checked_digests(
+    /// Checks the tenant's digest types. Returns those that differ from the general ones, and the origins of all.
+    fn digests(
         &self,
-        tenant: &str,
+        table: &str,
         general: &RawDigests,
         checks: &mut Checks<'_>,
-    ) -> BTreeMap<String, DigestSettings> {
-        let table = format!("tenant.{tenant}");
+    ) -> (BTreeMap<String, DigestSettings>, BTreeMap<String, Origins>) {
         // These come first, so that their problems are reported under their own keys.
-        checks.value(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
-        checks.value(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
-        if let Some(quiet) = &self.quiet {
-            digest::quiet(&format!("{table}.quiet"), quiet, checks);
-        }
+        checks.text(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
+        checks.text(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
+        checks.list(&format!("{table}.quiet"), self.quiet.as_ref(), digest::quiet);
         for (name, raw) in &self.digest {
-            let was = raw.as_ref().was();
+            let was = raw.as_ref().was.as_ref();
             former::refuse(&format!("{table}.digest.{name}"), was, &format!("[digest.{name}]"), checks);
         }
+        // Only a misspelling explains a digest type that has no general table.
         for (name, raw) in self.digest.iter().filter(|(name, _)| !general.contains_key(*name)) {
-            report_unknown(&format!("{table}.digest.{name}"), name, raw, general, checks);
+            let meant = did_you_mean(name, general.keys().map(String::as_str));
+            let problem = format!("there is no [digest.{name}] to override{meant}");
+            checks.fault(raw, format!("{table}.digest.{name}"), problem);
         }
-        let everywhere = self.everywhere();
-        let is_everywhere = self.zone.is_some() || self.weekdays.is_some() || self.quiet.is_some();
-        let differs = |name: &&String| is_everywhere || self.digest.contains_key(*name);
-        let own = general.keys().filter(differs).filter_map(|name| {
-            let own = self.digest.get(name).map(|raw| raw.as_ref().clone()).unwrap_or_default();
-            let raw = own.over(&everywhere.clone().over(general.get(name)?.as_ref()));
-            Some((name.clone(), raw.check(&format!("{table}.digest.{name}"), name, checks)))
-        });
-        own.collect()
+        let (zone, weekdays, quiet) = (self.zone.clone(), self.weekdays.clone(), self.quiet.clone());
+        let is_everywhere = zone.is_some() || weekdays.is_some() || quiet.is_some();
+        let everywhere = RawDigest { zone, weekdays, quiet, ..RawDigest::default() };
+        let (mut digests, mut all_origins) = (BTreeMap::new(), BTreeMap::new());
+        for (name, usual) in general {
+            let mut origins = usual.as_ref().origins(&format!("digest.{name}"), checks);
+            origins.extend(everywhere.origins(table, checks));
+            let mut raw = everywhere.clone().over(usual.as_ref());
+            let (own_table, own) = (format!("{table}.digest.{name}"), self.digest.get(name));
+            if let Some(own) = own {
+                origins.extend(own.as_ref().origins(&own_table, checks));
+                raw = own.as_ref().clone().over(&raw);
+            }
+            if is_everywhere || own.is_some() {
+                digests.insert(name.clone(), raw.check(&own_table, name, checks));
+            }
+            all_origins.insert(name.clone(), origins);
+        }
+        (digests, all_origins)
     }
 }
 
@@ -200,12 +170,8 @@ pub(super) fn check(
     let checked = tenants.iter().map(|(name, raw)| {
         checks.report_star("tenant", name, checks.place_of(raw), "the general tables are those of every tenant");
         if let Err(invalid) = Key::new(name.clone(), "t".to_owned(), "u".to_owned()) {
-            checks.report(Problem {
-                place: checks.place_of(raw),
-                key: format!("tenant.{}", name.escape_debug()),
-                value: String::new(),
-                problem: format!("is no tenant of an event: {}; rename the table", invalid.problem),
-            });
+            let problem = format!("is no tenant of an event: {}; rename the table", invalid.problem);
+            checks.fault(raw, format!("tenant.{}", name.escape_debug()), problem);
         }
         Some((name.clone(), raw.as_ref().check(name, general, checks)?))
     });
@@ -213,13 +179,71 @@ pub(super) fn check(
     checked.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Reports a tenant's digest type that has no general one. Only a misspelling explains such a name.
-fn report_unknown(table: &str, name: &str, raw: &Spanned<RawDigest>, general: &RawDigests, checks: &mut Checks<'_>) {
-    let meant = did_you_mean(name, general.keys().map(String::as_str));
-    checks.report(Problem {
-        place: checks.place_of(raw),
-        key: table.to_owned(),
-        value: String::new(),
-        problem: format!("there is no [digest.{name}] to override{meant}"),
-    });
+/// Parses a name that recipients read.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    line(text, NAME_CHARS)
+}
+
+/// Parses a sentence that recipients read.
+pub(super) fn sentence(text: &str) -> Result<String, String> {
+    line(text, SENTENCE_CHARS)
+}
+
+fn line(text: &str, limit: usize) -> Result<String, String> {
+    let chars = text.chars().count();
+    if text.trim().is_empty() {
+        return Err("is empty; leave the key out".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return Err("has a line break or another control character; write one line of text".to_owned());
+    }
+    if chars > limit {
+        return Err(format!("has {chars} characters, the limit is {limit}"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Parses the address of a picture. Pages allow pictures of its origin and no other.
+fn logo_url(text: &str) -> Result<String, String> {
+    let right = "write for example \"https://acme.example/logo.png\"";
+    let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
+    if url.scheme() != "https" {
+        return Err(format!("{:?} is not https, which pages need; {right}", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(format!("has a user or password, which every recipient would see; {right}"));
+    }
+    Ok(url.to_string())
+}
+
+/// Parses the colour of buttons, on which white text must be readable.
+fn colour(text: &str) -> Result<Colour, String> {
+    let colour: Colour = text.parse().map_err(|error: NotAColour| error.to_string())?;
+    let contrast = colour.contrast_with_white();
+    if contrast < Colour::LEAST_CONTRAST {
+        let least = Colour::LEAST_CONTRAST;
+        return Err(format!(
+            "has a contrast of {contrast:.1} to the white text on it, and {least} is the least; write a darker colour"
+        ));
+    }
+    Ok(colour)
+}
+
+/// Parses a BCP 47 tag by its form.
+fn locale(text: &str) -> Result<String, String> {
+    let mut parts = text.split('-');
+    let is_language = parts.next().is_some_and(|part| (2..=3).contains(&part.len()) && alphabetic(part));
+    if is_language && parts.all(|part| (1..=8).contains(&part.len()) && alphanumeric(part)) {
+        Ok(text.to_owned())
+    } else {
+        Err("is not a language tag (BCP 47); write for example \"de\" or \"pt-BR\"".to_owned())
+    }
+}
+
+fn alphabetic(part: &str) -> bool {
+    part.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
+fn alphanumeric(part: &str) -> bool {
+    part.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }

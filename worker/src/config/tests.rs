@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use tempfile::TempDir;
+use tidings_model::settings::OverLimit;
 
 use super::*;
 

@@ -18,10 +18,8 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use super::{
-    guard::guard,
-    mail::{self, Content, Summary},
-    mailbox::{Id, Mailbox},
-    sandbox::{self, Pictures, harden},
+    mailbox::{self, Content, Id, Mailbox, Summary},
+    pages::{self, Pictures, guard, harden},
 };
 
 /// The policy of the page: its own files and nothing else.
@@ -82,8 +80,8 @@ async fn content(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<
 }
 
 async fn html(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {
-    let html = mail::html(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
-    Ok(sandbox::framed(&html, Pictures::Loaded))
+    let html = mailbox::html(&find(&inbox, id).await?).ok_or(Missing::Mail)?;
+    Ok(pages::framed(&html, Pictures::Loaded))
 }
 
 async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Response, Missing> {

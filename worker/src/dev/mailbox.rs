@@ -1,15 +1,16 @@
-//! The folder of received mails, one `.eml` file each, with a list of them in memory. Survives a restart; bounded.
+//! The folder of received mails, one `.eml` file each, with a list of them in memory, and the views of a mail. Survives a restart; bounded.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use mail_parser::{Addr, Header, Message, MessageParser, MessagePart, PartType};
+use serde::Serialize;
 use tokio::{fs, sync::watch};
-
-use super::mail::Summary;
 
 /// Mails kept; the oldest make room.
 const MAX_MAILS: usize = 1_000;
@@ -101,6 +102,107 @@ impl Mailbox {
     }
 }
 
+/// One line of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Summary {
+    pub id: Id,
+    pub from: String,
+    pub to: String,
+    pub subject: String,
+    /// Bytes of the whole mail.
+    pub size: usize,
+    /// The `X-Tidings-Message` header.
+    pub digest_id: Option<String>,
+    /// The `X-Tidings-Events` header.
+    pub events: Option<u64>,
+}
+
+impl Summary {
+    /// Reads what it can; a mail that is none has an empty subject.
+    pub fn of(id: Id, mail: &[u8]) -> Self {
+        let Some(message) = MessageParser::default().parse(mail) else {
+            return Self { id, size: mail.len(), ..Self::default() };
+        };
+        let digest_id = message.header_raw("X-Tidings-Message").map(|value| value.trim().to_owned());
+        let events = message.header_raw("X-Tidings-Events").and_then(|value| value.trim().parse().ok());
+        Self {
+            id,
+            from: people(message.from()),
+            to: people(message.to()),
+            subject: message.subject().unwrap_or_default().to_owned(),
+            size: mail.len(),
+            digest_id,
+            events,
+        }
+    }
+}
+
+/// A whole mail, but for its HTML, which the page loads into a sandbox.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Content {
+    /// Names and unfolded values, in the mail's order.
+    pub headers: Vec<(String, String)>,
+    /// The text part, if there is one.
+    pub text: Option<String>,
+    pub has_html: bool,
+    /// Names of what is attached.
+    pub attachments: Vec<String>,
+}
+
+impl Content {
+    /// Reads what it can.
+    pub fn of(mail: &[u8]) -> Self {
+        let Some(message) = MessageParser::default().parse(mail) else { return Self::default() };
+        let line = |header: &Header<'_>| {
+            let name = slice(mail, header.offset_field, header.offset_start).trim_end_matches([':', ' ']).to_owned();
+            (name, unfold(&slice(mail, header.offset_start, header.offset_end)))
+        };
+        let attachment = |part: &MessagePart<'_>| {
+            use mail_parser::MimeHeaders as _;
+            part.attachment_name().unwrap_or("unnamed").to_owned()
+        };
+        Self {
+            headers: message.headers().iter().map(line).collect(),
+            text: text(&message),
+            has_html: html(mail).is_some(),
+            attachments: message.attachments().map(attachment).collect(),
+        }
+    }
+}
+
+/// The HTML part, if there is one. Never show it outside of a sandbox.
+pub(super) fn html(mail: &[u8]) -> Option<String> {
+    let message = MessageParser::default().parse(mail)?;
+    message.html_bodies().find_map(|part| match &part.body {
+        PartType::Html(html) => Some(html.clone().into_owned()),
+        _ => None,
+    })
+}
+
+fn text(message: &Message<'_>) -> Option<String> {
+    message.text_bodies().find_map(|part| match &part.body {
+        PartType::Text(text) => Some(text.clone().into_owned()),
+        _ => None,
+    })
+}
+
+fn people(addresses: Option<&mail_parser::Address<'_>>) -> String {
+    let person = |addr: &Addr<'_>| match (addr.name(), addr.address()) {
+        (Some(name), Some(address)) => format!("{name} <{address}>"),
+        (name, address) => name.or(address).unwrap_or_default().to_owned(),
+    };
+    addresses.map(|all| all.iter().map(person).collect::<Vec<_>>().join(", ")).unwrap_or_default()
+}
+
+fn slice(mail: &[u8], start: u32, end: u32) -> Cow<'_, str> {
+    String::from_utf8_lossy(mail.get(start as usize..end as usize).unwrap_or_default())
+}
+
+/// One line of a header that was folded over several (RFC 5322 2.2.3).
+fn unfold(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +221,44 @@ mod tests {
         assert_eq!(reopened.len(), MAX_MAILS);
         assert_eq!(reopened.first().unwrap().subject, MAX_MAILS.to_string());
         assert_eq!(reopened, mailbox.list());
+    }
+
+    const MAIL: &[u8] = b"From: Tidings <digest@tidings.invalid>\r\nTo: Ann <ann@dev.invalid>\r\n\
+        Subject: =?utf-8?q?3_new_=C3=A9vents?=\r\nX-Tidings-Message: 7f1c\r\nX-Tidings-Events: 3\r\n\
+        List-Id: one\r\n\ttwo\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/alternative; boundary=b\r\n\r\n\
+        --b\r\nContent-Type: text/plain\r\n\r\nThree events.\r\n\
+        --b\r\nContent-Type: text/html\r\n\r\n<p>Three events.</p>\r\n--b--\r\n";
+
+    #[test]
+    fn the_list_shows_decoded_names_and_the_digest() {
+        let summary = Summary::of(7, MAIL);
+        assert_eq!(summary.from, "Tidings <digest@tidings.invalid>");
+        assert_eq!(summary.to, "Ann <ann@dev.invalid>");
+        assert_eq!(summary.subject, "3 new évents");
+        assert_eq!(summary.digest_id.as_deref(), Some("7f1c"));
+        assert_eq!(summary.events, Some(3));
+    }
+
+    #[test]
+    fn text_and_html_are_the_mails_own_parts() {
+        let content = Content::of(MAIL);
+        assert_eq!(content.text.as_deref().map(str::trim), Some("Three events."));
+        assert_eq!(html(MAIL).as_deref().map(str::trim), Some("<p>Three events.</p>"));
+        assert!(content.headers.contains(&("List-Id".to_owned(), "one two".to_owned())));
+    }
+
+    #[test]
+    fn a_file_that_is_not_an_email_is_shown_as_empty() {
+        for nothing in [&b""[..], b"\r\n", b"no header at all"] {
+            assert_eq!(Summary::of(7, nothing).subject, "");
+            assert!(!Content::of(nothing).has_html);
+        }
+    }
+
+    #[test]
+    fn a_mail_of_html_alone_has_no_text() {
+        let content = Content::of(b"Content-Type: text/html\r\n\r\n<p>x</p>");
+        assert_eq!((content.text, content.has_html), (None, true));
     }
 }

@@ -17,28 +17,20 @@ use serde::Deserialize;
 use tokio::{net::TcpListener, task::spawn_blocking};
 use url::form_urlencoded;
 
-use super::{
-    guard::guard,
-    sandbox::{self, Pictures, harden},
-};
+use super::pages::{self, Pictures, guard, harden};
 use crate::Config;
 
-mod bench;
-mod changes;
 mod fault;
-mod found;
-mod kept;
-mod looks;
 mod making;
 mod page;
 mod spam;
 mod templates;
 mod wanted;
 
-use bench::Bench;
-use changes::Files;
-use found::Found;
+use fault::Found;
+use making::Bench;
 use page::Parts;
+use templates::Files;
 use wanted::{Images, Spam, Wanted};
 
 /// The query of the list.
@@ -78,7 +70,7 @@ fn routes(bench: Bench) -> Router {
                 ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("workshop/page.js"))
             }),
         )
-        .layer(DefaultBodyLimit::max(kept::MAX_BYTES))
+        .layer(DefaultBodyLimit::max(wanted::MAX_BYTES))
         .layer(from_fn(guard))
         .layer(map_response(harden))
         .with_state(Arc::new(bench))
@@ -145,7 +137,7 @@ async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) 
         Images::Off => Pictures::Blocked,
     };
     match made {
-        Ok(made) => sandbox::framed(&looks::in_scheme(&made.mail.html, wanted.scheme), pictures),
+        Ok(made) => pages::framed(&making::in_scheme(&made.mail.html, wanted.scheme), pictures),
         Err(fault) => {
             (StatusCode::UNPROCESSABLE_ENTITY, format!("{}: {}\n", fault.place, fault.problem)).into_response()
         }
@@ -155,7 +147,7 @@ async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) 
 /// Answers 200 as soon as a file is not as the page shows it, and 204 if nothing changes for a while.
 async fn changes(State(bench): State<Arc<Bench>>, Query(waiting): Query<Waiting>) -> StatusCode {
     let folder = bench.folder().map(ToOwned::to_owned);
-    if changes::changed(folder, &waiting.seen).await { StatusCode::OK } else { StatusCode::NO_CONTENT }
+    if templates::changed(folder, &waiting.seen).await { StatusCode::OK } else { StatusCode::NO_CONTENT }
 }
 
 #[cfg(test)]

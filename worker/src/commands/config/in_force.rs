@@ -4,13 +4,11 @@ use std::{collections::BTreeMap, fmt};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use serde_json::{Map, Value};
-use tidings_model::words;
+use serde_json::Value;
 
-use super::mail::{DkimView, from};
 use crate::{
     Config,
-    config::{self, Origin, Origins, Stream, Tenant},
+    config::{self, Origin, Origins, Stream, Table, Tenant, ToTable as _},
     error::Usage,
 };
 
@@ -45,24 +43,15 @@ impl<'a> InForce<'a> {
     pub fn new(config: &'a Config, name: &str) -> anyhow::Result<Self> {
         let found = config.tenant(name).map_err(|problem| Usage(format!("--tenant {name:?}: {problem}")));
         let (name, tenant) = found?;
-        let Tenant { brand, brand_origins, streams, digest_origins, .. } = tenant;
-        let texts = [
-            ("name", brand.name.clone()),
-            ("logo_url", brand.logo_url.clone()),
-            ("colour", brand.colour.map(|colour| colour.to_string())),
-            ("address_line", brand.address_line.clone()),
-            ("locale", brand.locale.clone()),
-        ];
-        let texts = texts.into_iter().filter_map(|(name, text)| Some((name.to_owned(), Value::from(text?))));
+        let Tenant { brand_origins, streams, digest_origins, .. } = tenant;
         let digest = config.digests.iter().map(|(name, general)| {
             let digest = tenant.digests.get(name).unwrap_or(general);
-            let settings = entries(serde_json::to_value(config::show_digest(digest))?);
             let origins = digest_origins.get(name).context("a digest type lacks its origins")?;
-            anyhow::Ok((name.as_str(), section(settings, origins)))
+            anyhow::Ok((name.as_str(), section(&config::show_digest(digest), origins)?))
         });
         Ok(Self {
             tenant: name,
-            brand: section(texts.collect(), brand_origins),
+            brand: section(&tenant.brand.to_table(), brand_origins)?,
             stream: [("bulk", of_stream(&streams.bulk)?), ("transactional", of_stream(&streams.transactional)?)].into(),
             digest: digest.collect::<anyhow::Result<_>>()?,
         })
@@ -70,43 +59,24 @@ impl<'a> InForce<'a> {
 }
 
 fn of_stream(stream: &Stream) -> anyhow::Result<Section> {
-    let Stream { settings, dkim, origins, .. } = stream;
-    let delays: Vec<_> = settings.retry_delays.iter().map(|wait| words::written(*wait)).collect();
-    let dkim = dkim.as_ref().map(|signing| {
+    let mut shown = stream.to_table();
+    if let Some(signing) = &stream.dkim {
         let key = signing.signer().map_err(|problem| config::Error::Wrong(vec![problem]))?;
-        anyhow::Ok(serde_json::to_value(DkimView::new(signing, &key))?)
-    });
-    let values = [
-        ("relays", Some(settings.relays.clone().into())),
-        ("retry_delays", Some(delays.into())),
-        ("guarantee", Some(settings.guarantee.name().into())),
-        ("from", Some(from(&settings.sender).into())),
-        ("reply_to", settings.sender.reply_to.as_ref().map(|address| address.as_str().into())),
-        ("domain", Some(settings.sender.domain.clone().into())),
-        ("return_path", settings.return_path.as_ref().map(|path| path.to_string().into())),
-        ("dkim", dkim.transpose()?),
-    ];
-    let values = values.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Ok(section(values.collect(), origins))
+        shown.insert_table("dkim", Some(signing.show(&key)));
+    }
+    section(&shown, &stream.origins)
 }
 
 /// The settings of a table, with those of its tables by `TABLE.NAME`.
-fn entries(table: Value) -> Map<String, Value> {
-    let Value::Object(table) = table else { return Map::new() };
+fn section(table: &Table, origins: &Origins) -> anyhow::Result<Section> {
+    let Value::Object(table) = serde_json::to_value(table)? else { return Ok(Section::new()) };
     let entries = table.into_iter().flat_map(|(name, value)| match value {
         Value::Object(inner) if TABLES.contains(&name.as_str()) => {
             inner.into_iter().map(|(entry, value)| (format!("{name}.{entry}"), value)).collect()
         }
         value => vec![(name, value)],
     });
-    entries.collect()
-}
-
-fn section(values: Map<String, Value>, origins: &Origins) -> Section {
-    values
-        .into_iter()
-        .map(|(name, value)| (name.clone(), Setting { value, origin: origins.get(&name).cloned() }))
-        .collect()
+    Ok(entries.map(|(name, value)| (name.clone(), Setting { value, origin: origins.get(&name).cloned() })).collect())
 }
 
 /// In the words of `tidings.toml`, with the origin behind each setting.

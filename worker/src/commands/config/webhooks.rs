@@ -1,44 +1,22 @@
 //! The webhooks of the relays: the address that each provider reports to, and what is missing.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
 use tidings_model::Provider;
 
 use crate::{
     Config,
-    config::{Problem, Relay},
+    config::{Problem, Relay, Show as _, Shown, Table},
 };
-
-/// The webhook of a relay.
-#[derive(Serialize)]
-pub(super) struct WebhookView {
-    /// The address for the provider's settings; the path alone where the gateway has no public address.
-    route: String,
-    provider: &'static str,
-    /// Secrets, or topics of SNS.
-    #[serde(flatten)]
-    proofs: Proofs,
-    /// Each with its remedy.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    missing: Vec<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Proofs {
-    Secrets(usize),
-    Topics(usize),
-}
 
 /// The webhooks by the names of their relays. A relay of a provider without a webhook is listed where the gateway has a public
 /// address.
-pub(super) fn webhooks(config: &Config) -> BTreeMap<&str, WebhookView> {
-    let views = config.named_relays().filter_map(|(name, relay)| Some((name.as_str(), view(config, name, relay)?)));
-    views.collect()
+pub(super) fn webhooks(config: &Config) -> Table {
+    let shown = |(name, relay): (&String, &Relay)| Some((name.clone(), Shown::Table(show(config, name, relay)?)));
+    config.named_relays().filter_map(shown).collect()
 }
 
-fn view(config: &Config, name: &str, relay: &Relay) -> Option<WebhookView> {
+/// The address for the provider's settings, the path alone where the gateway has no public address; the number of secrets, or of topics
+/// of SNS; and what is missing, each with its remedy.
+fn show(config: &Config, name: &str, relay: &Relay) -> Option<Table> {
     let public_url = config.gateway.pages.public_url.as_deref();
     let (proofs, problem) = match relay.webhook() {
         Ok(Some(hook)) => (hook.secrets(), None),
@@ -47,12 +25,13 @@ fn view(config: &Config, name: &str, relay: &Relay) -> Option<WebhookView> {
         Err(unset) => (0, Some(unset)),
     };
     let missing = problem.into_iter().chain(public_url.is_none().then(|| config.gateway.missing_address()));
-    Some(WebhookView {
-        route: format!("{}/webhooks/{name}", public_url.unwrap_or_default()),
-        provider: relay.provider().name(),
-        proofs: if relay.provider() == Provider::Ses { Proofs::Topics(proofs) } else { Proofs::Secrets(proofs) },
-        missing: missing.map(|problem| problem.to_string()).collect(),
-    })
+    let missing: Vec<_> = missing.map(|problem| problem.to_string()).collect();
+    Some(Table::of([
+        ("route", format!("{}/webhooks/{name}", public_url.unwrap_or_default()).show()),
+        ("provider", relay.provider().show()),
+        (if relay.provider() == Provider::Ses { "topics" } else { "secrets" }, proofs.show()),
+        ("missing", Some(missing).filter(|missing| !missing.is_empty()).show()),
+    ]))
 }
 
 /// Bounces and complaints of the relay stay unknown.
@@ -61,12 +40,8 @@ fn without_webhook(name: &str, provider: Provider) -> Problem {
         Provider::Ses => ("topic_arn", "the topic of SNS to which SES publishes its events"),
         _ => ("webhook_secret_env", "the name of the variable with the secret of the webhook"),
     };
-    Problem {
-        place: format!("[relay.{name}]"),
-        key: key.to_owned(),
-        value: String::new(),
-        problem: format!("is missing; write {right}, or {} reports nothing", provider.name()),
-    }
+    let problem = format!("is missing; write {right}, or {} reports nothing", provider.name());
+    Problem::new(format!("[relay.{name}]"), key, problem)
 }
 
 #[cfg(test)]

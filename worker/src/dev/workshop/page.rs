@@ -12,12 +12,10 @@ use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::zone_names;
 
 use super::{
-    bench::Bench,
-    changes::Files,
-    fault::Fault,
-    found::Found,
-    making::Made,
+    fault::{Fault, Found},
+    making::{Bench, Made},
     spam::Score,
+    templates::Files,
     wanted::{Part, Spam, Wanted},
 };
 

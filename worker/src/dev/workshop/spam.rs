@@ -12,7 +12,7 @@ use tidings_model::{EmailAddress, settings::Sender};
 use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 use uuid::Uuid;
 
-use super::bench::Bench;
+use super::making::Bench;
 
 /// Time for one run. An idle laptop needs about two seconds.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,16 +1,23 @@
-//! The templates as they were read last. A page and the message in its frame ask for them one after the other, and again with
-//! each choice.
+//! The templates as they were read last, and changes of their files, so that an open page can show them. A page and the message in its frame
+//! ask for them one after the other, and again with each choice.
 
 use std::{
     collections::BTreeMap,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use tidings_mail::render::Renderer;
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{
+    sync::Mutex,
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
 
-use super::{changes::Files, fault::Fault, found::Found};
+use super::fault::{Fault, Found};
 
 /// The templates of one state of the files.
 pub(super) struct Templates {
@@ -55,5 +62,90 @@ impl Templates {
             found.insert(name.to_owned(), Arc::clone(&about));
         }
         Some(about)
+    }
+}
+
+/// The longest wait of a request. Browsers give up after some minutes.
+const WAIT: Duration = Duration::from_secs(25);
+/// The time from one look at the files to the next.
+const EACH: Duration = Duration::from_millis(200);
+/// Folders inside of each other: templates, words, tenants.
+const DEPTH: usize = 4;
+
+/// The state of a folder: changes with every change of a file's name, size or time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Files(String);
+
+impl Files {
+    /// Looks at a folder. Without one, and for what cannot be read, nothing changes.
+    pub fn of(folder: Option<&Path>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        if let Some(folder) = folder {
+            add(&mut hasher, folder, DEPTH);
+        }
+        Self(format!("{:016x}", hasher.finish()))
+    }
+
+    /// As in a query.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn add(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        let Ok(about) = fs::metadata(&path) else { continue };
+        path.hash(hasher);
+        if about.is_dir() && depth > 0 {
+            add(hasher, &path, depth - 1);
+        } else {
+            about.len().hash(hasher);
+            about.modified().ok().hash(hasher);
+        }
+    }
+}
+
+/// Waits until the state of the folder is not `seen`. `false`: nothing changed in 25 seconds.
+pub(super) async fn changed(folder: Option<PathBuf>, seen: &str) -> bool {
+    let change = async {
+        loop {
+            let folder = folder.clone();
+            // A look that failed does not count as a change.
+            if let Ok(now) = spawn_blocking(move || Files::of(folder.as_deref())).await
+                && now.as_str() != seen
+            {
+                return;
+            }
+            sleep(EACH).await;
+        }
+    };
+    timeout(WAIT, change).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_added_or_removed_file_changes_the_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let words = folder.path().join("words/acme");
+        fs::create_dir_all(&words).unwrap();
+        let now = || Files::of(Some(folder.path()));
+        let mut seen = vec![now()];
+        assert_eq!(now(), seen[0]);
+        fs::write(words.join("de.ftl"), "a = b\n").unwrap();
+        seen.push(now());
+        fs::write(words.join("de.ftl"), "a = bc\n").unwrap();
+        seen.push(now());
+        fs::rename(words.join("de.ftl"), words.join("fr.ftl")).unwrap();
+        seen.push(now());
+        fs::remove_file(words.join("fr.ftl")).unwrap();
+        seen.push(now());
+        assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "{seen:?}");
+        assert_eq!(Files::of(None), Files::of(Some(&folder.path().join("nothing"))));
     }
 }
