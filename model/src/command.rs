@@ -2,22 +2,25 @@
 //! gave it, why and when.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::{
     Event,
-    limits::{self, Invalid},
+    decode::{SignalPayload, wrong_encoding},
+    foreign_text::kind,
+    limits,
+    limits::Invalid,
     pause::Paused,
     records::{Actor, AuditEntry},
     settings::FrequencyLimits,
     when,
     window::{DeadlineBasis, Window},
 };
-
-mod argument;
-
-pub use argument::{Argument, Command};
 
 /// Bytes of [`Order::by`].
 pub const BY_BYTES: usize = 64;
@@ -207,4 +210,291 @@ pub struct Due {
     /// See [`Plan::promised_at`](crate::step::Plan::promised_at).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_at: Option<Timestamp>,
+}
+
+// The argument of a command as the workflow gets it. A field that the command does not have is kept until the check refuses
+// it: a replay reads arguments that an earlier version accepted.
+
+/// A command that an operator gives.
+pub trait Command {
+    /// The names of the fields in JSON.
+    const FIELDS: &'static [&'static str];
+
+    /// The operator and the reason.
+    fn order(&self) -> &Order;
+
+    /// The time until or at which the command has an effect, with the name of its field.
+    fn time(&self) -> Option<(&'static str, Timestamp)> {
+        None
+    }
+}
+
+macro_rules! command {
+    ($command:ty, $($field:literal),*) => {
+        impl Command for $command {
+            const FIELDS: &'static [&'static str] = &["by", "why", $($field),*];
+
+            fn order(&self) -> &Order {
+                &self.order
+            }
+        }
+    };
+}
+
+impl Command for Hold {
+    const FIELDS: &'static [&'static str] = &["by", "why", "until"];
+
+    fn order(&self) -> &Order {
+        &self.order
+    }
+
+    fn time(&self) -> Option<(&'static str, Timestamp)> {
+        Some(("until", self.until?))
+    }
+}
+
+impl Command for Retime {
+    const FIELDS: &'static [&'static str] = &["by", "why", "at"];
+
+    fn order(&self) -> &Order {
+        &self.order
+    }
+
+    fn time(&self) -> Option<(&'static str, Timestamp)> {
+        Some(("at", self.at?))
+    }
+}
+
+command!(Release, "spread");
+command!(Reopen, "digest_id", "may_duplicate");
+
+impl Command for Order {
+    const FIELDS: &'static [&'static str] = &["by", "why"];
+
+    fn order(&self) -> &Order {
+        self
+    }
+}
+
+/// A command with the names of fields that the command does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument<C> {
+    pub command: C,
+    unknown: Vec<String>,
+}
+
+impl<C: Command> Argument<C> {
+    /// Refuses unknown fields, a faulty order, and a time that is over: the workflow checks, so that command line, API and update answer
+    /// the same.
+    ///
+    /// # Errors
+    /// Names the field, what is wrong and the remedy.
+    pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
+        if let Some(field) = self.unknown.first() {
+            let problem = format!("is not a field of this command; its fields are {}", C::FIELDS.join(", "));
+            return Err(Invalid::new(&field.escape_debug().take(64).collect::<String>(), problem));
+        }
+        if let Some((field, at)) = self.command.time().filter(|(_, at)| *at <= now) {
+            return Err(Invalid::new(field, format!("is in the past: {at}")));
+        }
+        self.command.order().check()
+    }
+}
+
+impl<C: Command + DeserializeOwned> Argument<C> {
+    /// Reads the payloads of an update.
+    ///
+    /// # Errors
+    /// Says what the command needs: there is not exactly one payload, it is not JSON, or a field is missing or of another type.
+    pub fn read(payloads: &[SignalPayload<'_>]) -> Result<Self, Invalid> {
+        let invalid = |problem: String| {
+            let fields = C::FIELDS.join(", ");
+            Invalid::new("argument", format!("{problem}; send one JSON object as json/plain, its fields are {fields}"))
+        };
+        let payload = match payloads {
+            [payload] => payload,
+            [] => return Err(invalid("is missing".to_owned())),
+            more => return Err(invalid(format!("is one of {}", more.len()))),
+        };
+        if !matches!(payload.encoding, b"json/plain" | b"json/protobuf") {
+            return Err(invalid(wrong_encoding(&payload.encoding())));
+        }
+        match serde_json::from_slice(payload.data) {
+            Ok(Value::Object(fields)) => {
+                Self::deserialize(Value::Object(fields.clone())).map_err(|error| fault::<C>(fields, &error))
+            }
+            Ok(value) => Err(invalid(format!("is {}", kind(&value)))),
+            Err(_) => Err(invalid("is not JSON".to_owned())),
+        }
+    }
+}
+
+/// Finds the field that a command does not take, by reading it without the others.
+fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serde_json::Error) -> Invalid {
+    let missing = |problem: &str| Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned());
+    if let Some(field) = missing(&error.to_string()) {
+        return Invalid::new(&field, "is required");
+    }
+    for (name, value) in fields {
+        let is_of_order = matches!(name.as_str(), "by" | "why");
+        if is_of_order && !value.is_string() {
+            return Invalid::new(&name, format!("is {}, not a text", kind(&value)));
+        }
+        let mut alone = json!({"by": "", "why": ""});
+        alone[&name] = value.clone();
+        let refused = serde_json::from_value::<C>(alone).err().map(|error| error.to_string());
+        let Some(problem) = refused.filter(|problem| missing(problem).is_none()) else { continue };
+        // Times have words of their own, those of a library would quote the value.
+        let is_ours = ["is ", "has "].iter().any(|words| problem.starts_with(words));
+        let problem = if is_ours { problem } else { format!("is {} that this field does not take", kind(&value)) };
+        return Invalid::new(&name, problem);
+    }
+    Invalid::new("argument", "cannot be read")
+}
+
+impl<C> From<C> for Argument<C> {
+    fn from(command: C) -> Self {
+        Self { command, unknown: Vec::new() }
+    }
+}
+
+impl<C: Serialize> Serialize for Argument<C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.command.serialize(serializer)
+    }
+}
+
+impl<'de, C: Command + DeserializeOwned> Deserialize<'de> for Argument<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Value::deserialize(deserializer)?;
+        let names = json.as_object().into_iter().flat_map(|fields| fields.keys());
+        let unknown = names.filter(|name| !C::FIELDS.contains(&name.as_str())).cloned().collect();
+        Ok(Self { command: serde_json::from_value(json).map_err(D::Error::custom)?, unknown })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fmt};
+
+    use serde_json::{from_value, json, to_value};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::message::command::Retry;
+
+    const NOW: Timestamp = Timestamp::constant(-1, 0);
+
+    fn order() -> Order {
+        Order { by: "ann".into(), why: "ticket 812".into() }
+    }
+
+    /// Checks the command with all its fields, and with one more.
+    fn takes_its_fields_only<C>(command: C)
+    where
+        C: Command + Serialize + DeserializeOwned + Clone + PartialEq + fmt::Debug,
+    {
+        let mut json = to_value(&command).unwrap();
+        let names: BTreeSet<_> = json.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(names, C::FIELDS.iter().map(|name| (*name).to_owned()).collect(), "{command:?}");
+        let argument: Argument<C> = from_value(json.clone()).unwrap();
+        assert_eq!((argument.check(NOW), &argument), (Ok(()), &Argument::from(command.clone())));
+        assert_eq!(to_value(&argument).unwrap(), json);
+
+        json["untill"] = json!(null);
+        let argument: Argument<C> = from_value(json).unwrap();
+        let error = argument.check(NOW).unwrap_err().to_string();
+        assert!(error.starts_with("untill: is not a field of this command; its fields are by, why"), "{error}");
+        assert_eq!(argument.command, command, "a replay takes what an earlier version accepted");
+    }
+
+    #[test]
+    fn each_command_refuses_a_field_that_it_does_not_have() {
+        takes_its_fields_only(order());
+        takes_its_fields_only(Hold { order: order(), until: Some(Timestamp::UNIX_EPOCH) });
+        takes_its_fields_only(Release { order: order(), spread: true });
+        takes_its_fields_only(Retime { order: order(), at: Some(Timestamp::UNIX_EPOCH) });
+        takes_its_fields_only(Reopen { order: order(), digest_id: Uuid::nil(), may_duplicate: true });
+        takes_its_fields_only(Retry { order: order(), may_duplicate: true });
+    }
+
+    #[test]
+    fn a_time_that_is_over_is_refused() {
+        // An unset `time.Time` of Go.
+        let unset = json!({"by": "ann", "why": "x", "until": "0001-01-01T00:00:00Z"});
+        let argument: Argument<Hold> = from_value(unset).unwrap();
+        assert_eq!(argument.check(NOW).unwrap_err().to_string(), "until: is in the past: 0001-01-01T00:00:00Z");
+        let argument = Argument::from(Retime { order: order(), at: Some(NOW) });
+        assert_eq!(argument.check(NOW).unwrap_err().to_string(), format!("at: is in the past: {NOW}"));
+    }
+
+    #[test]
+    fn a_faulty_order_is_refused_too() {
+        let argument: Argument<Hold> = from_value(json!({"by": "", "why": "x"})).unwrap();
+        assert_eq!(argument.check(NOW).unwrap_err().to_string(), "by: is required");
+        assert!(from_value::<Argument<Hold>>(json!({"by": "ann"})).is_err(), "a field is missing");
+    }
+
+    fn read<C: Command + DeserializeOwned>(payloads: &[(&str, &str)]) -> Result<Argument<C>, String> {
+        let payloads: Vec<_> = payloads
+            .iter()
+            .map(|(encoding, data)| SignalPayload {
+                encoding: encoding.as_bytes(),
+                message_type: b"",
+                data: data.as_bytes(),
+            })
+            .collect();
+        Argument::read(&payloads).map_err(|invalid| invalid.to_string())
+    }
+
+    #[test]
+    fn an_argument_that_cannot_be_read_is_refused_with_what_is_needed() {
+        let needs = "send one JSON object as json/plain, its fields are by, why, until";
+        for (payloads, says) in [
+            (&[][..], "argument: is missing; send one"),
+            (&[("binary/null", "")], "argument: encoding is binary/null: the argument is null"),
+            (&[("binary/encrypted", "x")], "argument: encoding is binary/encrypted: a payload codec"),
+            (&[("json/plain", "{}"), ("json/plain", "{}")], "argument: is one of 2"),
+            (&[("json/plain", "{")], "argument: is not JSON"),
+            (&[("json/plain", "null")], "argument: is null"),
+            (&[("json/plain", "[1]")], "argument: is a list"),
+        ] {
+            let error = read::<Hold>(payloads).unwrap_err();
+            assert!(error.starts_with(says) && error.contains(needs), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_is_refused_by_its_name() {
+        let hold = |field: &str| read::<Hold>(&[("json/plain", &format!(r#"{{"by":"ann","why":"x",{field}}}"#))]);
+        for (field, says) in [
+            (
+                r#""until":1795860000123"#,
+                "until: is outside the years 1 to 9999 as seconds since 1970; is it in milliseconds?",
+            ),
+            (r#""until":"2026-11-28T10:00:00""#, "until: has no offset from UTC"),
+            (r#""until":"tomorrow""#, "until: is not a time as in RFC 3339"),
+            (r#""until":{}"#, "until: is an object"),
+        ] {
+            assert!(hold(field).unwrap_err().starts_with(says), "{field}: {:?}", hold(field));
+        }
+        for (until, expected) in
+            [(r#""2026-11-28T10:00:00.5Z""#, Some(500)), ("1795860000.5", Some(500)), ("null", None)]
+        {
+            let until = hold(&format!(r#""until":{until}"#)).unwrap().command.until;
+            assert_eq!(until.map(Timestamp::as_millisecond), expected.map(|ms| 1_795_860_000_000 + ms));
+        }
+        let reopen = |json: &str| read::<Reopen>(&[("json/plain", json)]).unwrap_err();
+        assert_eq!(reopen(r#"{"by":"ann","why":"x"}"#), "digest_id: is required");
+        assert_eq!(read::<Hold>(&[("json/plain", r#"{"why":"x"}"#)]).unwrap_err(), "by: is required");
+        assert_eq!(reopen(r#"{"by":7,"why":"x","digest_id":"a"}"#), "by: is a number, not a text");
+        assert_eq!(
+            reopen(r#"{"by":"ann","why":"x","digest_id":"a@b"}"#),
+            "digest_id: is a text that this field does not take"
+        );
+        assert_eq!(
+            reopen(r#"{"by":"ann","why":"x","digest_id":"00000000-0000-0000-0000-000000000000","may_duplicate":1}"#),
+            "may_duplicate: is a number that this field does not take"
+        );
+    }
 }

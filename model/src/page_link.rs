@@ -1,6 +1,7 @@
 //! Links to pages about a recipient or a message. Each has a purpose of its own: a token of one page opens no other, and a
 //! token that unsubscribes opens none (rule 42).
 
+use url::Url;
 use uuid::Uuid;
 
 use crate::{
@@ -87,9 +88,79 @@ impl ViewLink {
     }
 }
 
+// Links that count openings and clicks. The target of a click is a part of the signed token: no redirect leads to an address
+// that Tidings did not sign, and none needs the database (rule 44).
+
+/// The picture that counts openings of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenLink {
+    /// The tenant of the message.
+    pub tenant: String,
+    /// The message with the picture.
+    pub message: Uuid,
+}
+
+/// A link of a message that counts clicks and leads to its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClickLink {
+    /// The tenant of the message.
+    pub tenant: String,
+    /// The message with the link.
+    pub message: Uuid,
+    /// An http or https address, up to 2,000 characters.
+    pub target: String,
+}
+
+/// Characters of a target that a token may have. What a message counts is shorter:
+/// [`COUNTED_LINK_CHARS`](crate::limits::COUNTED_LINK_CHARS).
+pub const TARGET_CHARS: usize = 2_000;
+
+impl OpenLink {
+    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        signed_token(keys, Purpose::Open, &said(self.message, &[&self.tenant]))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters for a picture.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant]) = verified_token(keys, Purpose::Open, token)?;
+        id("tenant", &tenant).ok()?;
+        Some(Self { tenant, message })
+    }
+}
+
+impl ClickLink {
+    /// Returns the link's token in base64url. `None`: there is no key that signs, or the target cannot be counted.
+    #[must_use]
+    pub fn token(&self, keys: &LinkKeys) -> Option<String> {
+        if !is_countable(&self.target) {
+            return None;
+        }
+        signed_token(keys, Purpose::Click, &said(self.message, &[&self.tenant, &self.target]))
+    }
+
+    /// Reads a token. `None` if none of the keys signed exactly these characters for a click.
+    #[must_use]
+    pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
+        let (message, [tenant, target]) = verified_token(keys, Purpose::Click, token)?;
+        id("tenant", &tenant).ok()?;
+        is_countable(&target).then_some(Self { tenant, message, target })
+    }
+}
+
+/// Tells if a link can be counted: an http or https address in ASCII. Others stay as they are.
+#[must_use]
+pub fn is_countable(target: &str) -> bool {
+    let is_plain = target.len() <= TARGET_CHARS && target.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain && Url::parse(target).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
 #[cfg(test)]
 mod tests {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::Link;
@@ -164,6 +235,79 @@ mod tests {
         }
         for cut in 0..token.len() {
             assert_eq!(PreferencesLink::read(&keys, &token[..cut]), None, "cut {cut}");
+        }
+    }
+    const MESSAGE: Uuid = Uuid::from_u128(7);
+
+    fn click(target: &str) -> ClickLink {
+        ClickLink { tenant: "acme".into(), message: MESSAGE, target: target.into() }
+    }
+
+    fn open() -> OpenLink {
+        OpenLink { tenant: "acme".into(), message: MESSAGE }
+    }
+
+    #[test]
+    fn a_token_counts_only_what_it_was_signed_for() {
+        let keys = keys(OLD);
+        let key = Key::new("acme".into(), "activity".into(), "ann".into()).unwrap();
+        let others = [
+            Link::Unsubscribe { key: key.clone(), message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
+            PreferencesLink { key, message: MESSAGE, generation: 0 }.token(&keys).unwrap(),
+            ViewLink { tenant: "acme".into(), message: MESSAGE }.token(&keys).unwrap(),
+        ];
+        let (opens, clicks) = (open().token(&keys).unwrap(), click("https://a.example/").token(&keys).unwrap());
+        assert_eq!(OpenLink::read(&keys, &opens), Some(open()));
+        assert_eq!(ClickLink::read(&keys, &clicks), Some(click("https://a.example/")));
+        for token in others.iter().chain([&clicks]) {
+            assert_eq!(OpenLink::read(&keys, token), None);
+        }
+        for token in others.iter().chain([&opens]) {
+            assert_eq!(ClickLink::read(&keys, token), None);
+        }
+        for token in [&opens, &clicks] {
+            assert!(Link::read(&keys, token).is_none());
+            assert_eq!((PreferencesLink::read(&keys, token), ViewLink::read(&keys, token)), (None, None));
+        }
+    }
+
+    #[test]
+    fn only_web_addresses_are_counted() {
+        let longest = format!("https://a.example/{}", "x".repeat(TARGET_CHARS - 18));
+        for target in ["http://a.example", "https://a.example/?a=b&c=%20#d", &longest] {
+            assert_eq!(ClickLink::read(&keys(OLD), &click(target).token(&keys(OLD)).unwrap()), Some(click(target)));
+        }
+        for target in [
+            "mailto:a@b.example",
+            "javascript:x",
+            "#top",
+            "/page",
+            "",
+            "https://a.example/\r\nx",
+            "https://ü.example/",
+            &format!("{longest}x"),
+        ] {
+            assert_eq!(click(target).token(&keys(OLD)), None, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn another_key_reads_no_target() {
+        let token = click("https://a.example/").token(&keys(OLD)).unwrap();
+        assert_eq!(ClickLink::read(&keys(NEW), &token), None);
+        assert!(ClickLink::read(&keys(&format!("{NEW} {OLD}")), &token).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_character_leads_nowhere(path in "[a-z0-9/?&=%]{0,40}", at: usize, to in "[A-Za-z0-9_-]") {
+            let link = click(&format!("https://a.example/{path}"));
+            let token = link.token(&keys(OLD)).unwrap();
+            let at = at % token.len();
+            let changed = format!("{}{to}{}", &token[..at], &token[at + 1..]);
+            let read = ClickLink::read(&keys(OLD), &changed);
+            let expected = (changed == token).then_some(link);
+            prop_assert_eq!(read, expected);
         }
     }
 }

@@ -16,38 +16,29 @@ use crate::{
     window::{Closed, Planned, Window},
 };
 
-mod actor;
 mod audit;
 mod dead_letter;
 mod digest;
-mod erasure;
-mod exclusion;
 mod message;
-mod name;
 mod page;
 mod person;
-mod reach;
 mod suppression;
-mod webhook_letter;
 
-pub use actor::Actor;
-pub use audit::{AuditFilter, AuditPlace, AuditRecord};
-pub use dead_letter::{DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter};
-pub use digest::{DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace};
-pub use erasure::Erased;
-pub use exclusion::Exclusion;
+pub use audit::{Actor, AuditFilter, AuditPlace, AuditRecord};
+pub use dead_letter::{
+    DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, KeptWebhookLetter,
+    WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+};
+pub use digest::{
+    DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Exclusion, Reach, Reached,
+};
 pub use message::*;
-pub use name::{Hanging, NameKind, StoredName};
 pub use page::{Cursor, InvalidCursor, Listed, Page};
 pub use person::{
-    HeldId, KeyPlace, ListedRecipient, MovedRows, Part, Person, PersonsChoice, PersonsConsent, PersonsReading,
-    RecipientFilter, RecipientPlace, RowPlace,
+    Erased, Hanging, HeldId, KeyPlace, ListedRecipient, MovedRows, NameKind, Part, Person, PersonsChoice,
+    PersonsConsent, PersonsReading, RecipientFilter, RecipientPlace, RowPlace, StoredName,
 };
-pub use reach::{Reach, Reached};
 pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
-pub use webhook_letter::{
-    KeptWebhookLetter, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
-};
 
 /// A person in a tenant's directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

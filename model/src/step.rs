@@ -1,29 +1,16 @@
-//! Steps of a digest: the input and the answer of each activity, side by side, one file a step.
+//! Steps of a digest: the input and the answer of each activity, side by side.
 //!
 //! Workflows fill the inputs, activities give the answers. Both are workflow history, so no address and no body is in them.
 
-mod audit;
 mod claim;
-mod close;
-mod dead_letter;
-mod pause;
+mod ledger;
 mod plan;
-mod render;
-mod reopen;
-mod retract;
-mod returned;
 mod send;
-mod stash;
 
-pub use audit::{AuditInput, Note};
 pub use claim::{ClaimAnswer, ClaimInput};
-pub use close::{CloseInput, Ending};
-pub use dead_letter::DeadLettersInput;
-pub use pause::PauseWait;
-pub use plan::{Joined, Limited, Plan, PlanInput, Signs};
-pub use render::{RenderInput, Rendered, TooLarge};
-pub use reopen::{ReopenInput, Resumed};
-pub use retract::RetractInput;
-pub use returned::Returned;
-pub use send::{ReplyCode, SendInput, Sent, UnrecordedEnd};
-pub use stash::{StashInput, Stashed};
+pub use ledger::{
+    AuditInput, CloseInput, DeadLettersInput, Ending, Note, ReopenInput, Resumed, RetractInput, Returned, StashInput,
+    Stashed,
+};
+pub use plan::{Joined, Limited, PauseWait, Plan, PlanInput, Signs};
+pub use send::{RenderInput, Rendered, ReplyCode, SendInput, Sent, TooLarge, UnrecordedEnd};

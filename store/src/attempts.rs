@@ -9,19 +9,27 @@ use jiff::Timestamp;
 use sqlx::{FromRow as _, query, query::Query, query_as};
 use tidings_model::{
     Key, StoredWait,
-    attempt::{AttemptClass, Phase},
+    attempt::AttemptClass,
     records::{
         AttemptEnd, AttemptRecord, AttemptStart, Facts, FirstAttempt, LateEnd, Message, MessageState, WaitingMessage,
     },
+    window::Closed,
 };
 use uuid::Uuid;
 
 use crate::{
     Error, Result,
+    digest::{LockedMessage, MESSAGE, StoredMessage},
     directory::{FactsRow, facts},
+    ending::{ended_digest, ended_message},
     exclusion::covered_by_a_retract,
-    message::{LockedMessage, MESSAGE, MessageRow},
-    sql::{Sql, calls, columns::row, dialect::Dialect, group_commit::Dot, no_nul, number},
+    sql::{
+        Sql, calls,
+        columns::{column, record, row, text},
+        dialect::{Dialect, Variants},
+        group_commit::Dot,
+        no_nul, number,
+    },
 };
 
 calls! {
@@ -113,7 +121,6 @@ macro_rules! ended_attempt {
         "UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')"
     };
 }
-pub(super) use ended_attempt;
 
 pub const END_ATTEMPT: &str = concat!(ended_attempt!(), " WHERE message = $1 AND number = $2 AND class IS NULL");
 
@@ -158,15 +165,10 @@ impl<D: Dialect> Sql<D> {
         let statement = query(FACTS_FOR_ATTEMPT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
         connection.release();
-        let WaitingRow { epoch, missing_since, shortened, attempted, outdated } = WaitingRow::from_row(&row)?;
-        let waiting = match epoch.zip(shortened) {
-            Some((epoch, shortened)) => {
-                let message = MessageRow::from_row(&row)?.into();
-                Some(WaitingMessage { message, epoch, attempted, shortened, outdated, missing_since })
-            }
-            None => None,
-        };
-        Ok((FactsRow::from_row(&row)?.facts(key), waiting))
+        let facts = FactsRow::from_row(&row)?.facts(key);
+        // No message without an end and without an attempt past the dot has no id.
+        let waits = column::<_, Option<Uuid>>(&row, "id")?.is_some();
+        Ok((facts, waits.then(|| Self::to_record(row)).transpose()?))
     }
 
     async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool> {
@@ -194,10 +196,9 @@ impl<D: Dialect> Sql<D> {
         if let Some(closed) = Self::lock_message(&mut tx, message).await?.closed {
             return Ok(AttemptStart::Closed(closed));
         }
-        let row: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
-        let row = row.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
-        let (may_repeat, epoch) = (row.may_repeat, row.epoch);
-        let message = Message::from(row);
+        let stored = query(MESSAGE).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
+        let stored = stored.ok_or_else(|| Error::Broken(format!("digest {message} has no message to send")))?;
+        let StoredMessage { message, may_repeat, epoch, .. } = stored;
         let (mut earlier, mut ambiguous) = Self::earlier_attempts(&mut tx, &id, may_repeat).await?;
         let mut had_ambiguous_attempt = false;
         if earlier > 0 {
@@ -235,9 +236,8 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>> {
-        let statement = query_as(ATTEMPTS).bind(message.to_string());
-        let rows: Vec<AttemptRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
-        Ok(rows.into_iter().map(AttemptRecord::from).collect())
+        let attempts = query(ATTEMPTS).bind(message.to_string());
+        self.read_records(attempts).await
     }
 }
 
@@ -362,17 +362,9 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-row! {
-/// The columns of [`FACTS_FOR_ATTEMPT`] besides facts and message.
-pub struct WaitingRow {
-    /// `None`: no message without an end and without an attempt past the dot.
-    epoch: Option<u64>,
-    missing_since: Option<Timestamp>,
-    shortened: Option<bool>,
-    attempted: bool,
-    outdated: bool,
-}
-}
+record!(row => WaitingMessage {
+    message: Message::read::<D>(row)?, epoch, attempted, shortened, outdated, missing_since,
+});
 
 row! {
 /// Columns of [`UNANSWERED_ATTEMPT`].
@@ -382,45 +374,73 @@ pub struct UnansweredRow {
 }
 }
 
-row! {
-/// Columns of [`ATTEMPTS`].
-pub struct AttemptRow {
-    number: u32,
-    relay: String,
-    begun_at: Timestamp,
-    past_the_dot_at: Option<Timestamp>,
-    ended_at: Option<Timestamp>,
-    phase: Option<Phase>,
-    class: Option<AttemptClass>,
-    reply: Option<String>,
-    relay_id: Option<String>,
-    late_at: Option<Timestamp>,
-    late_phase: Option<Phase>,
-    late_class: Option<AttemptClass>,
-    late_reply: Option<String>,
-}
+record!(row => AttemptRecord {
+    number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, relay_id, late: late_end::<D>(row)?,
+});
+
+fn late_end<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<LateEnd>> {
+    let late: (Option<_>, Option<_>) = (column(row, "late_at")?, column(row, "late_phase")?);
+    let late = late.0.zip(late.1).zip(column(row, "late_class")?);
+    let Some(((at, phase), class)) = late else { return Ok(None) };
+    Ok(Some(LateEnd { at, phase, class, reply: text(row, "late_reply")? }))
 }
 
-impl From<AttemptRow> for AttemptRecord {
-    fn from(row: AttemptRow) -> Self {
-        let late_end = row.late_at.zip(row.late_phase).zip(row.late_class);
-        let late = late_end.map(|((at, phase), class)| LateEnd {
-            at,
-            phase,
-            class,
-            reply: row.late_reply.unwrap_or_default(),
-        });
-        Self {
-            number: row.number,
-            relay: row.relay,
-            begun_at: row.begun_at,
-            past_the_dot_at: row.past_the_dot_at,
-            ended_at: row.ended_at,
-            phase: row.phase,
-            class: row.class,
-            reply: row.reply,
-            relay_id: row.relay_id,
-            late,
-        }
+/// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id, `$8` outcome, `$9` why, `$10` state of the
+/// message. Answers with a row if the attempt was under way and the message had no end; changes nothing otherwise.
+pub const CLOSE_WITH_ATTEMPT: Variants = Variants {
+    // `changes()`: the rows that the statement before has written.
+    sqlite: concat!(
+        "
+BEGIN IMMEDIATE;
+",
+        ended_attempt!(),
+        "
+WHERE message = $1 AND number = $2 AND class IS NULL AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL);
+",
+        ended_message!("$10", "$9", "$3"),
+        " WHERE id = $1 AND changes() = 1 RETURNING 1;
+",
+        ended_digest!("$8", "$9", "$3"),
+        " WHERE digest_id = $1 AND state <> 'closed' AND changes() = 1;
+COMMIT"
+    ),
+    // Locks the digest's row first and the message's next, as all writers do. If another writer changed a row before, PostgreSQL
+    // compares the changed row.
+    postgres: concat!(
+        "
+WITH digest AS MATERIALIZED (
+SELECT digest_id FROM digests WHERE digest_id = $1 FOR UPDATE
+), message AS MATERIALIZED (
+SELECT m.id FROM messages m LEFT JOIN digest ON TRUE WHERE m.id = $1 AND m.closed_at IS NULL FOR UPDATE OF m
+), attempt AS (
+",
+        ended_attempt!(),
+        " FROM message WHERE attempts.message = message.id AND number = $2 AND class IS NULL RETURNING attempts.message AS id
+), ended AS (
+",
+        ended_digest!("$8", "$9", "$3"),
+        " FROM attempt WHERE digest_id = attempt.id AND state <> 'closed'
+)
+",
+        ended_message!("$10", "$9", "$3"),
+        " FROM attempt WHERE messages.id = attempt.id RETURNING 1"
+    ),
+};
+
+impl<D: Dialect> Sql<D> {
+    /// Ends the message and its digest with an attempt that is under way. `false`: something of it has ended before, and nothing
+    /// is written.
+    pub(crate) async fn close_with_attempt(
+        &self,
+        message: Uuid,
+        attempt: u32,
+        (end, closed): (&AttemptEnd, &Closed),
+        now: Timestamp,
+    ) -> Result<bool> {
+        let close = Self::bind_end(D::pick(CLOSE_WITH_ATTEMPT), message, attempt, end, now)
+            .bind(closed.outcome.name().to_owned())
+            .bind(no_nul(&closed.why))
+            .bind(MessageState::after(closed.outcome).name().to_owned());
+        self.write_at_once(close).await
     }
 }

@@ -2,21 +2,26 @@
 
 use std::collections::BTreeSet;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use sqlx::query;
+use sqlx::{query, query_as};
 use tidings_model::{
     Key, MessageKey,
-    records::{Actor, AuditEntry, DeadLetterId, DeadLetterRecord, Emitted},
+    records::{
+        Actor, AuditEntry, AuditFilter, AuditPlace, AuditRecord, Cursor, DeadLetterFilter, DeadLetterId,
+        DeadLetterPlace, DeadLetterRecord, DigestRecord, Emitted, KeptLetter, Listed,
+    },
     step::{AuditInput, DeadLettersInput, Note},
     window::Closed,
+    without_addresses,
 };
 use uuid::Uuid;
 
 use crate::{
-    Result,
-    listings::dead_letters::{ANY_WORKFLOW, ONE, letter_number},
+    Error, Result,
     sql::{
         Sql, calls,
+        columns::{column, record},
         dialect::{Dialect, Variants},
         json, no_nul,
     },
@@ -114,7 +119,7 @@ impl<D: Dialect> Sql<D> {
         let mark = query(MARK_EMITTED).bind(&id.run_id).bind(seq).bind(entry.at.as_millisecond());
         let marked = mark.bind(no_nul(entry.actor.as_str())).execute(&mut *tx).await?;
         if D::rows(&marked) == 0 {
-            let letter = query(ONE).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW.to_owned());
+            let letter = query(DEAD_LETTER).bind(&id.run_id).bind(seq).bind(ANY_WORKFLOW.to_owned());
             let letter: Option<DeadLetterRecord> = letter.try_map(Self::to_record).fetch_optional(&mut *tx).await?;
             let earlier = letter.and_then(|letter| letter.emitted);
             if earlier.is_some() {
@@ -137,6 +142,12 @@ impl<D: Dialect> Sql<D> {
         entry: &AuditEntry,
     ) -> Result<()> {
         Self::write_audit(connection, AUDIT, key, digest_id, entry).await
+    }
+
+    /// Records a command about no key. An empty tenant stands for every tenant, or for what belongs to none.
+    pub(super) async fn audit_tenant(connection: &mut D::Connection, tenant: &str, entry: &AuditEntry) -> Result<()> {
+        let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: String::new() };
+        Self::audit_change(connection, &key, None, entry).await
     }
 
     /// Records a repeated command only once.
@@ -200,4 +211,190 @@ impl<D: Dialect> Sql<D> {
             .await?;
         Ok(())
     }
+}
+
+// The audit trail as operators read it.
+
+macro_rules! audit_columns {
+    () => {
+        "SELECT audit_id, acted_at, tenant, digest_type, user_id, digest_id, message, actor, action, why FROM audit "
+    };
+}
+
+/// Tenant, digest type, user, `$4` digest. Commands to the key, and pauses over the key, from `$5` until `$6`.
+pub const ENTRIES_OF_DIGEST: &str = concat!(
+    audit_columns!(),
+    "WHERE digest_id = $4 UNION ALL ",
+    audit_columns!(),
+    "WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND acted_at >= $5 AND acted_at <= $6 AND digest_id IS NULL
+     UNION ALL ",
+    audit_columns!(),
+    "WHERE tenant IN ($1, '') AND digest_type IN ($2, '') AND user_id = '' AND acted_at >= $5 AND acted_at <= $6
+       AND digest_id IS NULL AND message IS NULL AND action IN ('pause', 'resume')
+     ORDER BY acted_at, audit_id LIMIT 500"
+);
+
+/// `$1` tenant, `$2` digest type, `$3` user, `$4` actor, `$5` action; each may be empty, except where the way in needs it. From `$6`
+/// until before `$7`. After the time `$8` and the number `$9`; `$10` limit.
+macro_rules! entries {
+    ($way_in:literal, $acted_at:literal) => {
+        concat!(
+            audit_columns!(),
+            "WHERE ",
+            $way_in,
+            " AND ($4 = '' OR actor = $4)
+              AND ($5 = '' OR action = $5 OR substr(action, 1, length($5) + 1) = $5 || ' ') AND ",
+            $acted_at,
+            " >= $6 AND ",
+            $acted_at,
+            " < $7 AND (",
+            $acted_at,
+            ", audit_id) < ($8, $9) ORDER BY ",
+            $acted_at,
+            " DESC, audit_id DESC LIMIT $10"
+        )
+    };
+}
+
+pub const ENTRIES: &str =
+    entries!("($1 = '' OR tenant = $1) AND ($2 = '' OR digest_type = $2) AND ($3 = '' OR user_id = $3)", "acted_at");
+// A sum keeps the planner from the index by age, which leads past all other entries.
+pub const ENTRIES_OF_KEY: &str = entries!("tenant = $1 AND digest_type = $2 AND user_id = $3", "acted_at + 0");
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>> {
+        let AuditFilter { tenant, digest_type, user, actor, action, since, until, page } = filter;
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let (after_at, after_id) =
+            page.after.as_ref().map_or((i64::MAX, 0), |Cursor((at, id))| (at.as_millisecond(), *id));
+        let of_key = tenant.is_some() && digest_type.is_some() && user.is_some();
+        let rows = query(if of_key { ENTRIES_OF_KEY } else { ENTRIES })
+            .bind(text(tenant))
+            .bind(text(digest_type))
+            .bind(text(user))
+            .bind(actor.as_ref().map_or("", Actor::as_str).to_owned())
+            .bind(text(action))
+            .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
+            .bind(until.map_or(i64::MAX, |until| until.as_millisecond()))
+            .bind(after_at)
+            .bind(after_id)
+            .bind(page.rows_to_read());
+        let rows = self.read_records(rows).await?;
+        Ok(page.listed(rows, |last: &AuditRecord| (last.at, last.audit_id)))
+    }
+
+    pub(super) async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>> {
+        let rows = query(ENTRIES_OF_DIGEST)
+            .bind(&digest.key.tenant)
+            .bind(&digest.key.digest_type)
+            .bind(&digest.key.user)
+            .bind(digest.digest_id.to_string())
+            .bind(digest.opened_at.as_millisecond())
+            .bind(digest.closed_at.map_or(i64::MAX, Timestamp::as_millisecond));
+        self.read_records(rows).await
+    }
+}
+
+record!(row => AuditRecord {
+    audit_id, at = "acted_at", tenant, digest_type, user = "user_id", digest_id, message, actor, action, why,
+});
+
+// Dead letters as operators list and read them.
+
+macro_rules! letter_columns {
+    () => {
+        "SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, buried_at, emitted_at, emitted_by
+         FROM dead_letters "
+    };
+}
+
+/// `$1` workflow ids. Buried from `$2` until before `$3`. After the time `$4`, the run `$5` and the number `$6`; `$7` limit.
+macro_rules! letters {
+    ($of_workflows:literal) => {
+        concat!(
+            letter_columns!(),
+            "WHERE ",
+            $of_workflows,
+            " AND buried_at >= $2 AND buried_at < $3 AND (buried_at, run_id, seq) < ($4, $5, $6)
+              ORDER BY buried_at DESC, run_id DESC, seq DESC LIMIT $7"
+        )
+    };
+}
+
+/// `*` in `$1` stands for any text. LIKE of SQLite takes `a` for `A`.
+pub const OF_WORKFLOWS: Variants = Variants {
+    sqlite: letters!("workflow_id GLOB $1"),
+    postgres: letters!("workflow_id LIKE replace(replace(replace($1, '%', '!%'), '_', '!_'), '*', '%') ESCAPE '!'"),
+};
+pub const OF_WORKFLOW: &str = letters!("workflow_id = $1");
+
+/// The beginning of every workflow id.
+pub const ANY_WORKFLOW: &str = "";
+
+/// `$1` run, `$2` number, `$3` the beginning of the workflow id.
+pub const DEAD_LETTER: &str =
+    concat!(letter_columns!(), "WHERE run_id = $1 AND seq = $2 AND substr(workflow_id, 1, length($3)) = $3");
+
+/// `$1` run, `$2` number.
+pub const DEAD_LETTER_HEAD: &str = "SELECT head FROM dead_letters WHERE run_id = $1 AND seq = $2";
+
+impl<D: Dialect> Sql<D> {
+    pub(super) async fn dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+    ) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>> {
+        let DeadLetterFilter { since, until, page, .. } = filter;
+        let workflow_ids = filter.workflow_ids().unwrap_or_else(|| "*".to_owned());
+        let after = page.after.as_ref().map(|Cursor((at, run_id, seq))| (at.as_millisecond(), run_id.clone(), *seq));
+        let (after_at, after_run, after_seq) = after.unwrap_or((i64::MAX, String::new(), 0));
+        let statement = if workflow_ids.contains('*') { D::pick(OF_WORKFLOWS) } else { OF_WORKFLOW };
+        let rows = query(statement)
+            .bind(workflow_ids)
+            .bind(since.map_or(i64::MIN, |since| since.as_millisecond()))
+            .bind(until.map_or(i64::MAX, |until| until.as_millisecond()))
+            .bind(after_at)
+            .bind(after_run)
+            .bind(i64::try_from(after_seq).unwrap_or(i64::MAX))
+            .bind(page.rows_to_read());
+        let rows = self.read_records(rows).await?;
+        Ok(page.listed(rows, |last: &DeadLetterRecord| (last.buried_at, last.id.run_id.clone(), last.id.seq)))
+    }
+
+    pub(super) async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>> {
+        let mut connection = self.reader.acquire().await?;
+        let seq = letter_number(id);
+        let row =
+            query(DEAD_LETTER).bind(&id.run_id).bind(seq).bind(tenant.map(Key::workflow_ids_of).unwrap_or_default());
+        let record = row.try_map(Self::to_record).fetch_optional(&mut *connection).await?;
+        let Some(record) = record else { return Ok(None) };
+        let head: Option<(String,)> =
+            query_as(DEAD_LETTER_HEAD).bind(&id.run_id).bind(seq).fetch_optional(&mut *connection).await?;
+        let Some((head,)) = head else { return Ok(None) };
+        let not_base64 = |error| Error::Broken(format!("the payload of dead letter {id} is not base64: {error}"));
+        Ok(Some(KeptLetter { record, head: BASE64_STANDARD.decode(head).map_err(not_base64)? }))
+    }
+}
+
+/// The number of a letter as a parameter. No letter has a number beyond the type.
+pub fn letter_number(id: &DeadLetterId) -> i64 {
+    i64::try_from(id.seq).unwrap_or(i64::MAX)
+}
+
+record!(row => DeadLetterRecord {
+    id: DeadLetterId { run_id: column(row, "run_id")?, seq: column(row, "seq")? },
+    workflow_id,
+    buried_at,
+    // A field's name may be an address.
+    reason: without_addresses(&column::<_, String>(row, "reason")?),
+    encoding,
+    message_type,
+    size,
+    sha256,
+    emitted: emitted::<D>(row)?,
+});
+
+/// When a letter's events were emitted again, and by whom.
+pub fn emitted<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Emitted>> {
+    let Some(at) = column(row, "emitted_at")? else { return Ok(None) };
+    Ok(Some(Emitted { at, by: column::<_, Option<String>>(row, "emitted_by")?.unwrap_or_default() }))
 }

@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use sqlx::{query, query_as};
+use sqlx::query;
 use tidings_model::{
-    Key,
-    breaker::{Breaker, Cause, Open, Probe, Refusals, VersionedBreaker},
+    breaker::{Breaker, Open, Probe, Refusals, VersionedBreaker},
     records::{AuditEntry, RefusalRecord},
 };
-use uuid::Uuid;
 
 use crate::{
     Error, Result,
     sql::{
         Sql, calls,
-        columns::{record, row},
+        columns::{Record as _, column, record, text},
         dialect::Dialect,
         no_nul, or_zero,
     },
@@ -71,8 +69,9 @@ ORDER BY ended_at DESC, message, number DESC LIMIT $2";
 
 impl<D: Dialect> Sql<D> {
     async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>> {
-        let rows: Vec<BreakerRow> = query_as(BREAKERS).fetch_all(&mut *self.reader.acquire().await?).await?;
-        Ok(rows.into_iter().map(kept).collect())
+        let breakers = query(BREAKERS).try_map(|row| Ok((column(&row, "name")?, VersionedBreaker::read::<D>(&row)?)));
+        let breakers = breakers.fetch_all(&mut *self.reader.acquire().await?).await?;
+        Ok(breakers.into_iter().collect())
     }
 
     async fn put_breaker(
@@ -112,7 +111,9 @@ impl<D: Dialect> Sql<D> {
             .await?;
         let put = D::rows(&done) > 0;
         if let (true, Some(entry)) = (put, entry) {
-            Self::audit_relay(&mut tx, name, entry).await?;
+            // The relay stands in the action.
+            let action = format!("{} {name}", entry.action);
+            Self::audit_tenant(&mut tx, "", &AuditEntry { action, ..entry.clone() }).await?;
         }
         tx.commit().await?;
         Ok(put)
@@ -120,58 +121,37 @@ impl<D: Dialect> Sql<D> {
 
     async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>> {
         let statement = query(REFUSALS).bind(relay.to_owned()).bind(i64::from(limit));
-        Ok(statement.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(statement).await
     }
 }
 
-impl<D: Dialect> Sql<D> {
-    /// No key's business: the audit entry has no tenant, and the relay stands in the action.
-    async fn audit_relay(connection: &mut D::Connection, name: &str, entry: &AuditEntry) -> Result<()> {
-        let key = Key { tenant: String::new(), digest_type: String::new(), user: String::new() };
-        let action = format!("{} {name}", entry.action);
-        Self::audit_change(connection, &key, None, &AuditEntry { action, ..entry.clone() }).await
-    }
-}
+record!(row => VersionedBreaker { revision, breaker: Breaker::read::<D>(row)? });
 
-row! {
-/// Columns of [`BREAKERS`].
-pub struct BreakerRow {
-    name: String,
-    revision: u64,
-    failures: u32,
-    failing_since: Option<Timestamp>,
-    sent: u32,
-    bounced: u32,
-    taken: u32,
-    complained: u32,
-    cause: Option<Cause>,
-    why: Option<String>,
-    opened_at: Option<Timestamp>,
-    /// Empty where the breaker stays open until an operator closes it.
-    until_at: Option<Timestamp>,
-    times: u32,
-    probe_message: Option<Uuid>,
-    probe_until: Option<Timestamp>,
-    /// JSON; empty where nothing is remembered.
-    refusals: String,
-}
-}
-
-fn kept(row: BreakerRow) -> (String, VersionedBreaker) {
-    let probe = row.probe_message.zip(row.probe_until).map(|(message, until)| Probe { message, until });
-    let open = row.cause.zip(row.opened_at).map(|(cause, since)| Open {
-        cause,
-        why: row.why.unwrap_or_default(),
-        since,
-        until: row.until_at.unwrap_or(Timestamp::MAX),
-        times: row.times,
-        probe,
-    });
-    let BreakerRow { failures, failing_since, sent, bounced, taken, complained, refusals, .. } = row;
+record!(row => Breaker {
+    open: open::<D>(row)?,
+    failures,
+    failing_since,
+    sent,
+    bounced,
+    taken,
+    complained,
     // What a later version remembers otherwise is not worth a relay.
-    let refusals = serde_json::from_str(&refusals).unwrap_or_default();
-    let breaker = Breaker { open, failures, failing_since, sent, bounced, taken, complained, refusals };
-    (row.name, VersionedBreaker { revision: row.revision, breaker })
+    refusals: serde_json::from_str(&column::<_, String>(row, "refusals")?).unwrap_or_default(),
+});
+
+fn open<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Open>> {
+    let (cause, since): (Option<_>, Option<_>) = (column(row, "cause")?, column(row, "opened_at")?);
+    let Some((cause, since)) = cause.zip(since) else { return Ok(None) };
+    let (message, until): (Option<_>, Option<_>) = (column(row, "probe_message")?, column(row, "probe_until")?);
+    Ok(Some(Open {
+        cause,
+        why: text(row, "why")?,
+        since,
+        // Empty where the breaker stays open until an operator closes it.
+        until: column::<_, Option<_>>(row, "until_at")?.unwrap_or(Timestamp::MAX),
+        times: column(row, "times")?,
+        probe: message.zip(until).map(|(message, until)| Probe { message, until }),
+    }))
 }
 
 record!(row => RefusalRecord { message, at = "ended_at", phase, class, reply });

@@ -1,12 +1,12 @@
-//! The row of a digest.
+//! The rows of a digest and of its message.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use sqlx::query_as;
+use sqlx::{query, query_as};
 use tidings_model::{
-    Content, Key,
-    records::{DigestRecord, DigestState},
+    Content, Key, MessageKey,
+    records::{DigestRecord, DigestState, Message, MessageRecord, MessageState, Origin},
     window::{Closed, Outcome},
 };
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::{
     Error, Result,
     sql::{
         Sql,
-        columns::row,
+        columns::{Json, column, record, text},
         dialect::{Dialect, Variants},
     },
 };
@@ -26,7 +26,7 @@ pub const LOCK_DIGEST: Variants = Variants {
     postgres: "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE",
 };
 
-/// The columns of a [`DigestRow`].
+/// The columns of a [`DigestRecord`].
 macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.claimed_at,
@@ -60,20 +60,13 @@ pub struct LockedDigest {
     pub refused: Vec<(String, Content)>,
 }
 
-row! {
-/// Columns of [`LOCK_DIGEST`].
-pub struct LockedRow {
-    state: DigestState,
-    outcome: Option<Outcome>,
-    why: Option<String>,
-}
-}
-
-impl LockedDigest {
-    pub fn new(LockedRow { state, outcome, why }: LockedRow) -> Self {
-        Self { state, closed: closed(outcome, why), taken: 0, elsewhere: BTreeSet::new(), refused: Vec::new() }
-    }
-}
+record!(row => LockedDigest {
+    state,
+    closed: closed(column(row, "outcome")?, column(row, "why")?),
+    taken: 0,
+    elsewhere: BTreeSet::new(),
+    refused: Vec::new(),
+});
 
 impl<D: Dialect> Sql<D> {
     pub(crate) async fn lock(connection: &mut D::Connection, digest_id: Uuid) -> Result<LockedDigest> {
@@ -82,8 +75,8 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(crate) async fn lock_if_any(connection: &mut D::Connection, digest_id: Uuid) -> Result<Option<LockedDigest>> {
-        let row = query_as(D::pick(LOCK_DIGEST)).bind(digest_id.to_string()).fetch_optional(connection).await?;
-        Ok(row.map(LockedDigest::new))
+        let digest = query(D::pick(LOCK_DIGEST)).bind(digest_id.to_string()).try_map(Self::to_record);
+        Ok(digest.fetch_optional(connection).await?)
     }
 
     /// Reports if a statement about the digest or message finds a row.
@@ -97,56 +90,184 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-row! {
-/// Columns of [`DIGEST`](crate::sql::DIGEST).
-pub struct DigestRow {
-    digest_id: Uuid,
-    tenant: String,
-    digest_type: String,
-    user_id: String,
-    opened_at: Timestamp,
-    due_at: Timestamp,
-    state: DigestState,
-    claimed_at: Option<Timestamp>,
-    sent_at: Option<Timestamp>,
-    outcome: Option<Outcome>,
-    why: Option<String>,
-    closed_at: Option<Timestamp>,
-    returned_at: Option<Timestamp>,
-    purged_at: Option<Timestamp>,
-    plan_why: Option<String>,
-    cadence: Option<String>,
-    zone: Option<String>,
-    items: u64,
-    attempts: u32,
-    ambiguous: u32,
-}
-}
-
-impl From<DigestRow> for DigestRecord {
-    fn from(row: DigestRow) -> Self {
-        Self {
-            digest_id: row.digest_id,
-            key: Key { tenant: row.tenant, digest_type: row.digest_type, user: row.user_id },
-            opened_at: row.opened_at,
-            due_at: row.due_at,
-            state: row.state,
-            claimed_at: row.claimed_at,
-            sent_at: row.sent_at,
-            closed: closed(row.outcome, row.why),
-            closed_at: row.closed_at,
-            returned_at: row.returned_at,
-            purged_at: row.purged_at,
-            items: row.items,
-            plan_why: row.plan_why.unwrap_or_default(),
-            cadence: row.cadence.unwrap_or_default(),
-            zone: row.zone.unwrap_or_default(),
-            attempts: row.attempts,
-            ambiguous: row.ambiguous,
-        }
-    }
-}
+record!(row => DigestRecord {
+    digest_id,
+    key: Key { tenant: column(row, "tenant")?, digest_type: column(row, "digest_type")?, user: column(row, "user_id")? },
+    opened_at,
+    due_at,
+    state,
+    claimed_at,
+    sent_at,
+    closed: closed(column(row, "outcome")?, column(row, "why")?),
+    closed_at,
+    returned_at,
+    purged_at,
+    items,
+    plan_why: text(row, "plan_why")?,
+    cadence: text(row, "cadence")?,
+    zone: text(row, "zone")?,
+    attempts,
+    ambiguous,
+});
 
 pub fn closed(outcome: Option<Outcome>, why: Option<String>) -> Option<Closed> {
     outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() })
 }
+
+/// `$1` message. Answers with (state, why, `sent_at`) and keeps the row for the transaction. A digest's row comes first.
+pub const LOCK_MESSAGE: Variants = Variants {
+    sqlite: "SELECT state, why, sent_at FROM messages WHERE id = $1",
+    postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",
+};
+
+macro_rules! message_row {
+    () => {
+        "
+SELECT id, tenant, digest_type, user_id, idempotency_key, content_sha256, stream, envelope_from, envelope_to, message_id,
+       subject, bytes, template, counted, made_from, thread, COALESCE(made_at, created_at) AS made_at, former_envelopes,
+       may_repeat, epoch
+FROM messages WHERE id = $1"
+    };
+}
+
+pub const MESSAGE: &str = message_row!();
+
+/// While it can be made again.
+pub const WAITING_MESSAGE: &str = concat!(
+    message_row!(),
+    " AND closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL)"
+);
+
+macro_rules! message_columns {
+    () => {
+        "SELECT m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.state,
+                m.why, m.envelope_to, m.message_id, m.subject, m.created_at, COALESCE(m.made_at, m.created_at) AS made_at,
+                m.made_from, m.sent_at, m.closed_at,
+                (SELECT COUNT(*) FROM attempts a WHERE a.message = m.id) AS attempts
+         FROM messages m "
+    };
+}
+
+pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
+
+/// `{each}` is a message's id in a list of its own.
+pub const MESSAGE_RECORDS: &str = concat!(message_columns!(), "WHERE m.id IN (SELECT value->>0 FROM {each})");
+
+/// `$1` tenant, `$2` id.
+pub const MESSAGE_BYTES: &str = "SELECT bytes FROM messages WHERE tenant = $1 AND id = $2";
+
+/// `$1` tenant and `$2` state, or empty for all. After the creation `$3` and the id `$4`; `$5` limit.
+pub const MESSAGES: &str = concat!(
+    message_columns!(),
+    "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') AND (m.created_at, m.id) < ($3, $4)
+     ORDER BY m.created_at DESC, m.id DESC LIMIT $5"
+);
+
+pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id IS NULL";
+
+/// For one that has no end.
+pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
+
+/// A message, ours until the transaction ends.
+pub struct LockedMessage {
+    /// Its end, or its digest's.
+    pub closed: Option<Closed>,
+    /// `true` if the relay accepted the message.
+    pub sent: bool,
+}
+
+record!(row => LockedMessage {
+    closed: closed(column::<_, MessageState>(row, "state")?.outcome(), column(row, "why")?),
+    sent: column::<_, Option<Timestamp>>(row, "sent_at")?.is_some(),
+});
+
+impl<D: Dialect> Sql<D> {
+    /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
+    pub(crate) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
+        let digest = Self::lock_if_any(&mut *connection, message).await?;
+        let row = query(D::pick(LOCK_MESSAGE)).bind(message.to_string()).try_map(Self::to_record);
+        let row: Option<LockedMessage> = row.fetch_optional(connection).await?;
+        match (digest, row) {
+            (Some(digest), row) => {
+                Ok(LockedMessage { closed: digest.closed, sent: row.is_some_and(|message| message.sent) })
+            }
+            (None, Some(row)) => Ok(row),
+            (None, None) => Err(Error::Broken(format!("message {message} is not in the outbox"))),
+        }
+    }
+
+    pub(crate) async fn lock_single(connection: &mut D::Connection, key: &MessageKey) -> Result<Option<LockedMessage>> {
+        let id = key.message_id();
+        let found: Option<(String,)> =
+            query_as(IS_SINGLE).bind(id.to_string()).fetch_optional(&mut *connection).await?;
+        if found.is_some() { Self::lock_message(connection, id).await.map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) async fn set_state(connection: &mut D::Connection, id: String, state: MessageState) -> Result<()> {
+        let set = query(MESSAGE_STATE).bind(id).bind(state.name().to_owned());
+        set.execute(connection).await?;
+        Ok(())
+    }
+}
+
+/// [`Origin`] as columns; what it does not have is empty.
+#[derive(Default)]
+pub struct OriginRow {
+    pub digest_id: String,
+    pub digest_type: String,
+    pub user: String,
+    pub idempotency_key: String,
+    pub content_sha256: String,
+}
+
+impl OriginRow {
+    pub(crate) fn new(message: &Message) -> Self {
+        match message.origin.clone() {
+            Origin::Digest(Key { digest_type, user, .. }) => {
+                Self { digest_id: message.id.to_string(), digest_type, user, ..Self::default() }
+            }
+            Origin::Single { key, user, content_sha256 } => {
+                Self { user: user.unwrap_or_default(), idempotency_key: key.key, content_sha256, ..Self::default() }
+            }
+        }
+    }
+}
+
+fn origin<D: Dialect>(row: &D::Row) -> sqlx::Result<Origin> {
+    let [tenant, user]: [String; 2] = [column(row, "tenant")?, column(row, "user_id")?];
+    Ok(match column(row, "idempotency_key")? {
+        None => Origin::Digest(Key { tenant, digest_type: column(row, "digest_type")?, user }),
+        Some(key) => Origin::Single {
+            key: MessageKey { tenant, key },
+            user: (!user.is_empty()).then_some(user),
+            content_sha256: text(row, "content_sha256")?,
+        },
+    })
+}
+
+/// A message with what else its row has.
+pub struct StoredMessage {
+    pub message: Message,
+    /// Addresses that it was made for before.
+    pub former_envelopes: BTreeSet<String>,
+    pub epoch: u64,
+    /// The attempt up to which an operator let the message be repeated; 0: none.
+    pub may_repeat: i64,
+}
+
+record!(row => StoredMessage {
+    message: Message::read::<D>(row)?,
+    former_envelopes: column::<_, Option<Json<_>>>(row, "former_envelopes")?.map(|Json(former)| former).unwrap_or_default(),
+    epoch,
+    may_repeat,
+});
+
+record!(row => Message {
+    id, origin: origin::<D>(row)?, stream, envelope_from, envelope_to, message_id, subject, bytes, template, counted, made_from, thread,
+    made_at,
+});
+
+record!(row => MessageRecord {
+    id, origin: origin::<D>(row)?, stream, state, why: text(row, "why")?, envelope_to, message_id, subject, created_at, made_at, made_from,
+    sent_at, closed_at, attempts,
+});

@@ -1,18 +1,20 @@
 //! The end of a digest and of its message.
 
 use jiff::Timestamp;
-use sqlx::query;
+use sqlx::{query, query_as};
 use tidings_model::{
-    records::{Closing, DigestState, MessageState},
-    step::Ending,
-    window::{Closed, Outcome},
+    Event, Key,
+    records::{Actor, Closing, DigestState, MessageState},
+    step::{Ending, Returned},
+    window::{Closed, Outcome, Window},
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
-    message::LOCK_MESSAGE,
-    sql::{Sql, dialect::Dialect, no_nul},
+    digest::{LOCK_MESSAGE, LockedDigest},
+    events::recorded_event,
+    sql::{Sql, columns::row, dialect::Dialect, no_nul},
 };
 
 /// Ends the digest `$1`. Fixes the digest's number of events: until its end a digest may take more events, and lose them.
@@ -159,6 +161,113 @@ impl<D: Dialect> Sql<D> {
             for statement in [RETURN_EVENTS, RETURN_DIGEST] {
                 query(statement).bind(id.clone()).bind(now.as_millisecond()).execute(&mut *connection).await?;
             }
+        }
+        Ok(())
+    }
+}
+
+/// `$4` digest, `$5` also if the digest has no other event.
+pub const TAKE_RETURNED: &str = "
+UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+  AND ($5 OR EXISTS (SELECT 1 FROM events own WHERE own.digest_id = $4))";
+
+pub const RETURNED: &str = "
+SELECT digest_id, COUNT(*) AS items, MIN(returned_at) AS first_at FROM events
+WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+GROUP BY digest_id";
+
+pub const RETURNED_EVENT: &str = concat!(
+    recorded_event!(),
+    " WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
+ORDER BY returned_at, event_id LIMIT 1"
+);
+
+impl<D: Dialect> Sql<D> {
+    /// Moves the events that the key's failed digests returned to the window's digest. A call whose events are all in digests
+    /// without an end may be that of a run that is gone, and takes none.
+    pub(crate) async fn take_returned(
+        connection: &mut D::Connection,
+        window: &Window,
+        digest: &LockedDigest,
+    ) -> Result<()> {
+        let Key { tenant, digest_type, user } = &window.key;
+        let take = query(TAKE_RETURNED).bind(tenant).bind(digest_type).bind(user);
+        take.bind(window.digest_id.to_string()).bind(digest.elsewhere.is_empty()).execute(connection).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn returned(&self, key: &Key) -> Result<Option<Returned>> {
+        let statement = query_as(RETURNED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let rows: Vec<ReturnedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
+        let at = rows.iter().map(|row| row.first_at).min();
+        let digests = rows.into_iter().map(|row| (row.digest_id, row.items)).collect();
+        Ok(at.map(|at| Returned { at, digests }))
+    }
+
+    pub(crate) async fn returned_event(&self, key: &Key) -> Result<Option<Event>> {
+        let event = query(RETURNED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        self.read_record(event).await
+    }
+}
+
+row! {
+/// Columns of [`RETURNED`].
+pub struct ReturnedRow {
+    digest_id: Uuid,
+    items: u64,
+    first_at: Timestamp,
+}
+}
+
+/// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
+pub const IS_ORPHANED: &str = "
+SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";
+
+pub const ADOPT_EVENTS: &str = "UPDATE events SET returned_from = digest_id, digest_id = $2 WHERE digest_id = $1";
+
+pub const ADOPT_EVENT: &str =
+    concat!("UPDATE events SET returned_from = digest_id, digest_id = $2 ", "WHERE digest_id = $1 AND event_id = $3");
+
+impl<D: Dialect> Sql<D> {
+    /// Adoption over what was left behind ([`Store::stash`](crate::Store::stash)), or `only` these events of it.
+    pub(crate) async fn adopt_orphans(
+        connection: &mut D::Connection,
+        window: &Window,
+        digest: &LockedDigest,
+        only: Option<&[Event]>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let why = format!("left behind; its events went on to digest {}", window.digest_id);
+        let closed = Closed { outcome: Outcome::Skipped, why };
+        for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.state.takes_events()) {
+            // LockedDigest first, and asked then.
+            Self::lock_message(&mut *connection, *id).await?;
+            let left = query(IS_ORPHANED).bind(id.to_string()).bind(window.opened_at.as_millisecond());
+            if left.fetch_optional(&mut *connection).await?.is_none() {
+                continue;
+            }
+            match only {
+                None => {
+                    let adopt = query(ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
+                    adopt.execute(&mut *connection).await?;
+                }
+                // Its mail tells of all of them.
+                Some(_) if !Self::lock(&mut *connection, *id).await?.state.takes_events() => continue,
+                Some(events) => {
+                    for event in events {
+                        let adopt = query(ADOPT_EVENT).bind(id.to_string());
+                        let adopt = adopt.bind(window.digest_id.to_string()).bind(event.event_id.clone());
+                        adopt.execute(&mut *connection).await?;
+                    }
+                    if Self::items_and_groups(&mut *connection, *id).await? != (0, 0) {
+                        continue;
+                    }
+                }
+            }
+            Self::end(&mut *connection, *id, &closed, false, now).await?;
+            Self::audit_close(&mut *connection, &window.key, *id, &closed, Actor::Tidings, now).await?;
         }
         Ok(())
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use sqlx::{query, query_as};
 use tidings_model::{
-    EmailAddress, Key, PersonId,
+    EmailAddress, Key, PersonId, hex,
     records::{Actor, AuditEntry, Cursor, Erased, Page, RowPlace},
     window::{Closed, Outcome},
 };
@@ -13,14 +14,12 @@ use uuid::Uuid;
 
 use crate::{
     Error, Result,
-    message::LOCK_MESSAGE,
+    catalogue::{By, Deletion, deletions},
+    digest::LOCK_MESSAGE,
     names::tenants,
     pseudonym::{PREFIX, Pseudonyms},
-    sql::{Sql, calls, dialect::Dialect},
+    sql::{Sql, calls, dialect::Dialect, json, number},
 };
-
-mod count;
-mod secret;
 
 calls! {
     /// The erasure of a person, step by step. Each call is one transaction, or a page of one step, and a repeated call goes on with
@@ -112,7 +111,6 @@ macro_rules! digests_to_erase {
   AND (d.erased_at IS NULL OR EXISTS (SELECT 1 FROM events e WHERE e.digest_id = d.digest_id AND e.erased_at IS NULL))"
     };
 }
-use digests_to_erase;
 
 pub const DIGESTS_TO_ERASE: &str = concat!("SELECT d.digest_id", digests_to_erase!(), " ORDER BY d.digest_id LIMIT $4");
 
@@ -151,38 +149,47 @@ pub const ERASE_REPORTS: &str = "
 UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL
 WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NULL OR address_lower <> $3)";
 
-pub const DELETE_PREFERENCES: &str = "DELETE FROM preferences WHERE tenant = $1 AND user_id = $2";
-pub const DELETE_CONSENTS: &str = "DELETE FROM consents WHERE tenant = $1 AND user_id = $2";
-pub const DELETE_READINGS: &str = "DELETE FROM readings WHERE tenant = $1 AND user_id = $2";
-pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
-pub const DELETE_DEAD_LETTERS: &str = "DELETE FROM dead_letters WHERE workflow_id = $1";
 /// A key that goes before its result is none of the job's any more, so that the job's counts add up.
 pub const UNMATCH_JOB_KEYS: &str = "
 UPDATE jobs SET matched = matched - 1 WHERE matched IS NOT NULL
   AND job_id IN (SELECT job_id FROM job_keys WHERE workflow_id = $1 AND state IN ('left', 'sent'))";
-/// Also of a running job.
-pub const DELETE_JOB_KEYS: &str = "DELETE FROM job_keys WHERE workflow_id = $1";
 /// A row that was gone would be found again, and the run recovered, whose history has the person's events.
 pub const ERASE_RUNS: &str = "
 UPDATE troubled_runs SET ended_by = NULL, why = NULL, due_at = NULL, resolution = COALESCE(resolution, 'dismissed'),
     resolved_at = COALESCE(resolved_at, found_at)
 WHERE workflow_id = $1";
-/// Waiting ones too: a forwarder would bring the person back.
-pub const DELETE_INBOX: &str = "DELETE FROM inbox WHERE tenant = $1 AND user_id = $2";
-/// Also those that wait: an erased person is in no notice.
-pub const DELETE_NOTICES: &str = "DELETE FROM notices WHERE tenant = $1 AND user_id = $2";
-
-/// Tenant, user. Letters that name a message of the person. The table of ids has few rows, and each asks for one message.
-pub const DELETE_WEBHOOK_LETTERS: &str = "
-DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN
-    (SELECT l.relay, l.sha256 FROM webhook_letter_ids l JOIN messages m ON m.id = l.id
-     WHERE m.tenant = $1 AND m.user_id = $2)";
-
 /// Also of a message whose recipient no directory has.
 pub const DELETE_LETTERS_OF_MESSAGE: &str = "
 DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT relay, sha256 FROM webhook_letter_ids WHERE id = $1)";
 
-pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
+pub const COUNT_SUPPRESSIONS: &str = "SELECT COUNT(*) FROM suppressions WHERE tenant = $1 AND address_lower = $2";
+pub const COUNT_DIGESTS: &str = concat!("SELECT COUNT(*)", digests_to_erase!());
+pub const COUNT_EVENTS: &str = "
+SELECT COUNT(*) FROM events WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND erased_at IS NULL";
+pub const COUNT_MESSAGES: &str = "
+SELECT COUNT(*) FROM digests d JOIN messages m ON m.id = d.digest_id
+WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND m.erased_at IS NULL";
+pub const COUNT_REPORTS: &str = "
+SELECT COUNT(*) FROM digests d JOIN delivery_events e ON e.message = d.digest_id
+WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 AND (e.diagnostic <> '' OR e.url IS NOT NULL
+     OR e.address_lower NOT LIKE 'erased:%')";
+pub const COUNT_SINGLE: &str =
+    "SELECT COUNT(*) FROM messages WHERE erased_at IS NULL AND id IN (SELECT value->>0 FROM {each})";
+pub const COUNT_REPORTS_AMONG: &str = "
+SELECT COUNT(*) FROM delivery_events
+WHERE (diagnostic <> '' OR url IS NOT NULL OR address_lower NOT LIKE 'erased:%') AND message IN (SELECT value->>0 FROM {each})";
+
+/// Single messages that are looked at together.
+const PAGE: u32 = 500;
+
+/// The name of the secret.
+const SECRET_NAME: &str = "addresses";
+const SECRET_BYTES: usize = 32;
+
+/// The first one stays.
+pub const PUT_SECRET: &str = "INSERT INTO secrets (name, value, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+pub const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
 
 impl<D: Dialect> Sql<D> {
     async fn pseudonyms(&self) -> Result<Pseudonyms> {
@@ -269,37 +276,57 @@ impl<D: Dialect> Sql<D> {
     async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased> {
         let mut erased = Erased::default();
         let mut tx = self.write().await?;
-        let of_person = |statement| query(statement).bind(person.tenant.clone()).bind(person.user.clone());
-        erased.preferences += D::rows(&of_person(DELETE_PREFERENCES).execute(&mut *tx).await?);
-        erased.consents += D::rows(&of_person(DELETE_CONSENTS).execute(&mut *tx).await?);
-        erased.delivery_events += D::rows(&of_person(DELETE_READINGS).execute(&mut *tx).await?);
-        erased.inbox += D::rows(&of_person(DELETE_INBOX).execute(&mut *tx).await?);
-        of_person(DELETE_NOTICES).execute(&mut *tx).await?;
-        erased.dead_letters += D::rows(&of_person(DELETE_WEBHOOK_LETTERS).execute(&mut *tx).await?);
+        Self::delete_all(&mut tx, By::Person, &[&person.tenant, &person.user], &mut erased).await?;
         for key in types.iter().map(|digest_type| person.key(digest_type)) {
             let workflow = key.workflow_id();
-            let retracts = query(DELETE_RETRACTS).bind(key.tenant).bind(key.digest_type).bind(key.user);
-            erased.retracts += D::rows(&retracts.execute(&mut *tx).await?);
+            Self::delete_all(&mut tx, By::Key, &[&key.tenant, &key.digest_type, &key.user], &mut erased).await?;
             query(UNMATCH_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
-            query(DELETE_JOB_KEYS).bind(workflow.clone()).execute(&mut *tx).await?;
             query(ERASE_RUNS).bind(workflow.clone()).execute(&mut *tx).await?;
-            let letters = query(DELETE_DEAD_LETTERS).bind(workflow).execute(&mut *tx).await?;
-            erased.dead_letters += D::rows(&letters);
+            Self::delete_all(&mut tx, By::Workflow, &[&workflow], &mut erased).await?;
         }
         tx.commit().await?;
         Ok(erased)
     }
 
     async fn erase_recipient(&self, person: &PersonId) -> Result<Erased> {
-        let delete = query(DELETE_RECIPIENT).bind(person.tenant.clone()).bind(person.user.clone());
-        Ok(Erased {
-            recipients: D::rows(&delete.execute(&mut *self.writer.acquire().await?).await?),
-            ..Erased::default()
-        })
+        let mut erased = Erased::default();
+        let mut connection = self.writer.acquire().await?;
+        Self::delete_all(&mut connection, By::Directory, &[&person.tenant, &person.user], &mut erased).await?;
+        Ok(erased)
     }
 }
 
 impl<D: Dialect> Sql<D> {
+    async fn delete_all(
+        connection: &mut D::Connection,
+        by: By,
+        parameters: &[&String],
+        erased: &mut Erased,
+    ) -> Result<()> {
+        for Deletion { delete, counted, .. } in deletions(by) {
+            let delete = parameters.iter().fold(query(*delete), |delete, parameter| delete.bind(*parameter));
+            let rows = D::rows(&delete.execute(&mut *connection).await?);
+            if let Some(counted) = counted {
+                *counted(erased) += rows;
+            }
+        }
+        Ok(())
+    }
+
+    async fn count_all(
+        connection: &mut D::Connection,
+        by: By,
+        parameters: &[&String],
+        erased: &mut Erased,
+    ) -> Result<()> {
+        for Deletion { count, counted, .. } in deletions(by) {
+            if let Some(counted) = counted {
+                *counted(erased) += Self::counted(&mut *connection, count, parameters).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn erase_digest(
         connection: &mut D::Connection,
         pseudonyms: &Pseudonyms,
@@ -373,5 +400,92 @@ impl<D: Dialect> Sql<D> {
             erased.delivery_events += D::rows(&reports.execute(&mut *connection).await?);
         }
         Ok(erased)
+    }
+
+    async fn count_erasable(
+        connection: &mut D::Connection,
+        person: &PersonId,
+        types: &BTreeSet<String>,
+        addresses: &BTreeSet<String>,
+    ) -> Result<Erased> {
+        let mut erased = Erased::default();
+        for by in [By::Directory, By::Person] {
+            Self::count_all(&mut *connection, by, &[&person.tenant, &person.user], &mut erased).await?;
+        }
+        for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
+            let parameters = [&person.tenant, address];
+            erased.suppressions += Self::counted(&mut *connection, COUNT_SUPPRESSIONS, &parameters).await?;
+        }
+        for digest_type in types {
+            let key = person.key(digest_type);
+            let parameters = [&key.tenant, &key.digest_type, &key.user];
+            for (statement, count) in [
+                (COUNT_DIGESTS, &mut erased.digests),
+                (COUNT_EVENTS, &mut erased.events),
+                (COUNT_MESSAGES, &mut erased.messages),
+                (COUNT_REPORTS, &mut erased.delivery_events),
+            ] {
+                *count += Self::counted(&mut *connection, statement, &parameters).await?;
+            }
+            Self::count_all(&mut *connection, By::Key, &parameters, &mut erased).await?;
+            Self::count_all(&mut *connection, By::Workflow, &[&key.workflow_id()], &mut erased).await?;
+        }
+        erased += Self::count_single_messages(connection, person, addresses).await?;
+        Ok(erased)
+    }
+
+    async fn count_single_messages(
+        connection: &mut D::Connection,
+        person: &PersonId,
+        addresses: &BTreeSet<String>,
+    ) -> Result<Erased> {
+        let mut erased = Erased::default();
+        let mut page = Page { limit: PAGE, after: None };
+        loop {
+            let found = Self::messages_about(&mut *connection, &person.key(""), addresses, &page).await?;
+            let ids = json(&found.rows)?;
+            for (statement, count) in
+                [(COUNT_SINGLE, &mut erased.messages), (COUNT_REPORTS_AMONG, &mut erased.delivery_events)]
+            {
+                let counted = query_as(Self::each(statement)).bind(ids.clone()).fetch_one(&mut *connection);
+                let (rows,): (i64,) = counted.await?;
+                *count += number::<u64>(rows)?;
+            }
+            match found.next {
+                None => return Ok(erased),
+                after => page.after = after,
+            }
+        }
+    }
+
+    async fn counted(connection: &mut D::Connection, statement: &'static str, parameters: &[&String]) -> Result<u64> {
+        let query = parameters.iter().fold(query_as(statement), |query, parameter| query.bind(*parameter));
+        let (rows,): (i64,) = query.fetch_one(connection).await?;
+        number(rows)
+    }
+
+    /// Reads the secret, or draws it. A transaction must not be open: SQLite has one connection that writes.
+    pub(crate) async fn secret(&self) -> Result<Pseudonyms> {
+        let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
+            if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {
+                return Ok(secret);
+            }
+            let mut drawn = [0; SECRET_BYTES];
+            let drawn = SystemRandom::new().fill(&mut drawn).map(|()| drawn);
+            let drawn = drawn.map_err(|_| Error::Broken("the system has no random numbers".to_owned()))?;
+            let hex = hex(&drawn);
+            let put = query(PUT_SECRET).bind(SECRET_NAME.to_owned()).bind(hex);
+            put.bind(Timestamp::now().as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
+            // Another process may have been first.
+            let drawn = Self::drawn_secret(&mut *self.writer.acquire().await?).await?;
+            drawn.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
+        });
+        pseudonyms.await.cloned()
+    }
+
+    /// The secret, if it was drawn.
+    pub(crate) async fn drawn_secret(connection: &mut D::Connection) -> Result<Option<Pseudonyms>> {
+        let row = query_as(SECRET).bind(SECRET_NAME.to_owned()).fetch_optional(connection).await?;
+        Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))
     }
 }

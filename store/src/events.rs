@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use sqlx::{FromRow as _, query, query_as};
 use tidings_model::{
-    Content, Event, Fate, Key, Payload, RecordedContent, Repetition,
+    Content, Event, Fate, Key, RecordedContent, Repetition,
     limits::BATCH_EVENTS,
     records::DigestState,
     window::{Closed, Planned, Window},
@@ -22,7 +22,7 @@ use crate::{
     names::{has_other_names, names, of_name},
     sql::{
         Sql,
-        columns::{Json, row},
+        columns::{Json, column, record, row},
         dialect::{Dialect, Variants},
         json, no_nul,
     },
@@ -80,7 +80,7 @@ macro_rules! event_values {
     };
 }
 
-/// The columns of a [`RecordedEventRow`].
+/// The columns of an [`Event`].
 macro_rules! recorded_event {
     () => {
         "
@@ -229,7 +229,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<LockedDigest> {
         let Window { key, digest_id, opened_at, due_at } = window;
         let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
-        let row = query_as(D::pick(OPEN_DIGEST))
+        let mut locked: LockedDigest = query(D::pick(OPEN_DIGEST))
             .bind(&key.tenant)
             .bind(&key.digest_type)
             .bind(&key.user)
@@ -239,9 +239,9 @@ impl<D: Dialect> Sql<D> {
             .bind(no_nul(&why))
             .bind(cadence)
             .bind(zone)
+            .try_map(Self::to_record)
             .fetch_one(&mut *connection)
             .await?;
-        let mut locked = LockedDigest::new(row);
         let is_over = locked.closed.is_some() && locked.closed.as_ref() != end;
         for page in events.chunks(BATCH_EVENTS) {
             if !is_over && Self::insert_events(&mut *connection, window, page, now).await? == page.len() {
@@ -325,10 +325,9 @@ impl<D: Dialect> Sql<D> {
         event: &Event,
         now: Timestamp,
     ) -> Result<()> {
-        let statement = query_as(RECORDED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let row: Option<RecordedEventRow> =
-            statement.bind(event.event_id.clone()).fetch_optional(&mut *connection).await?;
-        let Some(mut merged) = row.map(Event::from) else { return Ok(()) };
+        let recorded = query(RECORDED_EVENT).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        let recorded = recorded.bind(&event.event_id).try_map(Self::to_record).fetch_optional(&mut *connection);
+        let Some::<Event>(mut merged) = recorded.await? else { return Ok(()) };
         merged.merge(event.clone());
         Self::replace_event(connection, key, &merged, None, now).await
     }
@@ -486,22 +485,6 @@ pub struct PlaceRow {
 }
 }
 
-row! {
-/// The columns of an event as it came.
-pub struct RecordedEventRow {
-    event_id: String,
-    category: String,
-    other_categories: Option<Json<BTreeSet<String>>>,
-    entity_type: String,
-    entity_id: String,
-    actor: String,
-    occurred_at: Timestamp,
-    counts: Json<BTreeMap<String, i64>>,
-    urgent: bool,
-    payload: Json<Payload>,
-}
-}
-
 impl RecordedRow {
     fn is_of(&self, key: &Key) -> bool {
         (&self.tenant, &self.digest_type) == (&key.tenant, &key.digest_type)
@@ -535,19 +518,15 @@ impl RecordedRow {
     }
 }
 
-impl From<RecordedEventRow> for Event {
-    fn from(row: RecordedEventRow) -> Self {
-        Self {
-            event_id: row.event_id,
-            category: row.category,
-            other_categories: row.other_categories.map(|categories| categories.0).unwrap_or_default(),
-            entity_type: row.entity_type,
-            entity_id: row.entity_id,
-            actor: row.actor,
-            occurred_at: row.occurred_at,
-            counts: row.counts.0,
-            urgent: row.urgent,
-            payload: row.payload.0,
-        }
-    }
-}
+record!(row => Event {
+    event_id,
+    category,
+    other_categories: column::<_, Option<Json<_>>>(row, "other_categories")?.map(|Json(others)| others).unwrap_or_default(),
+    entity_type,
+    entity_id,
+    actor,
+    occurred_at,
+    counts: column(row, "counts").map(|Json(counts)| counts)?,
+    urgent,
+    payload: column(row, "payload").map(|Json(payload)| payload)?,
+});

@@ -10,10 +10,15 @@ use tidings_model::{
 };
 
 use crate::{
-    Error, Result,
+    Error, Result, catalogue,
     names::tenants,
-    people::person::{CHOICES, ChoiceRow, TYPES_OF, workflows_between},
-    sql::{Sql, calls, columns::row, dialect::Dialect, number},
+    people::{CHOICES, workflows_between},
+    sql::{
+        Sql, calls,
+        columns::{record, row},
+        dialect::Dialect,
+        number,
+    },
 };
 
 calls! {
@@ -233,8 +238,6 @@ WHERE tenant = $1 AND digest_type = $2 AND user_id = $3
 ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE
     SET until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
 
-pub const DELETE_RETRACTS: &str = "DELETE FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
-
 /// `$1` workflow, `$2` later one.
 pub const MOVE_DEAD_LETTERS: &str = "UPDATE dead_letters SET workflow_id = $2 WHERE workflow_id = $1";
 
@@ -277,8 +280,6 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
               THEN COALESCE(excluded.read_at, readings.read_at) ELSE readings.read_at END,
     sign_at = CASE WHEN excluded.sign_at > readings.sign_at THEN excluded.sign_at ELSE readings.sign_at END";
 
-pub const DELETE_READINGS: &str = "DELETE FROM readings WHERE tenant = $1 AND user_id = $2";
-
 pub const MOVE_MESSAGES: &str = "
 UPDATE messages SET user_id = $3 WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
 
@@ -289,7 +290,22 @@ pub const MOVE_RECIPIENT: &str = "
 UPDATE recipients SET user_id = $3 WHERE tenant = $1 AND user_id = $2
   AND NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = $1 AND r.user_id = $3)";
 
-pub const DELETE_RECIPIENT: &str = "DELETE FROM recipients WHERE tenant = $1 AND user_id = $2";
+/// Each table of people has one.
+#[cfg(test)]
+pub const MOVES: [&str; 12] = [
+    MOVE_EVENTS,
+    MOVE_DIGEST_MESSAGES,
+    MOVE_DIGESTS,
+    COPY_RETRACTS,
+    MOVE_DEAD_LETTERS,
+    MOVE_INBOX,
+    MOVE_CONSENTS,
+    MOVE_PREFERENCES,
+    COPY_READINGS,
+    MOVE_MESSAGES,
+    MOVE_NOTICES,
+    MOVE_RECIPIENT,
+];
 
 /// Tenant, after the user `$2`; `$3` limit.
 pub const USERS: &str = "
@@ -337,10 +353,10 @@ impl<D: Dialect> Sql<D> {
     async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>> {
         let mut connection = self.reader.acquire().await?;
         let generation = Self::read_generation(&mut connection, person, 0).await?.generation;
-        let held = query_as(HELD_IDS).bind(person.tenant.clone()).bind(person.user.clone());
-        let held: Vec<HeldIdRow> = held.bind(stored(generation)?).fetch_all(&mut *connection).await?;
+        let held = query(HELD_IDS).bind(&person.tenant).bind(&person.user).bind(stored(generation)?);
+        let held = held.try_map(Self::to_record).fetch_all(&mut *connection).await?;
         connection.release();
-        Ok(held.into_iter().map(HeldId::from).collect())
+        Ok(held)
     }
 
     async fn forget_ids(&self, person: &PersonId) -> Result<()> {
@@ -443,12 +459,6 @@ impl<D: Dialect> Sql<D> {
         Ok(begun.map(|(user,)| user))
     }
 
-    async fn types_of(connection: &mut D::Connection, person: &PersonId) -> Result<BTreeSet<String>> {
-        let types = query_as(TYPES_OF).bind(person.tenant.clone()).bind(person.user.clone());
-        let types: Vec<(String,)> = types.fetch_all(connection).await?;
-        Ok(types.into_iter().map(|(digest_type,)| digest_type).collect())
-    }
-
     /// Moves what there is under one name of the tenant.
     async fn move_rows(
         connection: &mut D::Connection,
@@ -467,7 +477,11 @@ impl<D: Dialect> Sql<D> {
         moved.messages += Self::of_both(&mut *connection, MOVE_MESSAGES, from, to).await?;
         Self::of_both(&mut *connection, MOVE_NOTICES, from, to).await?;
         moved.recipients += Self::of_both(&mut *connection, MOVE_RECIPIENT, from, to).await?;
-        query(DELETE_RECIPIENT).bind(from.tenant.clone()).bind(from.user.clone()).execute(connection).await?;
+        query(catalogue::RECIPIENTS.delete)
+            .bind(from.tenant.clone())
+            .bind(from.user.clone())
+            .execute(connection)
+            .await?;
         Ok(())
     }
 
@@ -495,7 +509,7 @@ impl<D: Dialect> Sql<D> {
                 *count += rows;
             }
         }
-        of_key(DELETE_RETRACTS).execute(&mut *connection).await?;
+        of_key(catalogue::RETRACTS.delete).execute(&mut *connection).await?;
         let letters = query(MOVE_DEAD_LETTERS).bind(from.workflow_id()).bind(to.workflow_id());
         moved.dead_letters += D::rows(&letters.execute(connection).await?);
         Ok(())
@@ -521,8 +535,8 @@ impl<D: Dialect> Sql<D> {
         now: Timestamp,
         moved: &mut MovedRows,
     ) -> Result<()> {
-        let theirs = Self::choices_of(&mut *connection, to).await?;
-        for earlier in Self::choices_of(&mut *connection, from).await? {
+        let theirs: Vec<PersonsChoice> = Self::of_person(&mut *connection, CHOICES, to).await?;
+        for earlier in Self::of_person::<PersonsChoice>(&mut *connection, CHOICES, from).await? {
             let Some(own) = theirs.iter().find(|own| own.digest_type == earlier.digest_type) else { continue };
             let [older, newer] = if own.changed_at < earlier.changed_at { [own, &earlier] } else { [&earlier, own] };
             let merged = Preferences::merged(newer.chosen.clone(), &older.chosen);
@@ -546,14 +560,8 @@ impl<D: Dialect> Sql<D> {
                 *count += rows;
             }
         }
-        query(DELETE_READINGS).bind(from.tenant.clone()).bind(from.user.clone()).execute(connection).await?;
+        query(catalogue::READINGS.delete).bind(from.tenant.clone()).bind(from.user.clone()).execute(connection).await?;
         Ok(())
-    }
-
-    async fn choices_of(connection: &mut D::Connection, person: &PersonId) -> Result<Vec<PersonsChoice>> {
-        let rows = query_as(CHOICES).bind(person.tenant.clone()).bind(person.user.clone());
-        let rows: Vec<ChoiceRow> = rows.fetch_all(connection).await?;
-        Ok(rows.into_iter().map(PersonsChoice::from).collect())
     }
 
     async fn of_both(
@@ -580,17 +588,4 @@ pub struct GenerationRow {
 }
 }
 
-row! {
-/// Columns of [`HELD_IDS`].
-pub struct HeldIdRow {
-    user_id: String,
-    until_at: Option<Timestamp>,
-    since_at: Option<Timestamp>,
-}
-}
-
-impl From<HeldIdRow> for HeldId {
-    fn from(HeldIdRow { user_id: user, until_at: until, since_at: since }: HeldIdRow) -> Self {
-        Self { user, since, until }
-    }
-}
+record!(row => HeldId { user = "user_id", since = "since_at", until = "until_at" });

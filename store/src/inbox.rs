@@ -21,7 +21,7 @@ use crate::{
         columns::{record, row},
         dialect::Dialect,
         group_commit::{Arrival, Waiting as Call},
-        json, number, or_zero, within_timeout,
+        json, or_zero, within_timeout,
     },
 };
 
@@ -163,8 +163,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn depth(&self) -> Result<Depth> {
-        let row: DepthRow = query_as(DEPTH).fetch_one(&mut *self.reader.acquire().await?).await?;
-        Ok(Depth { events: number(row.events)?, bytes: number(row.bytes)?, oldest: row.oldest })
+        Ok(query(DEPTH).try_map(Self::to_record).fetch_one(&mut *self.reader.acquire().await?).await?)
     }
 
     async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
@@ -287,13 +286,5 @@ impl FoundRow {
     }
 }
 
-row! {
-/// Columns of [`DEPTH`].
-pub struct DepthRow {
-    events: i64,
-    bytes: i64,
-    oldest: Option<Timestamp>,
-}
-}
-
+record!(row => Depth { events, bytes, oldest });
 record!(row => Waiting { id, kind, json });

@@ -14,7 +14,7 @@ use crate::{
     Error, Result,
     sql::{
         Sql, calls,
-        columns::row,
+        columns::{column, row},
         dialect::{Dialect, Variants},
         json,
     },
@@ -201,8 +201,8 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn upkeep_at(&self) -> Result<Option<Timestamp>> {
-        let row: Option<UpkeepRow> = query_as(UPKEEP_AT).fetch_optional(&mut *self.reader.acquire().await?).await?;
-        Ok(row.map(|row| row.upkeep_at))
+        let at = query(UPKEEP_AT).try_map(|row| column(&row, "upkeep_at"));
+        Ok(at.fetch_optional(&mut *self.reader.acquire().await?).await?)
     }
 }
 
@@ -227,13 +227,6 @@ impl ProcessRow {
             }
         }
     }
-}
-
-row! {
-/// The column of [`UPKEEP_AT`].
-pub struct UpkeepRow {
-    upkeep_at: Timestamp,
-}
 }
 
 row! {

@@ -222,7 +222,7 @@ impl<D: Dialect> Sql<D> {
         if D::rows(&post.execute(&mut *tx).await?) > 0
             && let Some(entry) = job.entry()
         {
-            Self::audit_job(&mut tx, tenant, &entry).await?;
+            Self::audit_tenant(&mut tx, &tenant, &entry).await?;
         }
         let posted = Self::find_job(&mut tx, None, job.id).await?;
         tx.commit().await?;
@@ -239,7 +239,7 @@ impl<D: Dialect> Sql<D> {
         let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
         let rows = query(JOBS).bind(no_nul(tenant.as_deref().unwrap_or_default())).bind(after_at);
         let rows = rows.bind(after_id).bind(page.rows_to_read());
-        let rows = rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?;
+        let rows = self.read_records(rows).await?;
         Ok(page.listed(rows, |last: &Job| (last.posted_at, last.id)))
     }
 
@@ -257,7 +257,7 @@ impl<D: Dialect> Sql<D> {
         let cancelled = D::rows(&cancel.execute(&mut *tx).await?) > 0;
         let job = Self::find_job(&mut tx, None, id).await?;
         if let Some(job) = job.as_ref().filter(|_| cancelled) {
-            Self::audit_job(&mut tx, job.tenant.clone().unwrap_or_default(), entry).await?;
+            Self::audit_tenant(&mut tx, job.tenant.as_deref().unwrap_or_default(), entry).await?;
         }
         tx.commit().await?;
         Ok(job)
@@ -380,11 +380,6 @@ impl<D: Dialect> Sql<D> {
         let count = query(COUNT).bind(id.to_string()).bind(done.cast_signed()).bind(failed.cast_signed());
         count.execute(connection).await?;
         Ok(())
-    }
-
-    async fn audit_job(connection: &mut D::Connection, tenant: String, entry: &AuditEntry) -> Result<()> {
-        let key = Key { tenant, digest_type: String::new(), user: String::new() };
-        Self::audit_change(connection, &key, None, entry).await
     }
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::{
     Result,
-    digest::{DIGEST, DIGESTS, DigestRow},
+    digest::{DIGEST, DIGESTS},
     ending::Adoption,
     events::{RECORDED_EVENTS, RecordedRow},
     names::names,
@@ -219,16 +219,13 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>> {
-        let row: Option<DigestRow> =
-            query_as(DIGEST).bind(digest_id.to_string()).fetch_optional(&mut *self.reader.acquire().await?).await?;
-        Ok(row.map(DigestRecord::from))
+        let digest = query(DIGEST).bind(digest_id.to_string());
+        self.read_record(digest).await
     }
 
     async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>> {
-        let statement = query_as(DIGESTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let found: Vec<DigestRow> =
-            statement.bind(i64::from(limit)).fetch_all(&mut *self.reader.acquire().await?).await?;
-        Ok(found.into_iter().map(DigestRecord::from).collect())
+        let digests = query(DIGESTS).bind(&key.tenant).bind(&key.digest_type).bind(&key.user).bind(i64::from(limit));
+        self.read_records(digests).await
     }
 }
 

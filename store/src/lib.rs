@@ -43,11 +43,11 @@
 //! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as field. Spans never
 //! contain an address.
 
-mod answers;
 pub mod archive;
 mod attempts;
 mod audit;
 mod breakers;
+mod catalogue;
 mod claims;
 #[cfg(test)]
 mod conformance;
@@ -62,28 +62,21 @@ mod error;
 mod events;
 mod exclusion;
 mod generations;
-mod health;
 mod inbox;
 mod installations;
 mod jobs;
-mod last_attempt;
 mod ledger;
+mod lines;
 mod listings;
-mod message;
 mod names;
 mod notices;
-mod orphans;
 mod outbox;
 mod pauses;
 mod people;
 pub mod pseudonym;
-mod readings;
-mod rendered_claim;
-mod report;
 mod reports;
 mod retention;
 mod retries;
-mod returned;
 mod sql;
 mod statistics;
 mod storage;
@@ -103,7 +96,6 @@ pub use self::{
     erasure::Erasure,
     error::{Error, ErrorEnd, Moment, REFUSALS, Refusal, Result},
     generations::Generations,
-    health::Health,
     inbox::Inbox,
     installations::Installations,
     jobs::Jobs,
@@ -119,77 +111,49 @@ pub use self::{
     retries::Retries,
     sql::{Fault, Postgres, PostgresTransport, Queried, Sqlite, TeamQuery, WrongQuery},
     statistics::Statistics,
-    storage::Storage,
+    storage::{Health, Storage},
     suppressions::Suppressions,
     tokens::{StoredToken, Tokens},
     troubled_runs::{ListedRun, TroubledRuns},
 };
 
-/// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
-pub mod prelude {
-    pub use crate::{
-        Attempts as _, AuditTrail as _, Breakers as _, Claims as _, Directory as _, Erasure as _, Generations as _,
-        Health as _, Inbox as _, Installations as _, Jobs as _, Ledger as _, Listings as _, Names as _, Notices as _,
-        Outbox as _, Pauses as _, People as _, Reports as _, Retention as _, Retries as _, Statistics as _,
-        Suppressions as _, Tokens as _, TroubledRuns as _,
+macro_rules! subjects {
+    ($($subject:ident),+ $(,)?) => {
+        /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
+        pub mod prelude {
+            pub use crate::{$($subject as _),+};
+        }
+
+        /// All subjects of the store.
+        pub trait Store: $($subject +)+ {}
+
+        impl<S> Store for S where S: $($subject +)+ {}
     };
 }
-
-/// All subjects of the store.
-pub trait Store:
-    Directory
-    + People
-    + Erasure
-    + Generations
-    + Suppressions
-    + Ledger
-    + Claims
-    + Outbox
-    + Attempts
-    + Reports
-    + Retries
-    + AuditTrail
-    + Pauses
-    + Breakers
-    + Retention
-    + Statistics
-    + Listings
-    + Names
-    + Tokens
-    + Notices
-    + Inbox
-    + Jobs
-    + TroubledRuns
-    + Installations
-    + Health
-{
-}
-
-impl<S> Store for S where
-    S: Directory
-        + People
-        + Erasure
-        + Generations
-        + Suppressions
-        + Ledger
-        + Claims
-        + Outbox
-        + Attempts
-        + Reports
-        + Retries
-        + AuditTrail
-        + Pauses
-        + Breakers
-        + Retention
-        + Statistics
-        + Listings
-        + Names
-        + Tokens
-        + Notices
-        + Inbox
-        + Jobs
-        + TroubledRuns
-        + Installations
-        + Health
-{
-}
+subjects![
+    Directory,
+    People,
+    Erasure,
+    Generations,
+    Suppressions,
+    Ledger,
+    Claims,
+    Outbox,
+    Attempts,
+    Reports,
+    Retries,
+    AuditTrail,
+    Pauses,
+    Breakers,
+    Retention,
+    Statistics,
+    Listings,
+    Names,
+    Tokens,
+    Notices,
+    Inbox,
+    Jobs,
+    TroubledRuns,
+    Installations,
+    Health,
+];

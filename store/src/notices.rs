@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
-    Key, StoredWait,
+    StoredWait,
     records::AuditEntry,
     subscription::{
         About, DeadNotice, DeliveryResult, GIVE_UP_AFTER, Notice, Replayed, RetiredNotices, Settled, Subscription,
@@ -346,7 +346,7 @@ impl<D: Dialect> Sql<D> {
             let known: Option<(String,)> = known.fetch_optional(&mut *tx).await?;
             if known.is_some() {
                 query(BACK).bind(subscription.to_owned()).execute(&mut *tx).await?;
-                Self::audit_change(&mut tx, &of_nobody(), None, entry).await?;
+                Self::audit_tenant(&mut tx, "", entry).await?;
             }
             tx.commit().await?;
             Ok(known.is_some())
@@ -373,23 +373,18 @@ impl<D: Dialect> Sql<D> {
 
     async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>> {
         let dead = query(DEAD).bind(subscription.to_owned()).bind(i64::from(limit));
-        Ok(dead.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(dead).await
     }
 
     async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>> {
         let states = query(STATES).bind(i64::from(most));
-        Ok(states.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(states).await
     }
 }
 
 /// A later try was set by a clock that was ahead, and is due.
 fn farthest(now: Timestamp) -> i64 {
     StoredWait::NOTICE_RETRY.farthest(now).as_millisecond()
-}
-
-/// The key of audit entries about no key.
-fn of_nobody() -> Key {
-    Key { tenant: String::new(), digest_type: String::new(), user: String::new() }
 }
 
 record!(row => Notice { seq, id, event, lane, about: About::read::<D>(row)?, tries, first_tried_at });

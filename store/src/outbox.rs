@@ -8,16 +8,22 @@ use tidings_model::{
     Event, Key, MessageKey,
     records::{
         Actor, AuditEntry, Cursor, Listed, Message, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin,
-        Withdrawn,
+        RenderedClaim, Withdrawn,
     },
-    window::{Closed, Window},
+    window::{Closed, Planned, Window},
 };
 use uuid::Uuid;
 
 use crate::{
     Result,
-    message::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, MessageRow, OriginRow, RecordRow, WAITING_MESSAGE},
-    sql::{Sql, calls, dialect::Dialect, no_nul},
+    claims::needs_ledger,
+    digest::{MESSAGE_BYTES, MESSAGE_RECORD, MESSAGES, OriginRow, StoredMessage, WAITING_MESSAGE},
+    events::{EventRow, event_columns, event_values},
+    sql::{
+        Sql, calls,
+        dialect::{Dialect, Variants},
+        json, no_nul,
+    },
 };
 
 calls! {
@@ -197,15 +203,14 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>> {
-        let statement = query_as(MESSAGE_RECORD).bind(message.to_string());
-        let row: Option<RecordRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
-        Ok(row.map(MessageRecord::from))
+        let message = query(MESSAGE_RECORD).bind(message.to_string());
+        self.read_record(message).await
     }
 
     async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>> {
-        let statement = query_as(WAITING_MESSAGE).bind(message.to_string());
-        let row: Option<MessageRow> = statement.fetch_optional(&mut *self.reader.acquire().await?).await?;
-        Ok(row.map(|row| (row.epoch, row)).map(|(epoch, row)| (row.into(), epoch)))
+        let waiting = query(WAITING_MESSAGE).bind(message.to_string());
+        let waiting = self.read_record(waiting).await?;
+        Ok(waiting.map(|StoredMessage { message, epoch, .. }| (message, epoch)))
     }
 
     async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>> {
@@ -218,14 +223,13 @@ impl<D: Dialect> Sql<D> {
         let MessageFilter { tenant, state, page } = filter;
         let after = page.after.as_ref().map(|Cursor((at, id))| (at.as_millisecond(), id.to_string()));
         let (after_at, after_id) = after.unwrap_or((i64::MAX, String::new()));
-        let rows = query_as(MESSAGES)
+        let rows = query(MESSAGES)
             .bind(tenant.clone().unwrap_or_default())
             .bind(state.map(|state| state.name().to_owned()).unwrap_or_default())
             .bind(after_at)
             .bind(after_id)
             .bind(page.rows_to_read());
-        let rows: Vec<RecordRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
-        let rows = rows.into_iter().map(MessageRecord::from).collect();
+        let rows = self.read_records(rows).await?;
         Ok(page.listed(rows, |last: &MessageRecord| (last.created_at, last.id)))
     }
 }
@@ -256,5 +260,109 @@ impl<D: Dialect> Sql<D> {
             .execute(connection)
             .await?;
         Ok(())
+    }
+}
+
+// A fresh window becomes a digest with its events and its message, in one call of the database.
+
+/// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now, `$22` slot, 0 for none.
+macro_rules! insert_digest {
+    () => {
+        concat!(
+            "INSERT INTO digests (tenant, digest_type, user_id, digest_id, opened_at, due_at, state, plan_why, cadence, zone, claimed_at, slot_at)
+SELECT $1, $2, $3, $4, $5, $6, 'rendered', NULLIF($7, ''), NULLIF($8, ''), NULLIF($9, ''), $10, NULLIF($22, 0)
+WHERE NOT ",
+            needs_ledger!(),
+            "
+ON CONFLICT DO NOTHING"
+        )
+    };
+}
+
+/// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18` template, `$19` created,
+/// `$20` counted, `$21` hash of what it is made from, `$23` thread or empty.
+macro_rules! insert_message {
+    () => {
+        "INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, stream, envelope_from, envelope_to, message_id,
+                      subject, bytes, template, created_at, counted, made_from, thread, thread_at, state, may_repeat, shrunk)
+SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NULLIF($23, ''), CASE WHEN $23 <> '' THEN $5 END,
+       'queued', 0, 0"
+    };
+}
+
+/// The parameters of the statements above, and `$11` JSON array of events. Answers with a row if the digest is new and the key needs
+/// nothing else of the ledger; fails with a unique violation if that has one of the events.
+pub const CLAIM_RENDERED: Variants = Variants {
+    // `changes()`: the rows that the statement before has written.
+    sqlite: concat!(
+        "
+BEGIN IMMEDIATE;
+",
+        insert_digest!(),
+        ";
+",
+        insert_message!(),
+        " WHERE changes() = 1 RETURNING 1;
+INSERT INTO events (",
+        event_columns!(),
+        ")
+SELECT $1, $2, $3, $4, $10, ",
+        event_values!(sqlite),
+        "
+FROM jsonb_each($11) e WHERE changes() = 1;
+COMMIT"
+    ),
+    postgres: concat!(
+        "
+WITH digest AS (
+",
+        insert_digest!(),
+        " RETURNING digest_id
+), recorded AS (
+INSERT INTO events (",
+        event_columns!(),
+        ")
+SELECT $1, $2, $3, $4, $10, ",
+        event_values!(postgres),
+        "
+FROM digest CROSS JOIN jsonb_array_elements($11::jsonb) e
+)
+",
+        insert_message!(),
+        " FROM digest RETURNING 1"
+    ),
+};
+
+impl<D: Dialect> Sql<D> {
+    pub(crate) async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool> {
+        let RenderedClaim { window, events, planned, message, slot_at, now } = claim;
+        let Window { key: Key { tenant, digest_type, user }, digest_id, opened_at, due_at } = window;
+        let Planned { why, cadence, zone } = planned.cloned().unwrap_or_default();
+        let events: Vec<_> = events.iter().map(EventRow::new).collect::<Result<_>>()?;
+        let claim = query(D::pick(CLAIM_RENDERED))
+            .bind(tenant)
+            .bind(digest_type)
+            .bind(user)
+            .bind(digest_id.to_string())
+            .bind(opened_at.as_millisecond())
+            .bind(due_at.as_millisecond())
+            .bind(no_nul(&why))
+            .bind(cadence)
+            .bind(zone)
+            .bind(now.as_millisecond())
+            .bind(json(&events)?)
+            .bind(message.stream.name().to_owned())
+            .bind(&message.envelope_from)
+            .bind(&message.envelope_to)
+            .bind(&message.message_id)
+            .bind(no_nul(&message.subject))
+            .bind(&message.bytes)
+            .bind(&message.template)
+            .bind(message.made_at.as_millisecond())
+            .bind(message.counted)
+            .bind(&message.made_from)
+            .bind(slot_at.map_or(0, Timestamp::as_millisecond))
+            .bind(message.thread.map(|thread| thread.to_string()).unwrap_or_default());
+        self.write_at_once(claim).await
     }
 }

@@ -149,12 +149,12 @@ impl<D: Dialect> Sql<D> {
 
     async fn pauses(&self, all: bool, now: Timestamp) -> Result<Vec<Pause>> {
         let statement = query(PAUSES).bind(all).bind(now.as_millisecond());
-        Ok(statement.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(statement).await
     }
 
     async fn pause_of_messages(&self, tenant: &str) -> Result<Option<Paused>> {
         let statement = query(PAUSE_OF_MESSAGES).bind(tenant.to_owned());
-        Ok(statement.try_map(Self::to_record).fetch_optional(&mut *self.reader.acquire().await?).await?)
+        self.read_record(statement).await
     }
 }
 

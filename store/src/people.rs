@@ -3,21 +3,24 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sqlx::query_as;
+use sqlx::{query, query_as};
 use tidings_model::{
-    Key, PersonId,
+    EmailAddress, Key, PersonId,
     limits::BATCH_EVENTS,
     records::{
-        KeyPlace, Listed, ListedRecipient, Page, Part, Person, Recipient, RecipientFilter, RecipientPlace, RowPlace,
+        Cursor, KeyPlace, Listed, ListedRecipient, Page, Part, Person, PersonsChoice, PersonsConsent, PersonsReading,
+        Recipient, RecipientFilter, RecipientPlace, RowPlace, Suppression,
     },
+    zone_aliases,
 };
 
 use crate::{
     Result,
     sql::{
         Sql, calls,
+        columns::{Json, Record, column, record, row},
         dialect::{Dialect, Variants},
-        json, number,
+        json, no_nul, number,
     },
 };
 
@@ -61,8 +64,6 @@ calls! {
 }
 
 pub mod held;
-pub mod listing;
-pub mod person;
 
 /// `$1` JSON array of people.
 pub const STRANGERS: Variants = Variants {
@@ -134,3 +135,218 @@ impl<D: Dialect> Sql<D> {
         Ok(rows)
     }
 }
+
+pub const RECIPIENT: &str = "
+SELECT tenant, user_id, address, name, zone, locale FROM recipients WHERE tenant = $1 AND user_id = $2";
+
+pub const CHOICES: &str = "
+SELECT digest_type, CAST(chosen AS TEXT) AS chosen, revision, changed_at FROM preferences
+WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const CONSENTS: &str = "
+SELECT digest_type, consent, changed_at FROM consents WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const READINGS: &str = "
+SELECT digest_type, read_at, sign_at FROM readings WHERE tenant = $1 AND user_id = $2 ORDER BY digest_type";
+
+pub const SUPPRESSIONS_OF: &str = "
+SELECT tenant, address_lower, reason, detail, suppressed_at FROM suppressions
+WHERE tenant = $1 AND (address_lower = $2 OR address_lower IN
+    (SELECT r.pseudonym FROM recipients r WHERE r.tenant = $1 AND r.address_lower = $2))
+ORDER BY suppressed_at, reason";
+
+/// Also of types that no file has. Notices about single messages have none.
+pub const TYPES_OF: &str = "
+SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
+UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2
+UNION SELECT digest_type FROM notices WHERE tenant = $1 AND user_id = $2 AND digest_type <> ''";
+
+/// Tenant, user, `$3` pattern of the workflow ids of all keys of the person, which are between `$4` and `$5`. SQLite's LIKE takes a capital
+/// for a small letter.
+pub const WORKFLOWS_OF: &str = "
+SELECT workflow_id FROM inbox WHERE tenant = $1 AND user_id = $2
+UNION SELECT workflow_id FROM dead_letters WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
+UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
+UNION SELECT workflow_id FROM troubled_runs WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'";
+
+/// Addresses that messages were made for, as the envelopes have them, each with the former ones.
+pub const ENVELOPES_OF: &str = "
+SELECT DISTINCT m.envelope_to, m.former_envelopes FROM digests d JOIN messages m ON m.id = d.digest_id
+WHERE d.tenant = $1 AND d.user_id = $2
+UNION SELECT envelope_to, former_envelopes FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL";
+
+impl<D: Dialect> Sql<D> {
+    async fn read_person(connection: &mut D::Connection, person: &PersonId) -> Result<Person> {
+        let recipient: Vec<Recipient> = Self::of_person(&mut *connection, RECIPIENT, person).await?;
+        let recipient = recipient.into_iter().next();
+        let preferences: Vec<PersonsChoice> = Self::of_person(&mut *connection, CHOICES, person).await?;
+        let consents: Vec<PersonsConsent> = Self::of_person(&mut *connection, CONSENTS, person).await?;
+        let readings: Vec<PersonsReading> = Self::of_person(&mut *connection, READINGS, person).await?;
+        let mut digest_types = Self::types_of(&mut *connection, person).await?;
+        let workflows = Self::workflows_of(&mut *connection, person).await?;
+        let envelopes = query_as(ENVELOPES_OF).bind(&person.tenant).bind(&person.user);
+        let envelopes: Vec<EnvelopeRow> = envelopes.fetch_all(&mut *connection).await?;
+        let envelopes = envelopes.iter().flat_map(EnvelopeRow::addresses);
+        let mut addresses: BTreeSet<_> = envelopes.map(|address| EmailAddress::folded(address)).collect();
+        addresses.extend(recipient.iter().map(|recipient| EmailAddress::folded(&recipient.address)));
+        let suppressions = Self::suppressions_of(connection, &person.tenant, &addresses).await?;
+        digest_types.extend(workflows.into_iter().map(|key| key.digest_type));
+        digest_types.extend(preferences.iter().map(|choice| choice.digest_type.clone()));
+        digest_types.extend(consents.iter().map(|consent| consent.digest_type.clone()));
+        digest_types.extend(readings.iter().map(|reading| reading.digest_type.clone()));
+        Ok(Person { recipient, preferences, consents, readings, suppressions, addresses, digest_types })
+    }
+
+    async fn workflows_of(connection: &mut D::Connection, person: &PersonId) -> Result<Vec<Key>> {
+        let PersonId { tenant, user } = person;
+        // An id has no `!`: everything but letters, digits and `-._~` is percent-encoded.
+        let without_type = person.key("").workflow_id().replace('%', "!%").replace('_', "!_");
+        let pattern = without_type.replace("//", "/%/");
+        let [first, end] = workflows_between(tenant);
+        let ids = query_as(WORKFLOWS_OF).bind(no_nul(tenant)).bind(no_nul(user)).bind(pattern).bind(first).bind(end);
+        let ids: Vec<(String,)> = ids.fetch_all(connection).await?;
+        let keys = ids.into_iter().filter_map(|(id,)| Key::from_workflow_id(&id).ok());
+        Ok(keys.filter(|key| key.tenant == *tenant && key.user == *user).collect())
+    }
+
+    pub(crate) async fn of_person<T: Record + Send + Unpin>(
+        connection: &mut D::Connection,
+        statement: &'static str,
+        PersonId { tenant, user }: &PersonId,
+    ) -> Result<Vec<T>> {
+        Ok(query(statement).bind(tenant).bind(user).try_map(Self::to_record).fetch_all(connection).await?)
+    }
+
+    pub(crate) async fn types_of(connection: &mut D::Connection, person: &PersonId) -> Result<BTreeSet<String>> {
+        let types = query_as(TYPES_OF).bind(&person.tenant).bind(&person.user);
+        let types: Vec<(String,)> = types.fetch_all(connection).await?;
+        Ok(types.into_iter().map(|(digest_type,)| digest_type).collect())
+    }
+
+    async fn suppressions_of(
+        connection: &mut D::Connection,
+        tenant: &str,
+        addresses: &BTreeSet<String>,
+    ) -> Result<Vec<Suppression>> {
+        let mut suppressions = Vec::new();
+        for address in addresses {
+            let rows = query(SUPPRESSIONS_OF).bind(tenant.to_owned()).bind(address).try_map(Self::to_record);
+            suppressions.extend(rows.fetch_all(&mut *connection).await?);
+        }
+        Ok(suppressions)
+    }
+}
+
+/// All workflow ids of a tenant's keys are between these.
+pub fn workflows_between(tenant: &str) -> [String; 2] {
+    let first = Key::workflow_ids_of(tenant);
+    // Of all characters the next after the slash.
+    let end = format!("{}0", first.trim_end_matches('/'));
+    [first, end]
+}
+
+row! {
+/// Columns of [`ENVELOPES_OF`].
+pub struct EnvelopeRow {
+    envelope_to: String,
+    former_envelopes: Option<Json<BTreeSet<String>>>,
+}
+}
+
+impl EnvelopeRow {
+    fn addresses(&self) -> impl Iterator<Item = &String> {
+        [&self.envelope_to].into_iter().chain(self.former_envelopes.iter().flat_map(|former| &former.0))
+    }
+}
+
+record!(row => PersonsChoice { digest_type, chosen: column(row, "chosen").map(|Json(chosen)| chosen)?, revision, changed_at });
+record!(row => PersonsConsent { digest_type, consent, changed_at });
+record!(row => PersonsReading { digest_type, read_at, sign_at });
+
+/// The recipients of these zones.
+macro_rules! recipients {
+    ($zones:literal) => {
+        concat!(
+            "
+SELECT * FROM (
+    SELECT r.tenant, r.user_id, r.address, r.name, r.zone, r.locale,
+           (SELECT s.reason FROM suppressions s WHERE s.tenant = r.tenant AND s.address_lower IN (r.address_lower, r.pseudonym)
+            ORDER BY s.suppressed_at, s.reason LIMIT 1) AS suppressed
+    FROM recipients r
+    WHERE (r.tenant = $1 OR $1 = '') AND (r.address_lower = $2 OR $2 = '') AND ($3 = '[]' OR r.zone IN (",
+            $zones,
+            "))
+      AND (r.locale = $4 OR $4 = '') AND (r.tenant, r.user_id) > ($6, $7)) known
+WHERE suppressed IS NOT NULL OR NOT $5
+ORDER BY tenant, user_id LIMIT $8"
+        )
+    };
+}
+
+/// `$1` tenant, `$2` folded address, `$3` JSON array of the names that a zone has had, `$4` locale; each may be empty. `$5`: only suppressed
+/// ones. After the tenant `$6` and the user `$7`; `$8` limit.
+pub const RECIPIENTS: Variants = Variants {
+    sqlite: recipients!("SELECT value FROM jsonb_each($3)"),
+    postgres: recipients!("SELECT jsonb_array_elements_text($3::jsonb)"),
+};
+
+/// After the tenant `$1` and the user `$2`; `$3` limit.
+pub const DIRECTORY: &str = "
+SELECT tenant, user_id, address, name, zone, locale FROM recipients WHERE (tenant, user_id) > ($1, $2)
+ORDER BY tenant, user_id LIMIT $3";
+
+/// After the tenant `$1`, the digest type `$2` and the user `$3`; `$4` limit.
+pub const CHOSEN_ZONES: &str = "
+SELECT tenant, digest_type, user_id, chosen->>'zone' AS zone FROM preferences
+WHERE chosen->>'zone' IS NOT NULL AND (tenant, digest_type, user_id) > ($1, $2, $3)
+ORDER BY tenant, digest_type, user_id LIMIT $4";
+
+impl<D: Dialect> Sql<D> {
+    async fn list_directory(
+        connection: &mut D::Connection,
+        page: &Page<RecipientPlace>,
+    ) -> Result<Listed<Recipient, RecipientPlace>> {
+        let (tenant, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let rows = query(DIRECTORY).bind(tenant).bind(user).bind(page.rows_to_read());
+        let rows = rows.try_map(Self::to_record).fetch_all(connection).await?;
+        Ok(page.listed(rows, |last: &Recipient| (last.tenant.clone(), last.user.clone())))
+    }
+
+    async fn list_chosen_zones(
+        connection: &mut D::Connection,
+        page: &Page<KeyPlace>,
+    ) -> Result<Listed<(Key, String), KeyPlace>> {
+        let (tenant, digest_type, user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let rows = query_as(CHOSEN_ZONES).bind(tenant).bind(digest_type).bind(user).bind(page.rows_to_read());
+        let rows: Vec<(String, String, String, String)> = rows.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(|(tenant, digest_type, user, zone)| (Key { tenant, digest_type, user }, zone));
+        let rows = rows.collect();
+        Ok(page.listed(rows, |(last, _): &(Key, String)| {
+            (last.tenant.clone(), last.digest_type.clone(), last.user.clone())
+        }))
+    }
+
+    async fn list_recipients(
+        connection: &mut D::Connection,
+        filter: &RecipientFilter,
+    ) -> Result<Listed<ListedRecipient, RecipientPlace>> {
+        let RecipientFilter { tenant, address, zone, locale, suppressed, page } = filter;
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let (after_tenant, after_user) = page.after.clone().map(|Cursor(place)| place).unwrap_or_default();
+        let names = zone.as_deref().map(zone_aliases).unwrap_or_default();
+        let rows = query(D::pick(RECIPIENTS))
+            .bind(text(tenant))
+            .bind(EmailAddress::folded(address.as_deref().unwrap_or_default()))
+            .bind(json(&names)?)
+            .bind(text(locale))
+            .bind(*suppressed)
+            .bind(after_tenant)
+            .bind(after_user)
+            .bind(page.rows_to_read());
+        let rows = rows.try_map(Self::to_record).fetch_all(connection).await?;
+        Ok(page.listed(rows, |last: &ListedRecipient| (last.recipient.tenant.clone(), last.recipient.user.clone())))
+    }
+}
+
+record!(row => ListedRecipient { recipient: Recipient::read::<D>(row)?, suppressed });
+record!(row => Recipient { tenant, user = "user_id", address, name, zone, locale });

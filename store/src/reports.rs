@@ -20,11 +20,11 @@ use uuid::Uuid;
 use crate::{
     Error, Result,
     attempts::{SENT_DIGEST, SENT_MESSAGE},
-    message::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS, RecordRow},
+    digest::{LockedMessage, MESSAGE_RECORD, MESSAGE_RECORDS},
     pseudonym::PREFIX,
     sql::{
         Sql, calls,
-        columns::{Column, row, unknown},
+        columns::{Column, column, record, unknown},
         dialect::{Dialect, Variants},
         json,
     },
@@ -207,8 +207,9 @@ impl<D: Dialect> Sql<D> {
             locked.insert(*message, Self::lock_message(&mut *tx, *message).await?);
         }
         let ids: Vec<_> = messages.iter().map(|id| [id.to_string()]).collect();
-        let rows: Vec<RecordRow> = query_as(Self::each(MESSAGE_RECORDS)).bind(json(&ids)?).fetch_all(&mut *tx).await?;
-        let held = rows.into_iter().map(MessageRecord::from).filter_map(|message| {
+        let rows = query(Self::each(MESSAGE_RECORDS)).bind(json(&ids)?).try_map(Self::to_record);
+        let rows: Vec<MessageRecord> = rows.fetch_all(&mut *tx).await?;
+        let held = rows.into_iter().filter_map(|message| {
             let locked = locked.remove(&message.id)?;
             Some((message.id, Held { message, locked }))
         });
@@ -262,8 +263,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(super) async fn reported_message(connection: &mut D::Connection, id: Uuid) -> Result<MessageRecord> {
-        let row: RecordRow = query_as(MESSAGE_RECORD).bind(id.to_string()).fetch_one(connection).await?;
-        Ok(MessageRecord::from(row))
+        Ok(query(MESSAGE_RECORD).bind(id.to_string()).try_map(Self::to_record).fetch_one(connection).await?)
     }
 
     /// Finds the message by the first reference that anything has. An event that could be about two messages is about neither.
@@ -405,9 +405,8 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn reports(connection: &mut D::Connection, message: Uuid) -> Result<Vec<ReportRecord>> {
-        let statement = query_as(DELIVERY_EVENTS).bind(message.to_string());
-        let rows: Vec<ReportRow> = statement.fetch_all(connection).await?;
-        rows.into_iter().map(ReportRecord::try_from).collect()
+        let reports = query(DELIVERY_EVENTS).bind(message.to_string()).try_map(Self::to_record);
+        Ok(reports.fetch_all(connection).await?)
     }
 }
 
@@ -478,35 +477,26 @@ fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
     event
 }
 
-row! {
-/// Columns of [`DELIVERY_EVENTS`].
-pub struct ReportRow {
-    kind: String,
-    bounce: Option<String>,
-    status: Option<Status>,
-    diagnostic: String,
-    relay: Option<String>,
-    event_id: Option<String>,
-    occurred_at: Timestamp,
-    received_at: Timestamp,
-    never_sent: bool,
-    machine: Option<String>,
-    url: Option<String>,
-}
-}
+record!(row => ReportRecord { report: Report::read::<D>(row)?, relay, event_id, received_at });
 
-impl TryFrom<ReportRow> for ReportRecord {
-    type Error = Error;
+record!(row => Report {
+    kind: kind::<D>(row)?,
+    status,
+    diagnostic,
+    occurred_at,
+    never_sent,
+    machine: column::<_, Option<String>>(row, "machine")?.map(|machine| machine == YES),
+    url,
+});
 
-    fn try_from(row: ReportRow) -> Result<Self> {
-        let ReportRow { status, diagnostic, relay, event_id, occurred_at, received_at, never_sent, url, .. } = row;
-        let is = |kind: &Kind| kind.name() == row.kind && kind.bounce().map(Bounce::name) == row.bounce.as_deref();
-        let kind = Kind::ALL.into_iter().find(is);
-        let kind = kind.ok_or_else(|| Error::Broken(unknown("kind of delivery event", &row.kind).to_string()))?;
-        let machine = row.machine.map(|machine| machine == YES);
-        let report = Report { kind, status, diagnostic, occurred_at, never_sent, machine, url };
-        Ok(Self { report, relay, event_id, received_at })
-    }
+fn kind<D: Dialect>(row: &D::Row) -> sqlx::Result<Kind> {
+    let (name, bounce): (String, Option<String>) = (column(row, "kind")?, column(row, "bounce")?);
+    let is = |kind: &Kind| kind.name() == name && kind.bounce().map(Bounce::name) == bounce.as_deref();
+    let kind = Kind::ALL.into_iter().find(is);
+    kind.ok_or_else(|| sqlx::Error::ColumnDecode {
+        index: "kind".to_owned(),
+        source: unknown("kind of delivery event", &name),
+    })
 }
 
 impl Column for Status {
@@ -514,5 +504,48 @@ impl Column for Status {
 
     fn read(text: String) -> std::result::Result<Self, BoxDynError> {
         text.parse().map_err(|()| format!("{text:?} is not an enhanced status code").into())
+    }
+}
+
+// The last openings and clicks of recipients, by key. The digest type's `adapt` asks for them.
+
+/// Key `$1` to `$3`, `$4` the time of a person's, or 0, `$5` the time of one that may be a person's.
+pub const PUT_READING: &str = "
+INSERT INTO readings (tenant, digest_type, user_id, read_at, sign_at) VALUES ($1, $2, $3, NULLIF($4, 0), $5)
+ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
+    read_at = CASE WHEN readings.read_at IS NULL OR excluded.read_at > readings.read_at
+              THEN COALESCE(excluded.read_at, readings.read_at) ELSE readings.read_at END,
+    sign_at = CASE WHEN excluded.sign_at > readings.sign_at THEN excluded.sign_at ELSE readings.sign_at END";
+
+/// `$1` tenant, `$2` message.
+pub const FORGET_READING: &str = "
+DELETE FROM readings WHERE (tenant, digest_type, user_id) IN
+    (SELECT tenant, digest_type, user_id FROM messages
+     WHERE id = $2 AND tenant = $1 AND digest_id IS NOT NULL AND erased_at IS NULL)";
+
+impl<D: Dialect> Sql<D> {
+    /// Keeps the time of an opening or a click of a digest, unless a machine made it or the recipient was erased.
+    pub(crate) async fn put_reading(
+        connection: &mut D::Connection,
+        message: &MessageRecord,
+        report: &Report,
+    ) -> Result<()> {
+        let Origin::Digest(key) = &message.origin else { return Ok(()) };
+        let by_a_machine = report.machine == Some(true) || !matches!(report.kind, Kind::Opened | Kind::Clicked);
+        if by_a_machine || is_erased(message) {
+            return Ok(());
+        }
+        let at = report.occurred_at.as_millisecond();
+        let by_a_person = if report.machine == Some(false) { at } else { 0 };
+        let put = query(PUT_READING).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        put.bind(by_a_person).bind(at).execute(connection).await?;
+        Ok(())
+    }
+
+    /// Forgets what the recipient of a message opened and clicked of the message's key.
+    pub(crate) async fn delete_reading(connection: &mut D::Connection, tenant: &str, message: Uuid) -> Result<()> {
+        let forget = query(FORGET_READING).bind(tenant.to_owned()).bind(message.to_string());
+        forget.execute(connection).await?;
+        Ok(())
     }
 }

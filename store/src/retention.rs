@@ -19,7 +19,8 @@ use self::selection::{
 use crate::{
     Result,
     archive::{Archive, Batch, Written},
-    sql::{Sql, calls, dialect::Dialect, json, within_timeout},
+    catalogue,
+    sql::{Sql, calls, columns::record, dialect::Dialect, json, no_nul, within_timeout},
 };
 
 calls! {
@@ -62,36 +63,7 @@ calls! {
     }
 }
 
-pub mod archives;
-pub mod lines;
 pub mod selection;
-
-pub const DELETE_EVENTS: &str = "
-DELETE FROM events WHERE (tenant, digest_type, user_id, event_id) IN
-    (SELECT value->>0, value->>1, value->>2, value->>3 FROM {each})";
-
-pub const DELETE_RETRACTS: &str = "
-DELETE FROM retracts WHERE (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) IN
-    (SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6 FROM {each})";
-
-pub const DELETE_DEAD_LETTERS: &str = "
-DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
-    (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
-
-/// The keys of signals have three parts, and match none of these.
-pub const DELETE_WEBHOOK_LETTERS: &str = "
-DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT value->>0, value->>1 FROM {each})";
-
-pub const DELETE_ATTEMPTS: &str = "DELETE FROM attempts WHERE message IN (SELECT value->>0 FROM {each})";
-
-pub const DELETE_REPORTS: &str =
-    "DELETE FROM delivery_events WHERE (message, event) IN (SELECT value->>0, value->>1 FROM {each})";
-
-pub const DELETE_MESSAGES: &str = "DELETE FROM messages WHERE id IN (SELECT value->>0 FROM {each})";
-
-pub const DELETE_FORWARDED: &str = "DELETE FROM inbox WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
-
-pub const DELETE_NOTICES: &str = "DELETE FROM notices WHERE seq IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
 
 /// Keeps the number of events before the first of them goes: some came after the digest's end, or a former version wrote it.
 pub const MARK_PURGED: &str = "
@@ -206,20 +178,11 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn delete(connection: &mut D::Connection, kind: Kind, retired: &Expired) -> Result<()> {
-        let statements: &[&str] = match kind {
-            Kind::Events => &[DELETE_EVENTS],
-            Kind::Retracts => &[DELETE_RETRACTS],
-            Kind::DeadLetters => &[DELETE_DEAD_LETTERS, DELETE_WEBHOOK_LETTERS],
-            Kind::Messages => &[DELETE_ATTEMPTS, DELETE_MESSAGES],
-            Kind::DeliveryEvents => &[DELETE_REPORTS],
-            Kind::Inbox => &[DELETE_FORWARDED],
-            Kind::Notices => &[DELETE_NOTICES],
-        };
         if !retired.keys.is_empty() {
             if kind == Kind::Messages {
                 Self::roll_up(&mut *connection, json(&retired.keys)?).await?;
             }
-            for statement in statements {
+            for statement in catalogue::upkeep(kind) {
                 query(Self::each(statement)).bind(json(&retired.keys)?).execute(&mut *connection).await?;
             }
         }
@@ -242,5 +205,79 @@ impl<D: Dialect> Sql<D> {
     /// The statement, with `{each}` the rows of the JSON array `$1`.
     pub(crate) fn each(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(statement.replace("{each}", D::EACH_OF_1))
+    }
+}
+
+// The folders of the archive. A folder is remembered before its first file is written, so that an erasure finds every file.
+
+pub const ARCHIVES: &str =
+    "SELECT folder, begun_at, first_file, last_file, failed_at, failure FROM archives ORDER BY folder";
+
+pub const IS_REMEMBERED: &str = "SELECT COUNT(*) FROM archives WHERE folder = $1 AND begun_at IS NOT NULL";
+
+/// `$2` the first file or empty, `$3` the last one, `$4` now.
+pub const REMEMBER: &str = "
+INSERT INTO archives (folder, begun_at, first_file, last_file) VALUES ($1, $4, $2, $3)
+ON CONFLICT (folder) DO UPDATE SET
+    begun_at = COALESCE(archives.begun_at, excluded.begun_at),
+    first_file = CASE WHEN archives.first_file = '' OR excluded.first_file <> '' AND excluded.first_file < archives.first_file
+                      THEN excluded.first_file ELSE archives.first_file END,
+    last_file = CASE WHEN excluded.last_file > archives.last_file THEN excluded.last_file ELSE archives.last_file END";
+
+/// `$2` now, `$3` why.
+pub const FAILED: &str = "
+INSERT INTO archives (folder, failed_at, failure) VALUES ($1, $2, $3)
+ON CONFLICT (folder) DO UPDATE SET failed_at = COALESCE(archives.failed_at, excluded.failed_at), failure = excluded.failure";
+
+/// Of all folders: upkeep has one at a time.
+pub const WAIT_ENDED: &str = "UPDATE archives SET failed_at = NULL, failure = NULL WHERE failed_at IS NOT NULL";
+
+pub const FORGET_ARCHIVE: &str = "DELETE FROM archives WHERE folder = $1";
+
+record!(row => ArchiveRecord { folder, begun_at, first_file, last_file, failed_at, failure });
+
+impl<D: Dialect> Sql<D> {
+    async fn archives(&self) -> Result<Vec<ArchiveRecord>> {
+        let archives = query(ARCHIVES);
+        self.read_records(archives).await
+    }
+
+    async fn is_remembered(connection: &mut D::Connection, archive: &Archive) -> Result<bool> {
+        let known = query_as(IS_REMEMBERED).bind(archive.name()).fetch_one(connection);
+        let (known,): (i64,) = known.await?;
+        Ok(known > 0)
+    }
+
+    async fn remember(
+        connection: &mut D::Connection,
+        archive: &Archive,
+        Written { first, last }: Written,
+        now: Timestamp,
+    ) -> Result<()> {
+        let remember = query(REMEMBER).bind(archive.name()).bind(first).bind(last).bind(now.as_millisecond());
+        remember.execute(connection).await?;
+        Ok(())
+    }
+
+    async fn end_wait(connection: &mut D::Connection) -> Result<()> {
+        query(WAIT_ENDED).execute(connection).await?;
+        Ok(())
+    }
+
+    async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()> {
+        let failed = query(FAILED).bind(archive.name()).bind(now.as_millisecond()).bind(no_nul(why));
+        failed.execute(&mut *self.writer.acquire().await?).await?;
+        Ok(())
+    }
+
+    async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool> {
+        let mut tx = self.write().await?;
+        let forget = query(FORGET_ARCHIVE).bind(no_nul(folder));
+        let known = D::rows(&forget.execute(&mut *tx).await?) > 0;
+        if known {
+            Self::audit_tenant(&mut tx, "", entry).await?;
+        }
+        tx.commit().await?;
+        Ok(known)
     }
 }

@@ -1,7 +1,7 @@
 //! Another try for a digest or a single message (rule 30).
 
 use jiff::Timestamp;
-use sqlx::{query, query_as};
+use sqlx::query;
 use tidings_model::{
     message::contract::{Retried, RetryInput},
     records::{Actor, DigestRecord, DigestState, Exclusion},
@@ -11,8 +11,7 @@ use tidings_model::{
 
 use crate::{
     Result,
-    digest::{DIGEST, DigestRow},
-    message::LOCK_MESSAGE,
+    digest::{DIGEST, LOCK_MESSAGE},
     sql::{Sql, calls, dialect::Dialect},
 };
 
@@ -75,8 +74,8 @@ impl<D: Dialect> Sql<D> {
         // LockedDigest first, and read then.
         let was_open =
             Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == DigestState::Open);
-        let row: Option<DigestRow> = query_as(DIGEST).bind(id.clone()).fetch_optional(&mut *tx).await?;
-        let Some(digest) = row.map(DigestRecord::from).filter(|digest| digest.key == *key) else {
+        let digest = query(DIGEST).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
+        let Some(digest) = digest.filter(|digest: &DigestRecord| digest.key == *key) else {
             return Ok(Resumed::Refused { why: "the ledger has no such digest of this key".to_owned() });
         };
         query(D::pick(LOCK_MESSAGE)).bind(id.clone()).execute(&mut *tx).await?;

@@ -23,16 +23,15 @@ use self::{
     columns::Record,
     dialect::Dialect,
     group_commit::{Arrivals, Dots},
-    open_file::OpenFile,
     pool::{Pool, Work},
     sessions::unless_dead,
 };
+use crate::sql::pool::OpenFile;
 use crate::{Error, Result, pseudonym::Pseudonyms};
 
 pub(crate) mod columns;
 pub(crate) mod dialect;
 pub(crate) mod group_commit;
-mod open_file;
 mod pool;
 pub(crate) mod postgres;
 pub(crate) mod schema;
@@ -109,6 +108,20 @@ impl<D: Dialect> Sql<D> {
     /// For `query(...).try_map(Self::to_record)`.
     pub(crate) fn to_record<T: Record>(row: D::Row) -> sqlx::Result<T> {
         T::read::<D>(&row)
+    }
+
+    pub(crate) async fn read_records<T: Record + Send + Unpin>(
+        &self,
+        rows: Query<'_, D, D::Arguments>,
+    ) -> Result<Vec<T>> {
+        Ok(rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+    }
+
+    pub(crate) async fn read_record<T: Record + Send + Unpin>(
+        &self,
+        row: Query<'_, D, D::Arguments>,
+    ) -> Result<Option<T>> {
+        Ok(row.try_map(Self::to_record).fetch_optional(&mut *self.reader.acquire().await?).await?)
     }
 
     pub(crate) async fn write(&self) -> Result<Work<D>> {

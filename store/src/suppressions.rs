@@ -1,6 +1,5 @@
 //! Suppressed addresses. They are folded here and not in SQL: the databases fold differently beyond ASCII.
 
-use jiff::Timestamp;
 use sqlx::{query, query_as};
 use tidings_model::{
     EmailAddress, Key,
@@ -15,7 +14,7 @@ use crate::{
     names::tenants,
     sql::{
         Sql, calls,
-        columns::row,
+        columns::{column, record},
         dialect::{Dialect, Variants},
         json, no_nul,
     },
@@ -190,10 +189,9 @@ impl<D: Dialect> Sql<D> {
         let address = EmailAddress::folded(address);
         let spellings = json(&self.spellings(tenant, &address).await?)?;
         let mut tx = self.write().await?;
-        let rows = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
-        let rows: Vec<ReasonRow> = rows.fetch_all(&mut *tx).await?;
-        let reasons: Vec<_> =
-            rows.iter().map(|row| row.reason).filter(|lifted| reason.is_none_or(|reason| reason == *lifted)).collect();
+        let rows = query(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings.clone());
+        let mut reasons: Vec<Reason> = rows.try_map(|row| column(&row, "reason")).fetch_all(&mut *tx).await?;
+        reasons.retain(|lifted| reason.is_none_or(|reason| reason == *lifted));
         for reason in &reasons {
             let lift = query(D::pick(LIFT)).bind(tenant.to_owned()).bind(spellings.clone());
             lift.bind(reason.name().to_owned()).execute(&mut *tx).await?;
@@ -217,7 +215,7 @@ impl<D: Dialect> Sql<D> {
         });
         let (after_at, after_tenant, after_address, after_reason) =
             after.unwrap_or_else(|| (i64::MAX, String::new(), String::new(), String::new()));
-        let rows = query_as(D::pick(SUPPRESSIONS))
+        let rows = query(D::pick(SUPPRESSIONS))
             .bind(tenant.clone().unwrap_or_default())
             .bind(spellings)
             .bind(after_at)
@@ -225,8 +223,7 @@ impl<D: Dialect> Sql<D> {
             .bind(after_address)
             .bind(after_reason)
             .bind(page.rows_to_read());
-        let rows: Vec<SuppressionRow> = rows.fetch_all(&mut *self.reader.acquire().await?).await?;
-        let rows = rows.into_iter().map(Suppression::from).collect();
+        let rows = self.read_records(rows).await?;
         let place = |last: &Suppression| (last.at, last.tenant.clone(), last.address.clone(), last.reason);
         Ok(page.listed(rows, place))
     }
@@ -234,9 +231,9 @@ impl<D: Dialect> Sql<D> {
     async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>> {
         let address = EmailAddress::folded(address);
         let spellings = json(&self.spellings(tenant, &address).await?)?;
-        let statement = query_as(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
-        let rows: Vec<ReasonRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
-        Ok(rows.into_iter().map(|row| row.reason).collect())
+        let reasons = query(D::pick(SUPPRESSED)).bind(tenant.to_owned()).bind(spellings);
+        let reasons = reasons.try_map(|row| column(&row, "reason"));
+        Ok(reasons.fetch_all(&mut *self.reader.acquire().await?).await?)
     }
 }
 
@@ -320,27 +317,4 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-row! {
-/// Columns of [`SUPPRESSIONS`].
-pub struct SuppressionRow {
-    tenant: String,
-    address_lower: String,
-    reason: Reason,
-    detail: String,
-    suppressed_at: Timestamp,
-}
-}
-
-impl From<SuppressionRow> for Suppression {
-    fn from(row: SuppressionRow) -> Self {
-        let SuppressionRow { tenant, address_lower: address, reason, detail, suppressed_at: at } = row;
-        Self { tenant, address, reason, detail, at }
-    }
-}
-
-row! {
-/// Columns of [`SUPPRESSED`].
-pub struct ReasonRow {
-    reason: Reason,
-}
-}
+record!(row => Suppression { tenant, address = "address_lower", reason, detail, at = "suppressed_at" });

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 use sqlx::query;
-use tidings_model::{Key, api_token::TokenRecord, records::AuditEntry};
+use tidings_model::{api_token::TokenRecord, records::AuditEntry};
 
 use crate::{
     Result,
@@ -79,7 +79,7 @@ impl<D: Dialect> Sql<D> {
         let put = put.bind(json(scopes)?).bind(no_nul(note)).bind(created_at.as_millisecond());
         let put = put.bind(no_nul(created_by)).bind(or_zero(*expires_at));
         if D::rows(&put.execute(&mut *tx).await?) > 0 {
-            Self::audit_token(&mut tx, &token.record, entry).await?;
+            Self::audit_tenant(&mut tx, tenant.as_deref().unwrap_or_default(), entry).await?;
         }
         Ok(tx.commit().await?)
     }
@@ -93,16 +93,16 @@ impl<D: Dialect> Sql<D> {
 
     async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>> {
         let tokens = query(TOKENS).bind(no_nul(tenant.unwrap_or_default()));
-        Ok(tokens.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(tokens).await
     }
 
     async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>> {
         let mut tx = self.write().await?;
         let token = query(TOKEN).bind(no_nul(id)).try_map(Self::to_record);
-        let Some(record) = token.fetch_optional(&mut *tx).await? else { return Ok(None) };
+        let Some::<TokenRecord>(record) = token.fetch_optional(&mut *tx).await? else { return Ok(None) };
         let revoke = query(REVOKE_TOKEN).bind(no_nul(id)).bind(entry.at.as_millisecond());
         if D::rows(&revoke.execute(&mut *tx).await?) > 0 {
-            Self::audit_token(&mut tx, &record, entry).await?;
+            Self::audit_tenant(&mut tx, record.tenant.as_deref().unwrap_or_default(), entry).await?;
         }
         tx.commit().await?;
         Ok(Some(record))
@@ -114,14 +114,6 @@ impl<D: Dialect> Sql<D> {
         query(TOKEN_USED).bind(no_nul(id)).bind(day).execute(&mut *connection).await?;
         connection.release();
         Ok(())
-    }
-}
-
-impl<D: Dialect> Sql<D> {
-    async fn audit_token(connection: &mut D::Connection, token: &TokenRecord, entry: &AuditEntry) -> Result<()> {
-        let tenant = token.tenant.clone().unwrap_or_default();
-        let key = Key { tenant, digest_type: String::new(), user: String::new() };
-        Self::audit_change(connection, &key, None, entry).await
     }
 }
 

@@ -274,7 +274,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn troubled_runs(&self, tenant: Option<&str>, limit: u32) -> Result<Vec<ListedRun>> {
         let rows = query(LISTED).bind(no_nul(tenant.unwrap_or_default())).bind(i64::from(limit));
-        Ok(rows.try_map(Self::to_record).fetch_all(&mut *self.reader.acquire().await?).await?)
+        self.read_records(rows).await
     }
 
     async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(Trouble, u64, Timestamp)>> {

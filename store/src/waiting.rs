@@ -14,12 +14,17 @@ use uuid::Uuid;
 
 use crate::{
     Result,
+    digest::{MESSAGE, StoredMessage},
     events::RecordedRow,
     exclusion::covered_by_a_retract,
     ledger::identity,
-    message::{MESSAGE, MessageRow},
     names::{names, of_name},
-    sql::{Sql, columns::row, dialect::Dialect, json, no_nul, number},
+    sql::{
+        Sql,
+        columns::{column, row},
+        dialect::Dialect,
+        json, no_nul, number,
+    },
 };
 
 /// Answers with a row if the recipient may have the message `$1`.
@@ -112,9 +117,9 @@ impl<D: Dialect> Sql<D> {
         if !Self::lock_waiting(&mut tx, message.id).await? {
             return Ok(None);
         }
-        let before: Option<MessageRow> = query_as(MESSAGE).bind(id.clone()).fetch_optional(&mut *tx).await?;
-        let Some(before) = before.filter(|before| before.epoch == epoch) else { return Ok(None) };
-        let (mut former, before) = (before.former_envelopes(), Message::from(before));
+        let before = query(MESSAGE).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
+        let before = before.filter(|before: &StoredMessage| before.epoch == epoch);
+        let Some(StoredMessage { message: before, former_envelopes: mut former, .. }) = before else { return Ok(None) };
         if before.envelope_to != message.envelope_to {
             former.insert(before.envelope_to.clone());
         }
@@ -182,9 +187,8 @@ impl<D: Dialect> Sql<D> {
 
     /// Keeps attempts that are under way from passing the dot with a retracted event of the key.
     pub(crate) async fn outdate_retracted(connection: &mut D::Connection, key: &Key, now: Timestamp) -> Result<()> {
-        let found = query_as(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
-        let found: Vec<DigestIdRow> = found.fetch_all(&mut *connection).await?;
-        for DigestIdRow { digest_id } in found {
+        let found = query(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
+        for digest_id in found.try_map(|row| column(&row, "digest_id")).fetch_all(&mut *connection).await? {
             if Self::lock_waiting(&mut *connection, digest_id).await? {
                 Self::outdate(&mut *connection, digest_id, now).await?;
             }
@@ -240,13 +244,6 @@ impl<D: Dialect> Sql<D> {
         let epoch: Option<(i64,)> = query_as(OUTDATE_MESSAGE).bind(id).fetch_optional(connection).await?;
         epoch.map(|(epoch,)| number(epoch)).transpose()
     }
-}
-
-row! {
-/// Columns of [`WAITING_RETRACTED`].
-pub struct DigestIdRow {
-    digest_id: Uuid,
-}
 }
 
 row! {

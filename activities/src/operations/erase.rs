@@ -81,7 +81,7 @@ impl Answer {
     /// The number of rows and events that came meanwhile.
     #[must_use]
     pub fn came_meanwhile(&self) -> u64 {
-        self.pending + self.left.counts().into_iter().map(|(_, rows)| rows).sum::<u64>()
+        self.pending + self.left.counts().map(|(_, rows)| rows).sum::<u64>()
     }
 
     /// Reports that nothing is left.

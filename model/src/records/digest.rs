@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Page;
 use crate::{
     Key,
+    records::Page,
     window::{Closed, Outcome, THEN, Window},
 };
 
@@ -127,4 +127,135 @@ pub struct DigestEvent {
     pub excluded: Option<String>,
     /// The failed digest that returned the event to the key.
     pub returned_from: Option<Uuid>,
+}
+
+// Events of a window that are in no message, although the window became a digest.
+
+closed_set! {
+    /// The reason why an event of a window is in no message.
+    pub enum Exclusion {
+        /// A retract took the event back.
+        Retracted = "retracted",
+        /// The recipient turned the event's category off.
+        OptedOut = "opted out",
+        /// The recipient has seen the event, by the service of the digest type.
+        Seen = "seen",
+        /// The event is older than its category's `max_age`.
+        TooOld = "too old",
+        /// The window has fewer events of the category than its `min_count`.
+        TooFew = "too few",
+    }
+}
+
+impl Exclusion {
+    /// The digest of those events of a window that are excluded for this reason. It ends at once and sends nothing, so that the ledger
+    /// has each of them with the reason (rule 1).
+    #[must_use]
+    pub fn digest_id(self, window: &Window) -> Uuid {
+        Uuid::new_v5(&window.digest_id, self.name().as_bytes())
+    }
+
+    /// The reason in words, for the ledger.
+    #[must_use]
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Retracted => "retracted",
+            Self::OptedOut => "the recipient turned their category off",
+            Self::Seen => "the recipient has seen them elsewhere",
+            Self::TooOld => "older than the max_age of their category",
+            Self::TooFew => "fewer than the min_count of their category",
+        }
+    }
+}
+
+// What a retract finds of the events that it covers (rule 6).
+
+closed_set! {
+    /// What a retract reached.
+    pub enum Reach {
+        /// No message has a covered event. None will.
+        Pending = "pending",
+        /// A message with a covered event waits. It is made again without the event.
+        Waiting = "waiting",
+        /// An attempt to deliver a message with a covered event has passed the dot: the retract is too late.
+        Sent = "sent",
+    }
+}
+
+/// What a retract reached, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    pub reach: Reach,
+    /// The digest of the message, and the time of its claim.
+    pub digest: Option<(Uuid, Option<Timestamp>)>,
+}
+
+impl Reached {
+    /// No message.
+    pub const PENDING: Self = Self { reach: Reach::Pending, digest: None };
+
+    /// The one that counts of two digests with covered events: the one that waits, and then the later one.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let rank = |reached: &Self| match reached.reach {
+            Reach::Pending => 0,
+            Reach::Sent => 1,
+            Reach::Waiting => 2,
+        };
+        let claimed_at = |reached: &Self| reached.digest.and_then(|(_, claimed_at)| claimed_at);
+        if (rank(&other), claimed_at(&other)) > (rank(&self), claimed_at(&self)) { other } else { self }
+    }
+}
+
+impl Reach {
+    /// What a retract reaches of a digest in this state, with this end, an attempt of which has passed the dot or not.
+    #[must_use]
+    pub const fn of(state: DigestState, outcome: Option<Outcome>, past_the_dot: bool) -> Self {
+        match (state, outcome) {
+            (DigestState::Closed, Some(Outcome::Sent | Outcome::Ambiguous)) => Self::Sent,
+            (DigestState::Claimed | DigestState::Rendered, _) if past_the_dot => Self::Sent,
+            (DigestState::Claimed | DigestState::Rendered, _) => Self::Waiting,
+            (DigestState::Open | DigestState::Closed, _) => Self::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retract_reaches_a_message_until_an_attempt_passes_the_dot() {
+        for (state, outcome, past_the_dot, reach) in [
+            (DigestState::Open, None, false, Reach::Pending),
+            (DigestState::Claimed, None, false, Reach::Waiting),
+            (DigestState::Rendered, None, false, Reach::Waiting),
+            (DigestState::Rendered, None, true, Reach::Sent),
+            (DigestState::Closed, Some(Outcome::Sent), true, Reach::Sent),
+            (DigestState::Closed, Some(Outcome::Ambiguous), true, Reach::Sent),
+            (DigestState::Closed, Some(Outcome::Skipped), false, Reach::Pending),
+            (DigestState::Closed, Some(Outcome::Dropped), false, Reach::Pending),
+            (DigestState::Closed, Some(Outcome::Failed), true, Reach::Pending),
+        ] {
+            assert_eq!(Reach::of(state, outcome, past_the_dot), reach, "{state} {outcome:?} {past_the_dot}");
+        }
+    }
+
+    #[test]
+    fn of_two_digests_the_one_that_waits_counts_and_then_the_later_one() {
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        let reached = |reach, id, second| Reached { reach, digest: Some((Uuid::from_u128(id), at(second))) };
+        let [early, late] = [reached(Reach::Sent, 1, 1), reached(Reach::Sent, 2, 2)];
+        let waiting = reached(Reach::Waiting, 3, 1);
+        for (one, other, counts) in [
+            (early, late, late),
+            (late, early, late),
+            (waiting, late, waiting),
+            (late, waiting, waiting),
+            (Reached::PENDING, early, early),
+            (early, Reached::PENDING, early),
+        ] {
+            assert_eq!(one.or(other), counts);
+        }
+    }
 }

@@ -1,11 +1,16 @@
 //! A person of a tenant, and what is held about them.
 
-use std::{collections::BTreeSet, ops::AddAssign};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::AddAssign,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Page, Preferences, Reason, Recipient, Suppression};
+use crate::records::{Page, Preferences, Reason, Recipient, Suppression};
+
 /// An id that a person has or had, and the times of the renames between which it was theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldId {
@@ -116,53 +121,42 @@ pub struct PersonsReading {
     pub sign_at: Timestamp,
 }
 
-/// The rows that were moved from one person to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MovedRows {
-    pub recipients: u64,
-    pub preferences: u64,
-    pub consents: u64,
-    pub digests: u64,
-    pub events: u64,
-    /// Those of the events that wait for the next claim.
-    pub returned: u64,
-    pub retracts: u64,
-    pub messages: u64,
-    pub dead_letters: u64,
+/// Declares counts of rows, each with its name in words.
+macro_rules! row_counts {
+    ($(#[$meta:meta])* pub struct $counts:ident { $($(#[$doc:meta])* $field:ident = $words:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct $counts { $($(#[$doc])* pub $field: u64,)+ }
+
+        impl $counts {
+            /// The counts that are not 0, each with its name.
+            pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($words, self.$field)),+].into_iter().filter(|(_, count)| *count > 0)
+            }
+        }
+
+        impl AddAssign for $counts {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$field += more.$field;)+
+            }
+        }
+    };
 }
 
-impl MovedRows {
-    /// The counts that are not 0, each with its name.
-    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { recipients, preferences, consents, digests, events, returned, retracts, messages, dead_letters } =
-            *self;
-        let counts = [
-            ("recipients", recipients),
-            ("preferences", preferences),
-            ("consents", consents),
-            ("digests", digests),
-            ("events", events),
-            ("events that wait", returned),
-            ("retracts", retracts),
-            ("messages", messages),
-            ("dead letters", dead_letters),
-        ];
-        counts.into_iter().filter(|(_, count)| *count > 0)
-    }
-}
-
-impl AddAssign for MovedRows {
-    fn add_assign(&mut self, more: Self) {
-        self.recipients += more.recipients;
-        self.preferences += more.preferences;
-        self.consents += more.consents;
-        self.digests += more.digests;
-        self.events += more.events;
-        self.returned += more.returned;
-        self.retracts += more.retracts;
-        self.messages += more.messages;
-        self.dead_letters += more.dead_letters;
+row_counts! {
+    /// The rows that were moved from one person to another.
+    pub struct MovedRows {
+        recipients = "recipients",
+        preferences = "preferences",
+        consents = "consents",
+        digests = "digests",
+        events = "events",
+        /// Those of the events that wait for the next claim.
+        returned = "events that wait",
+        retracts = "retracts",
+        messages = "messages",
+        dead_letters = "dead letters",
     }
 }
 
@@ -219,6 +213,93 @@ impl Part {
             Self::TroubledRuns => "troubled_runs",
             Self::Audit => "audit",
         }
+    }
+}
+
+// Names that the store has, and what hangs on them.
+
+closed_set! {
+    /// What a name is the name of.
+    pub enum NameKind {
+        Digest = "digest",
+        Tenant = "tenant",
+        Category = "category",
+        Relay = "relay",
+        Subscription = "subscription",
+    }
+}
+
+closed_set! {
+    /// What may hang on a name; the name says it after a number.
+    pub enum Hanging {
+        /// People who unsubscribed.
+        Withdrawn = "unsubscribed",
+        /// People who chose something.
+        Chosen = "with choices",
+        /// People who turned the category off.
+        Off = "who turned it off",
+        /// Pauses of operators that are in force.
+        Paused = "paused",
+        /// Suppressed addresses.
+        Suppressed = "suppressed",
+        /// Digests without an end.
+        Undelivered = "digests without an end",
+        /// A relay that is left alone until an operator says otherwise.
+        Broken = "open breaker",
+        /// Notices without an end.
+        Waiting = "notices that wait",
+    }
+}
+
+/// A name with how many of each hang on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredName {
+    pub kind: NameKind,
+    pub name: String,
+    pub has: BTreeMap<Hanging, u64>,
+}
+
+/// What there is, in words: `2 unsubscribed, 1 suppressed`.
+impl fmt::Display for StoredName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let there: Vec<_> = self.has.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        f.write_str(&there.join(", "))
+    }
+}
+
+// The erasure of a person (GDPR, article 17).
+
+row_counts! {
+    /// Rows that an erasure changed, or would change.
+    pub struct Erased {
+        /// Rows of the directory.
+        recipients = "recipients",
+        preferences = "preferences",
+        consents = "consents",
+        /// Suppressions that have a pseudonym instead of the address.
+        suppressions = "suppressions",
+        /// Digests that cannot be sent again.
+        digests = "digests",
+        /// Events that keep their id, category and times only.
+        events = "events",
+        retracts = "retracts",
+        /// Messages without bytes and subject, with a pseudonym instead of the address.
+        messages = "messages",
+        /// Delivery events without the provider's text, with a pseudonym instead of the address.
+        delivery_events = "delivery_events",
+        dead_letters = "dead_letters",
+        /// Events and retracts in the gateway's inbox.
+        inbox = "inbox",
+        /// Lines of the archive.
+        archived = "archived",
+    }
+}
+
+impl Erased {
+    /// `true` if no row was, or would be, changed.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }
 

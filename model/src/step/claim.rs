@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::{close::Ending, pause::PauseWait};
+use super::ledger::Ending;
+use crate::step::plan::PauseWait;
 use crate::window::{Planned, Window};
 use crate::{Event, settings::FrequencyLimits, window::Wait};
 

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{pause::PauseWait, returned::Returned};
 use crate::{
     Content, Key, Slide,
+    pause::Paused,
     settings::{FrequencyLimits, OverLimit},
+    step::ledger::Returned,
     window::{DeadlineBasis, Planned, THEN},
 };
 
@@ -205,6 +206,19 @@ impl Planned {
             plan.basis.as_ref().map(|basis| (basis.cadence.clone(), basis.zone.clone())).unwrap_or_default();
         Self { why: steps.join(THEN), cadence, zone }
     }
+}
+
+// A pause in the answers of steps.
+
+/// The wait of a window, a digest or a message for the end of a pause (rule 35).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseWait {
+    #[serde(flatten)]
+    pub paused: Paused,
+    /// Time to ask the store again if no signal comes before.
+    pub look_at: Timestamp,
+    /// The key's own share of the spread. It passes between a resume and what is overdue (rule 30).
+    pub share: Duration,
 }
 
 #[cfg(test)]

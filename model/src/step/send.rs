@@ -5,12 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{pause::PauseWait, returned::Returned};
-use crate::window::{Closed, Window};
 use crate::{
     attempt::{AttemptClass, Phase},
     records::FirstAttempt,
-    window::Wait,
+    step::{ledger::Returned, plan::PauseWait},
+    window::{Closed, Wait, Window},
 };
 
 /// The input of `send`.
@@ -135,6 +134,44 @@ impl Sent {
     pub const fn closed(closed: Closed) -> Self {
         Self::Closed { closed, returned: None }
     }
+}
+
+// `render`: makes the message of a claimed digest and puts it in the outbox. The first write wins. A message that a relay found
+// too large is replaced once.
+
+/// The input of `render`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderInput {
+    /// The workflow's clock. It counts where the activity's own clock lags behind.
+    pub asked_at: Timestamp,
+    /// The claimed window.
+    pub window: Window,
+    /// Set if the claim stored the message; see [`ClaimAnswer::Claimed`](crate::step::ClaimAnswer::Claimed).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stored: bool,
+    /// Set if the outbox has the message and a relay found it too large: make a shorter one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_large: Option<TooLarge>,
+}
+
+/// An attempt that ended because the message is too large for the relay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TooLarge {
+    /// Number of the attempt.
+    pub attempt: u32,
+    /// The relay's words.
+    pub why: String,
+}
+
+/// The answer of `render`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rendered {
+    /// The message is in the outbox.
+    Stored,
+    /// The digest ended without a message, and the ledger has the reason: the recipient left the directory after the claim, or
+    /// no shorter message is possible.
+    Nothing(Closed),
 }
 
 #[cfg(test)]

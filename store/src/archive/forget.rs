@@ -13,10 +13,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidings_model::{EmailAddress, Key, records::HeldId};
 
-use super::{
-    Archive, Error, Written, blocking,
-    part::{Part, remove_leftovers, sync},
-};
+use super::{Archive, Error, Written, blocking};
+use crate::archive::{Part, remove_leftovers, sync};
 use crate::pseudonym::Pseudonyms;
 
 /// The lines of the archive that are about a person, or about everyone of a tenant.

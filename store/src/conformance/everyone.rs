@@ -11,73 +11,27 @@ use tidings_model::{
 };
 
 use super::{Bench, at, entry, events, message, recipient, titled, window_of};
-
-/// The way in which a row of a table leads to a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
-    /// By tenant and user.
-    Person,
-    /// By tenant, digest type and user, or by the workflow id of this key.
-    Key,
-    /// By a message, whose row names the person, or by an address.
-    Indirect,
-    /// The user id, and no more: it stays, as in the audit trail, or goes soon.
-    Id,
-    /// Nothing about a person.
-    Nobody,
-}
-
-/// Each table. One that holds something about a person belongs into the erasure and the export, and into [`put`].
-pub(super) const CATALOGUE: [(&str, Holds); 37] = [
-    ("aliases", Holds::Nobody),
-    ("api_tokens", Holds::Nobody),
-    ("archives", Holds::Nobody),
-    ("attempts", Holds::Indirect),
-    ("audit", Holds::Id),
-    ("consents", Holds::Key),
-    ("dead_letters", Holds::Key),
-    ("delivery_events", Holds::Indirect),
-    ("digests", Holds::Key),
-    ("erased_addresses", Holds::Nobody),
-    ("events", Holds::Key),
-    ("generations", Holds::Id),
-    ("idempotency_keys", Holds::Nobody),
-    ("inbox", Holds::Key),
-    ("inbox_leases", Holds::Id),
-    ("installation", Holds::Nobody),
-    ("job_keys", Holds::Key),
-    ("jobs", Holds::Nobody),
-    ("message_days", Holds::Nobody),
-    ("messages", Holds::Person),
-    ("notices", Holds::Key),
-    ("pauses", Holds::Nobody),
-    ("preferences", Holds::Key),
-    ("processes", Holds::Nobody),
-    ("readings", Holds::Key),
-    ("recipients", Holds::Person),
-    ("relays", Holds::Nobody),
-    ("renames", Holds::Id),
-    ("retracts", Holds::Key),
-    ("secrets", Holds::Nobody),
-    ("subscriptions", Holds::Nobody),
-    ("suppressions", Holds::Indirect),
-    ("sweep", Holds::Nobody),
-    ("troubled_runs", Holds::Key),
-    ("webhook_dead_letters", Holds::Indirect),
-    ("webhook_letter_ids", Holds::Indirect),
-    ("webhook_tokens", Holds::Nobody),
-];
+use crate::catalogue::{TABLES, Table, Whose};
 
 pub async fn each_table_is_in_the_catalogue(bench: &Bench) {
     let tables: BTreeSet<_> = bench.tables().await.into_iter().collect();
-    let catalogue: BTreeSet<_> = CATALOGUE.iter().map(|(table, _)| (*table).to_owned()).collect();
+    let catalogue: BTreeSet<_> = TABLES.iter().map(|table| table.name.to_owned()).collect();
     assert_eq!(tables, catalogue, "a table without a decision about people");
-    for (table, holds) in CATALOGUE {
-        let columns = bench.columns(table).await;
-        let names_somebody = columns.iter().any(|column| column == "user_id" || column == "workflow_id");
-        let is_known = matches!(holds, Holds::Person | Holds::Key | Holds::Id);
-        assert_eq!(names_somebody, is_known, "{table}: {holds:?}, {columns:?}");
+    for table in TABLES {
+        let Table { name, whose, .. } = table;
+        let columns: BTreeSet<_> = bench.columns(name).await.into_iter().collect();
+        let catalogue: BTreeSet<_> = table.all_columns().map(str::to_owned).collect();
+        assert_eq!(columns, catalogue, "a column of {name} without a decision about people");
+        let names_somebody = columns.contains("user_id") || columns.contains("workflow_id");
+        let is_known = matches!(whose, Whose::Person | Whose::Key | Whose::Id);
+        assert_eq!(names_somebody, is_known, "{name}: {whose:?}, {columns:?}");
     }
+}
+
+/// The tables of people, each with the way that leads to them.
+pub(super) fn of_people() -> impl Iterator<Item = (&'static str, Whose)> {
+    let tables = TABLES.iter().map(|table| (table.name, table.whose));
+    tables.filter(|(_, whose)| matches!(whose, Whose::Person | Whose::Key))
 }
 
 /// A type that no file has.
@@ -203,15 +157,14 @@ async fn erase(bench: &Bench, person: &PersonId) {
 }
 
 pub async fn a_person_with_a_row_in_one_table_only_is_found_exported_and_erased(bench: &Bench) {
-    let of_people = CATALOGUE.into_iter().filter(|(_, holds)| matches!(holds, Holds::Person | Holds::Key));
-    for (table, holds) in of_people {
+    for (table, whose) in of_people() {
         // The underscores are no wildcards.
         let person = PersonId { tenant: "acme".into(), user: format!("only_{table}") };
         let key = person.key(TYPE);
         put(bench, table, &key).await;
         let known = bench.store.person(&person).await.unwrap();
         assert!(!known.is_empty(), "{table}: the person is not found");
-        let types: BTreeSet<_> = (holds == Holds::Key).then(|| TYPE.to_owned()).into_iter().collect();
+        let types: BTreeSet<_> = (whose == Whose::Key).then(|| TYPE.to_owned()).into_iter().collect();
         assert_eq!(known.digest_types, types, "{table}");
         assert!(is_exported(bench, &person).await, "{table}: the row is not exported");
         let other = PersonId { user: format!("onlyX{table}"), ..person.clone() };

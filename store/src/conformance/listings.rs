@@ -12,8 +12,8 @@ use tidings_model::{
 
 use super::{Bench, at, bench::Behind, ends, entry, event, events, key, window, window_of};
 use crate::{
-    audit::MARK_EMITTED,
-    listings::{audit, dead_letters, digests, events as events_of},
+    audit::{self, MARK_EMITTED},
+    listings,
     sql::dialect::Variants,
 };
 
@@ -225,19 +225,19 @@ pub async fn pages_of_audit_entries_neither_repeat_nor_leave_out_a_row(bench: &B
 
 /// Statements of listings, and an index that each of them reads.
 const READS: &[(Variants, &str)] = &[
-    (same(digests::ONE), "digests"),
-    (same(digests::ALL), "digests_by_age"),
-    (same(digests::OF_TENANT), "digests_"),
-    (same(digests::OF_KEY), "digests_of_key"),
-    (same(digests::WITHOUT_END), "digests_to_empty"),
-    (same(events_of::EVENTS), "events_of_digest"),
-    (same(audit::OF_DIGEST), "audit_of_digest"),
-    (same(audit::OF_DIGEST), "audit_"),
-    (same(audit::ALL), "audit_by_age"),
-    (same(audit::OF_KEY), "audit_of_key"),
-    (dead_letters::OF_WORKFLOWS, "dead_letters_by_age"),
-    (same(dead_letters::OF_WORKFLOW), "dead_letters_"),
-    (same(dead_letters::ONE), "dead_letters_of_run"),
+    (same(listings::ONE), "digests"),
+    (same(listings::ALL), "digests_by_age"),
+    (same(listings::OF_TENANT), "digests_"),
+    (same(listings::OF_KEY), "digests_of_key"),
+    (same(listings::WITHOUT_END), "digests_to_empty"),
+    (same(listings::EVENTS), "events_of_digest"),
+    (same(audit::ENTRIES_OF_DIGEST), "audit_of_digest"),
+    (same(audit::ENTRIES_OF_DIGEST), "audit_"),
+    (same(audit::ENTRIES), "audit_by_age"),
+    (same(audit::ENTRIES_OF_KEY), "audit_of_key"),
+    (audit::OF_WORKFLOWS, "dead_letters_by_age"),
+    (same(audit::OF_WORKFLOW), "dead_letters_"),
+    (same(audit::DEAD_LETTER), "dead_letters_of_run"),
     (same(MARK_EMITTED), "dead_letters_of_run"),
 ];
 

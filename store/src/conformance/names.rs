@@ -17,14 +17,13 @@ use super::{
     Bench, at,
     bench::Behind,
     entry, event, events,
-    everyone::{CATALOGUE, Holds, put},
+    everyone::{of_people, put},
     key, message, recipient, window, window_of,
 };
 use crate::{
-    answers::FORGET_ANSWER,
     attempts::FACTS_FOR_ATTEMPT,
     claims::{COUNTED_SINCE, FACTS_FOR_CLAIM},
-    directory::{FACTS, GRANTED_AGAIN, PUT_CONSENT, PUT_PREFERENCES, PUT_RECIPIENTS, ZONE_REVISIONS},
+    directory::{FACTS, FORGET_ANSWER, GRANTED_AGAIN, PUT_CONSENT, PUT_PREFERENCES, PUT_RECIPIENTS, ZONE_REVISIONS},
     events::{INSERT_EVENTS, RECORDED_EVENTS, REFUSE_CONTENT},
     ledger::PUT_RETRACTS,
     names::NAMES_IN_USE,
@@ -314,9 +313,8 @@ pub async fn people_of_a_tenant_are_counted_once_under_all_its_names(bench: &Ben
 }
 
 pub async fn all_that_is_known_of_a_person_counts_under_the_tenants_name_of_today(bench: &Bench) {
-    let of_people = CATALOGUE.into_iter().filter(|(_, holds)| matches!(holds, Holds::Person | Holds::Key));
     // The row of `digests` comes with one of `events`.
-    for (table, _) in of_people.filter(|(table, _)| *table != "events") {
+    for (table, _) in of_people().filter(|(table, _)| *table != "events") {
         put(bench, table, &key("ann")).await;
     }
     let ann = |tenant: &str| PersonId { tenant: tenant.into(), user: "ann".into() };

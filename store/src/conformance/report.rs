@@ -26,7 +26,7 @@ use super::{
     delivery_events::{MOST, reported, single},
     ends,
 };
-use crate::report::report;
+use crate::statistics::report;
 
 const DAY: i64 = 86_400;
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sqlx::{AssertSqlSafe, query, query_as};
+use sqlx::{AssertSqlSafe, query, query::Query, query_as};
 use tidings_model::retention::RetractExpiry;
 
 use crate::{
     Result,
     attempts::ATTEMPTS,
-    message::{MESSAGE, MESSAGE_RECORD},
-    retention::lines::{self, DeadLetterRow, EventRow, Line, ReportRow, RetractRow, WebhookLetterRow},
+    digest::{MESSAGE, MESSAGE_RECORD},
+    lines::{self, DEAD_LETTERS, EVENTS, Line, Lines, REPORTS, RETRACTS, WEBHOOK_LETTERS},
     sql::{Sql, columns::row, dialect::Dialect, json},
 };
 
@@ -25,10 +25,7 @@ ORDER BY d.closed_at, d.digest_id LIMIT $2";
 
 /// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
 pub const EVENTS_OF_DIGESTS: &str = "
-SELECT e.tenant, e.digest_type, e.user_id, e.event_id, e.digest_id, e.category, e.other_categories, e.entity_type,
-       e.entity_id, e.actor, e.occurred_at, CAST(e.counts AS TEXT) AS counts, e.urgent, CAST(e.payload AS TEXT) AS payload, e.recorded_at,
-       e.returned_from, d.closed_at
-FROM digests d JOIN events e ON e.digest_id = d.digest_id
+SELECT {columns} FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})
 ORDER BY d.closed_at, d.digest_id, e.event_id LIMIT $2";
 
@@ -78,8 +75,7 @@ pub const KEYS_OF_OLD_RETRACTS: &str = concat!(
 
 /// Of the key `$2`, `$3`, `$4` those from before `$5`; `$6` limit.
 pub const OLD_RETRACTS: &str = concat!(
-    "SELECT r.tenant, r.digest_type, r.user_id, r.event_id, r.category, r.entity_type, r.entity_id, r.until_at,
-            r.retracted_at",
+    "SELECT {columns}",
     old_retracts!(),
     " AND r.tenant = $2 AND r.digest_type = $3 AND r.user_id = $4 AND r.retracted_at < $5
       ORDER BY r.retracted_at, r.event_id, r.category, r.entity_type, r.entity_id LIMIT $6"
@@ -93,12 +89,10 @@ WHERE retracted_at < $1 AND tenant = $2 AND digest_type = $3 AND user_id = $4 AN
 pub const COUNT_OLD_RETRACTS: &str = concat!("SELECT COUNT(*)", old_retracts!());
 
 pub const OLD_DEAD_LETTERS: &str = "
-SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at, emitted_at, emitted_by
-FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
+SELECT {columns} FROM dead_letters WHERE buried_at < $1 ORDER BY buried_at, workflow_id, run_id, seq LIMIT $2";
 
 pub const OLD_WEBHOOK_LETTERS: &str = "
-SELECT relay, sha256, reason, size, head, buried_at, emitted_at, emitted_by
-FROM webhook_dead_letters WHERE buried_at < $1 ORDER BY buried_at, relay, sha256 LIMIT $2";
+SELECT {columns} FROM webhook_dead_letters WHERE buried_at < $1 ORDER BY buried_at, relay, sha256 LIMIT $2";
 
 pub const COUNT_OLD_DEAD_LETTERS: &str = "
 SELECT (SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1)
@@ -122,9 +116,7 @@ pub const CLOSED_AMONG: &str =
     "SELECT digest_id FROM digests WHERE state = 'closed' AND digest_id IN (SELECT value->>0 FROM {each})";
 
 pub const OLD_REPORTS: &str = "
-SELECT message, event, tenant, address_lower, kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at,
-       never_sent, machine, url
-FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
+SELECT {columns} FROM delivery_events WHERE received_at < $1 ORDER BY received_at, message, event LIMIT $2";
 
 pub const COUNT_OLD_REPORTS: &str = "SELECT COUNT(*) FROM delivery_events WHERE received_at < $1";
 
@@ -168,17 +160,16 @@ impl<D: Dialect> Sql<D> {
         let digests = query_as(digests).bind(before.as_millisecond()).bind(limit);
         let digests: Vec<(String,)> = digests.fetch_all(&mut *connection).await?;
         let visited: Vec<_> = digests.into_iter().map(|(id,)| Value::from(vec![id])).collect();
-        let events = Self::each(EVENTS_OF_DIGESTS);
-        let rows = query_as(events).bind(json(&visited)?).bind(limit).fetch_all(connection).await?;
-        let rows: Vec<EventRow> = rows;
+        let rows = query(Self::each(&EVENTS.select(EVENTS_OF_DIGESTS))).bind(json(&visited)?).bind(limit);
+        let rows = rows.try_map(|row| EVENTS.line::<D>(&row)).fetch_all(connection).await?;
         let full = |count: usize| i64::try_from(count).is_ok_and(|count| count >= limit);
         let mut retired = Expired { more: full(visited.len()) || full(rows.len()), visited, ..Expired::default() };
         for row in rows {
-            let digest = Value::from(vec![row.digest_id.clone()]);
+            let digest = Value::from(vec![row.json["digest_id"].clone()]);
             if retired.digests.last() != Some(&digest) {
                 retired.digests.push(digest);
             }
-            retired.add(row.into());
+            retired.add(row);
         }
         Ok(retired)
     }
@@ -191,14 +182,13 @@ impl<D: Dialect> Sql<D> {
         limit: i64,
         now: Timestamp,
     ) -> Result<Expired> {
-        let mut rows: Vec<RetractRow> = Vec::new();
+        let mut rows = Vec::new();
         for RetractExpiry { key, before: expired_before } in expiries {
             let left = limit.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
             let (before, expired_before) = (before.as_millisecond(), expired_before.as_millisecond());
-            let old = query_as(Self::locked(OLD_RETRACTS)).bind(before).bind(&key.tenant).bind(&key.digest_type);
-            let old = old.bind(&key.user).bind(expired_before).bind(left).fetch_all(&mut *connection);
-            let old: Vec<RetractRow> = old.await?;
-            rows.extend(old);
+            let old = Self::locked_lines(&RETRACTS, OLD_RETRACTS, before).bind(&key.tenant).bind(&key.digest_type);
+            let old = old.bind(&key.user).bind(expired_before).bind(left);
+            rows.extend(old.try_map(|row| RETRACTS.line::<D>(&row)).fetch_all(&mut *connection).await?);
             let need = query(NEED_RETRACTS).bind(before).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             need.bind(expired_before).bind(now.as_millisecond()).execute(&mut *connection).await?;
         }
@@ -211,21 +201,30 @@ impl<D: Dialect> Sql<D> {
         before: Timestamp,
         limit: i64,
     ) -> Result<Expired> {
-        let signals = query_as(Self::locked(OLD_DEAD_LETTERS)).bind(before.as_millisecond()).bind(limit);
-        let signals: Vec<DeadLetterRow> = signals.fetch_all(&mut *connection).await?;
-        let webhooks = query_as(Self::locked(OLD_WEBHOOK_LETTERS)).bind(before.as_millisecond()).bind(limit);
-        let webhooks: Vec<WebhookLetterRow> = webhooks.fetch_all(connection).await?;
-        let mut lines: Vec<Line> =
-            signals.into_iter().map(Into::into).chain(webhooks.into_iter().map(Into::into)).collect();
+        let mut lines = Self::oldest(&mut *connection, &DEAD_LETTERS, OLD_DEAD_LETTERS, before, limit).await?;
+        lines.extend(Self::oldest(connection, &WEBHOOK_LETTERS, OLD_WEBHOOK_LETTERS, before, limit).await?);
         lines.sort_by_key(|line| line.since);
         lines.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Expired::of(lines, limit))
     }
 
     pub(crate) async fn old_reports(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
-        let rows = query_as(Self::locked(OLD_REPORTS)).bind(before.as_millisecond()).bind(limit);
-        let rows: Vec<ReportRow> = rows.fetch_all(connection).await?;
-        Ok(Expired::of(rows, limit))
+        Ok(Expired::of(Self::oldest(connection, &REPORTS, OLD_REPORTS, before, limit).await?, limit))
+    }
+
+    async fn oldest(
+        connection: &mut D::Connection,
+        lines: &'static Lines,
+        statement: &str,
+        before: Timestamp,
+        limit: i64,
+    ) -> Result<Vec<Line>> {
+        let rows = Self::locked_lines(lines, statement, before.as_millisecond()).bind(limit);
+        Ok(rows.try_map(|row| lines.line::<D>(&row)).fetch_all(connection).await?)
+    }
+
+    fn locked_lines(lines: &Lines, statement: &str, before: i64) -> Query<'static, D, D::Arguments> {
+        query(Self::locked(&lines.select(statement))).bind(before)
     }
 
     /// Rows with a number. Without lines: the ledger has the same events and facts, and the archive will.
@@ -270,10 +269,12 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(crate) async fn message_line(connection: &mut D::Connection, id: &str) -> Result<Value> {
-        let record = query_as(MESSAGE_RECORD).bind(id.to_owned()).fetch_one(&mut *connection).await?;
-        let message = query_as(MESSAGE).bind(id.to_owned()).fetch_one(&mut *connection).await?;
-        let attempts = query_as(ATTEMPTS).bind(id.to_owned()).fetch_all(connection).await?;
-        Ok(lines::message(record, message, attempts))
+        let record =
+            query(MESSAGE_RECORD).bind(id.to_owned()).try_map(Self::to_record).fetch_one(&mut *connection).await?;
+        let message = query(MESSAGE).bind(id.to_owned()).try_map(Self::to_record).fetch_one(&mut *connection).await?;
+        let attempts: Vec<_> =
+            query(ATTEMPTS).bind(id.to_owned()).try_map(Self::to_record).fetch_all(connection).await?;
+        Ok(lines::message(&record, message, &attempts))
     }
 
     /// The statement with its rows locked. Rows that another transaction has locked are left out.
@@ -283,11 +284,11 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl Expired {
-    fn of(rows: Vec<impl Into<Line>>, limit: i64) -> Self {
+    fn of(rows: Vec<Line>, limit: i64) -> Self {
         let more = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
         let mut retired = Self { more, ..Self::default() };
         for row in rows {
-            retired.add(row.into());
+            retired.add(row);
         }
         retired
     }

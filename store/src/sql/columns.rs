@@ -41,6 +41,16 @@ where
     T::read(row.try_get(name)?).map_err(|source| sqlx::Error::ColumnDecode { index: name.to_owned(), source })
 }
 
+/// The text in a column; NULL is empty.
+pub fn text<'r, R>(row: &'r R, name: &str) -> sqlx::Result<String>
+where
+    R: Row,
+    Option<String>: Decode<'r, R::Database> + Type<R::Database>,
+    for<'n> &'n str: ColumnIndex<R>,
+{
+    Ok(column::<_, Option<String>>(row, name)?.unwrap_or_default())
+}
+
 /// Declares a struct of columns, and how a row of a database becomes one: like `#[derive(sqlx::FromRow)]`, which would compile
 /// SQLx and its drivers a second time for the build.
 macro_rules! row {

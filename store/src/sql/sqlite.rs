@@ -21,10 +21,10 @@ use super::{
     Sql,
     dialect::{Dialect, Session, Variants},
     group_commit::{Arrivals, Dots},
-    open_file::OpenFile,
     pool::Pool,
     schema::{self, migrator},
 };
+use crate::sql::pool::OpenFile;
 use crate::{Error, Result};
 
 /// Time limit of a wait for another process that writes, for example `tidings` on the command line.

@@ -103,7 +103,7 @@ pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyh
 
 fn in_words(tenant: &str, ended: &Ended) -> String {
     let Ended { people, tokens, erased, .. } = ended;
-    let counts = erased.counts().into_iter().filter(|(_, count)| *count > 0);
+    let counts = erased.counts();
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     format!(
         "{tenant}: ended\n  people: {people}\n  tokens of the api: {tokens}{lines}\n\

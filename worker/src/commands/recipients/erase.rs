@@ -92,7 +92,7 @@ fn name_unreachable(person: &PersonId, folders: &[String]) {
 }
 
 fn lines(erased: &Erased) -> String {
-    let counts = erased.counts().into_iter().filter(|(_, count)| *count > 0);
+    let counts = erased.counts();
     let lines: String = counts.map(|(name, count)| format!("\n  {}: {count}", name.replace('_', " "))).collect();
     if lines.is_empty() { " nothing".to_owned() } else { lines }
 }

@@ -1,0 +1,287 @@
+//! Rows as the archive and an export have them: one JSON object a line, in the words of the tables, with times as RFC 3339.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tidings_model::records::{AttemptRecord, MessageRecord, RowPlace};
+
+use crate::{
+    digest::StoredMessage,
+    sql::{
+        columns::{self, column},
+        dialect::Dialect,
+    },
+};
+
+/// A row that is going to be deleted.
+pub struct Line {
+    /// The primary key.
+    pub key: Value,
+    /// The line of the archive.
+    pub json: Value,
+    /// The instant from which the row's age counts.
+    pub since: Timestamp,
+}
+
+/// The lines of a table.
+pub struct Lines {
+    pub table: &'static str,
+    /// `kind` of each line. Empty: the row has one.
+    kind: &'static str,
+    pub columns: &'static [Column],
+    /// That many of the first columns are the primary key.
+    key: usize,
+    /// The time from which the age of a row counts, where the archive has the rows.
+    since: &'static str,
+    /// The number or time, and the text, by which the pages of an export are ordered. Empty: there is none.
+    place: (&'static str, &'static str),
+}
+
+/// A column of lines.
+pub struct Column {
+    pub name: &'static str,
+    /// Its name in a line. Empty: it is in none.
+    word: &'static str,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Text,
+    Number,
+    Flag,
+    Time,
+    /// A time of the digest `d`.
+    DigestTime,
+    /// A time, or the end of time, which RFC 3339 cannot say.
+    Until,
+    Json,
+    /// A JSON array. NULL is an empty one.
+    List,
+}
+
+macro_rules! columns {
+    ($($name:ident $(as $word:literal)?: $shape:ident),+ $(,)?) => {
+        &[$(Column { name: stringify!($name), word: columns!(@ $name $($word)?), shape: Shape::$shape }),+]
+    };
+    (@ $name:ident $word:literal) => { $word };
+    (@ $name:ident) => { stringify!($name) };
+}
+
+pub const DIGESTS: Lines = Lines {
+    table: "digests",
+    kind: "digest",
+    columns: columns![
+        digest_id: Text, tenant: Text, digest_type: Text, user_id as "user": Text, opened_at: Time, due_at: Time, state: Text,
+        claimed_at: Time, sent_at: Time, closed_at: Time, outcome: Text, why: Text, plan_why: Text, cadence: Text, zone: Text,
+        event_count: Number,
+    ],
+    key: 1,
+    since: "",
+    place: ("opened_at", "digest_id"),
+};
+
+/// As `e`, beside their digests `d`.
+pub const EVENTS: Lines = Lines {
+    table: "events",
+    kind: "event",
+    columns: columns![
+        tenant: Text, digest_type: Text, user_id as "user": Text, event_id: Text, digest_id: Text, closed_at: DigestTime,
+        category: Text, other_categories: List, entity_type: Text, entity_id: Text, actor: Text, occurred_at: Time, counts: Json,
+        urgent: Flag, payload: Json, recorded_at: Time, returned_from: Text,
+    ],
+    key: 4,
+    since: "closed_at",
+    place: ("", "event_id"),
+};
+
+pub const RETRACTS: Lines = Lines {
+    table: "retracts",
+    kind: "retract",
+    columns: columns![
+        tenant: Text, digest_type: Text, user_id as "user": Text, event_id: Text, category: Text, entity_type: Text,
+        entity_id: Text, until_at: Until, retracted_at: Time,
+    ],
+    key: 7,
+    since: "retracted_at",
+    place: ("", ""),
+};
+
+pub const DEAD_LETTERS: Lines = Lines {
+    table: "dead_letters",
+    kind: "dead_letter",
+    columns: columns![
+        workflow_id: Text, run_id: Text, seq: Number, reason: Text, encoding: Text, message_type: Text, size: Number, sha256: Text,
+        head: Text, buried_at: Time, emitted_at: Time, emitted_by: Text,
+    ],
+    key: 3,
+    since: "buried_at",
+    place: ("seq", "run_id"),
+};
+
+pub const WEBHOOK_LETTERS: Lines = Lines {
+    table: "webhook_dead_letters",
+    kind: "webhook_dead_letter",
+    columns: columns![
+        relay: Text, sha256: Text, reason: Text, size: Number, head: Text, buried_at: Time, emitted_at: Time, emitted_by: Text,
+    ],
+    key: 2,
+    since: "buried_at",
+    place: ("", ""),
+};
+
+pub const REPORTS: Lines = Lines {
+    table: "delivery_events",
+    kind: "delivery_event",
+    columns: columns![
+        message: Text, event as "": Text, tenant: Text, address_lower as "address": Text, kind as "event": Text, bounce: Text,
+        status: Text, diagnostic: Text, relay: Text, event_id: Text, occurred_at: Time, received_at: Time, never_sent: Flag,
+        machine: Text, url: Text,
+    ],
+    key: 2,
+    since: "received_at",
+    place: ("", ""),
+};
+
+pub const AUDIT: Lines = Lines {
+    table: "audit",
+    kind: "audit",
+    columns: columns![
+        audit_id as "": Number, acted_at: Time, digest_type: Text, digest_id: Text, message: Text, actor: Text, action: Text, why: Text,
+    ],
+    key: 1,
+    since: "",
+    place: ("audit_id", ""),
+};
+
+pub const INBOX: Lines = Lines {
+    table: "inbox",
+    kind: "",
+    columns: columns![
+        id as "": Number, kind: Text, workflow_id: Text, json: Json, received_at: Time, forwarded_at: Time,
+    ],
+    key: 1,
+    since: "",
+    place: ("id", ""),
+};
+
+pub const NOTICES: Lines = Lines {
+    table: "notices",
+    kind: "notice",
+    columns: columns![
+        seq as "": Number, subscription: Text, event: Text, digest_type: Text, digest_id: Text, message: Text, outcome: Text,
+        reason: Text, occurred_at: Time, tries: Number, result: Text, ended_at: Time,
+    ],
+    key: 1,
+    since: "",
+    place: ("seq", ""),
+};
+
+pub const JOB_RESULTS: Lines = Lines {
+    table: "job_keys",
+    kind: "job_result",
+    columns: columns![
+        job_id as "job": Text, workflow_id: Text, state: Text, answer: Json, problem: Text, ended_at: Time,
+    ],
+    key: 2,
+    since: "",
+    place: ("", "job_id"),
+};
+
+pub const TROUBLED_RUNS: Lines = Lines {
+    table: "troubled_runs",
+    kind: "troubled_run",
+    columns: columns![
+        workflow_id: Text, run_id: Text, trouble: Text, since: Time, ended_by: Text, why: Text, resolution: Text, resolved_at: Time,
+    ],
+    key: 2,
+    since: "",
+    place: ("", "run_id"),
+};
+
+#[cfg(test)]
+pub const ALL: [&Lines; 11] = [
+    &DIGESTS,
+    &EVENTS,
+    &RETRACTS,
+    &DEAD_LETTERS,
+    &WEBHOOK_LETTERS,
+    &REPORTS,
+    &AUDIT,
+    &INBOX,
+    &NOTICES,
+    &JOB_RESULTS,
+    &TROUBLED_RUNS,
+];
+
+impl Lines {
+    /// The statement, with `{columns}` those of the lines.
+    pub fn select(&self, statement: &str) -> String {
+        let of = if self.table == EVENTS.table { "e." } else { "" };
+        let column = |Column { name, shape, .. }: &Column| match shape {
+            Shape::DigestTime => format!("d.{name}"),
+            Shape::Json => format!("CAST({of}{name} AS TEXT) AS {name}"),
+            _ => format!("{of}{name}"),
+        };
+        let columns: Vec<_> = self.columns.iter().map(column).collect();
+        statement.replace("{columns}", &columns.join(", "))
+    }
+
+    pub fn json<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Value> {
+        let mut line = Map::new();
+        if !self.kind.is_empty() {
+            line.insert("kind".to_owned(), self.kind.into());
+        }
+        for Column { name, word, shape } in self.columns.iter().filter(|column| !column.word.is_empty()) {
+            line.insert((*word).to_owned(), shape.read::<D>(row, name)?);
+        }
+        Ok(line.into())
+    }
+
+    /// For rows that the archive has.
+    pub fn line<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Line> {
+        let key = self.columns[..self.key].iter().map(|column| column.shape.read::<D>(row, column.name));
+        let key = key.collect::<sqlx::Result<Vec<_>>>()?.into();
+        Ok(Line { key, json: self.json::<D>(row)?, since: column(row, self.since)? })
+    }
+
+    /// The place of a row in an export.
+    pub fn place<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<RowPlace> {
+        let (number, text) = self.place;
+        let number = if number.is_empty() { 0 } else { column(row, number)? };
+        Ok((number, if text.is_empty() { String::new() } else { column(row, text)? }))
+    }
+}
+
+impl Shape {
+    fn read<D: Dialect>(self, row: &D::Row, name: &str) -> sqlx::Result<Value> {
+        Ok(match self {
+            Self::Text => column::<_, Option<String>>(row, name)?.into(),
+            Self::Number => column::<_, Option<i64>>(row, name)?.into(),
+            Self::Flag => column::<_, bool>(row, name)?.into(),
+            Self::Time | Self::DigestTime => json!(column::<_, Option<Timestamp>>(row, name)?),
+            Self::Until => json!(Timestamp::from_millisecond(column(row, name)?).ok()),
+            Self::Json => column::<_, Option<columns::Json<Value>>>(row, name)?.map(|json| json.0).into(),
+            Self::List => {
+                column::<_, Option<columns::Json<Value>>>(row, name)?.map_or_else(|| json!([]), |list| list.0)
+            }
+        })
+    }
+}
+
+/// The bytes are text where they are UTF-8, and else base64: `encoding` says which.
+pub fn message(record: &MessageRecord, stored: StoredMessage, attempts: &[AttemptRecord]) -> Value {
+    let StoredMessage { message, former_envelopes, .. } = stored;
+    let (encoding, bytes) = match String::from_utf8(message.bytes) {
+        Ok(text) => ("utf-8", text),
+        Err(error) => ("base64", STANDARD.encode(error.as_bytes())),
+    };
+    json!({
+        "kind": "message", "id": record.id, "origin": record.origin, "stream": record.stream, "state": record.state,
+        "why": record.why, "envelope_from": message.envelope_from, "envelope_to": record.envelope_to,
+        "former_envelopes": former_envelopes,
+        "message_id": record.message_id, "subject": record.subject, "template": message.template,
+        "created_at": record.created_at, "made_at": record.made_at, "sent_at": record.sent_at, "closed_at": record.closed_at,
+        "attempts": attempts, "encoding": encoding, "bytes": bytes,
+    })
+}
