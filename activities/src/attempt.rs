@@ -19,8 +19,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::{
-    alert,
-    cancellable::Cancellable,
+    context::Cancellable,
     deps::Deps,
     error::Error,
     metrics,
@@ -256,7 +255,7 @@ impl<'a> Outgoing<'a> {
         if ambiguous > 0 && !self.may_resend(&route, ambiguous).await? {
             let (end, closed) = withheld();
             store.end_attempt(id, number, &end, now).await?;
-            alert::ended(id, &message.origin, &closed);
+            metrics::alert_ended(id, &message.origin, &closed);
             return Ok(self.give_up(&route, Sent::closed(closed)).await);
         }
         Ok(Beginning::Begun(Box::new(DeliveryAttempt {
@@ -517,7 +516,7 @@ impl EndedAttempt<'_> {
         metrics::attempt(self.relay, delivery.class);
         let id = self.outgoing.id;
         match sent {
-            Sent::Closed { closed, .. } if alert::ended(id, self.origin, closed) => {}
+            Sent::Closed { closed, .. } if metrics::alert_ended(id, self.origin, closed) => {}
             _ => {
                 tracing::info!(id = %id, class = delivery.class.name(), phase = delivery.phase.name(), "attempt ended");
             }

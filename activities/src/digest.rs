@@ -11,21 +11,20 @@ use tidings_model::step::{
 };
 use tidings_workflows::activities::definitions::digest as definitions;
 
-use crate::{clock::unless_ahead, deps::Deps, error::answer, heartbeat, metrics};
+use crate::{
+    context::{during, unless_ahead},
+    deps::Deps,
+    error::answer,
+    metrics,
+};
 
-mod audit;
 pub mod claim;
-mod close;
-mod counting;
-mod dead_letter;
 mod email;
+mod ledger;
 mod measure;
 mod plan;
-pub mod preview;
 mod remake;
 pub mod render;
-mod reopen;
-mod retract;
 mod seen;
 pub mod send;
 mod stash;
@@ -90,8 +89,7 @@ impl DigestActivities {
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
-        let sent =
-            answer(unless_ahead(&ctx, Some(input.asked_at), heartbeat::during(&ctx, sent)).await)?.into_activity()?;
+        let sent = answer(unless_ahead(&ctx, Some(input.asked_at), during(&ctx, sent)).await)?.into_activity()?;
         measure::sent(&self.deps.settings, &input.window, &sent, Timestamp::now());
         Ok(sent)
     }
@@ -102,7 +100,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
-        let ending = answer(close::run(&self.deps, &input).await)?;
+        let ending = answer(ledger::close(&self.deps, &input).await)?;
         measure::ended_with_events(&self.deps.settings, &input.window.key, &ending);
         Ok(ending)
     }
@@ -113,7 +111,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Retract)]
     pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
-        answer(retract::run(&self.deps, &input).await)
+        answer(ledger::retract(&self.deps, &input).await)
     }
 
     /// Gives a digest that was not sent back to its workflow.
@@ -122,7 +120,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Reopen)]
     pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
-        answer(reopen::run(&self.deps, &input).await)
+        answer(ledger::reopen(&self.deps, &input).await)
     }
 
     /// Records operators' commands in the audit trail.
@@ -131,7 +129,7 @@ impl DigestActivities {
     /// The store cannot answer: check the database. Temporal calls again.
     #[activity(definition = definitions::Audit)]
     pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
-        answer(audit::run(&self.deps, &input).await)
+        answer(ledger::audit(&self.deps, &input).await)
     }
 
     /// Records signals that could not be decoded.
@@ -144,6 +142,6 @@ impl DigestActivities {
         _ctx: ActivityContext,
         input: DeadLettersInput,
     ) -> Result<(), ActivityError> {
-        answer(dead_letter::run(&self.deps, &input).await)
+        answer(ledger::dead_letters(&self.deps, &input).await)
     }
 }

@@ -1,18 +1,15 @@
 //! The outside world of a workflow: the activities of digests, single messages and retention, and the operations that the
 //! command line calls.
 
-mod alert;
 mod apart;
 mod attempt;
 pub mod bounces;
-mod cancellable;
 pub mod choices;
-mod clock;
+mod context;
 pub mod delivery_events;
 mod deps;
 pub mod digest;
 mod error;
-mod heartbeat;
 pub mod history;
 pub mod installation;
 pub mod message;
@@ -25,13 +22,12 @@ pub mod relays;
 pub mod retention;
 pub mod subscriptions;
 pub mod sweep;
-pub mod task_queue;
 pub mod team_directory;
 mod team_service;
 pub mod unsubscribe;
-mod visibility;
+pub mod visibility;
 
-pub use cancellable::Cancellable;
+pub use context::Cancellable;
 pub use deps::Deps;
 pub use digest::DigestActivities;
 pub use error::{Error, ErrorKind};

@@ -1,9 +1,175 @@
 //! The workflow of single messages: what happens to a message once it is in the outbox.
 
-mod activities;
-mod close;
-pub(crate) mod remake;
-mod retry;
-pub mod send;
+use std::{pin::pin, sync::Arc};
 
-pub use activities::MessageActivities;
+use jiff::Timestamp;
+use temporalio_macros::activities;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+use tidings_mail::smtp::Lane;
+use tidings_model::{
+    command::Order,
+    message::contract::{Attempted, CloseInput, Retried, RetryInput, SendInput},
+    records::{Actor, MessageRecord},
+    rules::pause,
+    settings::{InForce, StreamName},
+    step::Sent,
+    window::{Closed, Outcome},
+};
+use tidings_workflows::activities::definitions::message as definitions;
+
+use crate::{
+    attempt::{Beginning, Outgoing, Shorter},
+    context::{Cancellable, during, unless_ahead},
+    deps::{Deps, now},
+    error::{Error, answer},
+    metrics,
+};
+
+pub(crate) mod remake;
+
+use remake::follow_configuration;
+
+/// Records the end, and answers with the end that the outbox recorded first.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
+    let CloseInput { asked_at, key, order } = input;
+    let (by, why) = match order {
+        Some(Order { by, why }) => (Actor::of_login(by), why.clone()),
+        None => (Actor::Tidings, "cancelled".to_owned()),
+    };
+    let closed = Closed { outcome: Outcome::Dropped, why };
+    Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(missing))
+}
+
+/// The end of a workflow that was started without a message.
+fn missing() -> Closed {
+    Closed { outcome: Outcome::Failed, why: "the outbox has no such message".to_owned() }
+}
+
+/// Queues the message again, or refuses with a reason.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn retry(deps: &Deps, input: &RetryInput) -> Result<Retried, Error> {
+    Ok(deps.store.retry_message(input, now(input.asked_at)).await?)
+}
+
+/// The activities as Temporal's SDK registers them.
+pub struct MessageActivities {
+    pub deps: Deps,
+}
+
+#[activities]
+impl MessageActivities {
+    /// Attempts to deliver the message once.
+    ///
+    /// # Errors
+    /// The store cannot answer, or a later attempt has begun: Temporal calls again. Or the attempt was cancelled before the dot.
+    #[activity(definition = definitions::Send)]
+    pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
+        let sent = Box::pin(send(&self.deps, &input, ctx.cancelled()));
+        answer(unless_ahead(&ctx, Some(input.asked_at), during(&ctx, sent)).await)?.into_activity()
+    }
+
+    /// Ends a message that was cancelled.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
+    #[activity(definition = definitions::Close)]
+    pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
+        answer(close(&self.deps, &input).await)
+    }
+
+    /// Gives a message that has ended back to its workflow.
+    ///
+    /// # Errors
+    /// The store cannot answer: check the database. Temporal calls again.
+    #[activity(definition = definitions::Retry)]
+    pub async fn retry(self: Arc<Self>, _ctx: ActivityContext, input: RetryInput) -> Result<Retried, ActivityError> {
+        answer(retry(&self.deps, &input).await)
+    }
+}
+
+/// Makes one attempt, and answers with what follows.
+///
+/// # Errors
+/// The store cannot answer, or a later attempt has begun.
+pub async fn send(
+    deps: &Deps,
+    input: &SendInput,
+    cancelled: impl Future<Output = ()>,
+) -> Result<Cancellable<Attempted>, Error> {
+    let id = input.key.message_id();
+    let Some(message) = deps.store.message(id).await? else {
+        return Ok(Cancellable::Done(Attempted { sent: Sent::closed(missing()), delays: Vec::new() }));
+    };
+    let now = now(input.asked_at);
+    let InForce { stream, .. } = deps.settings.for_tenant(&input.key.tenant, message.stream);
+    let delays = input.delays.clone().unwrap_or_else(|| stream.retry_delays.clone());
+    let outgoing = Outgoing {
+        last: usize::try_from(input.failed).is_ok_and(|failed| failed >= delays.len()),
+        keeps_ends: input.keeps_ends,
+        ..Outgoing::new(deps, &input.key.tenant, (stream, lane(message.stream)), id, now)
+    };
+    let retry_delay = delays.first().copied().unwrap_or(outgoing.retry_delay);
+    let outgoing = Outgoing { retry_delay, ..outgoing };
+    if let Some(unrecorded) = &input.unrecorded {
+        let sent = outgoing.record_end(unrecorded, Shorter::Never).await?;
+        return Ok(Cancellable::Done(Attempted { sent, delays }));
+    }
+    if let Some(closed) = suppressed(deps, input, &message, now).await? {
+        return Ok(Cancellable::Done(Attempted { sent: Sent::closed(closed), delays }));
+    }
+    if let Some(sent) = paused(deps, input, now).await? {
+        return Ok(Cancellable::Done(Attempted { sent, delays }));
+    }
+    follow_configuration(deps, &message, now).await?;
+    let mut cancelled = pin!(cancelled);
+    let sent = match outgoing.begin(&message.envelope_to, None, cancelled.as_mut()).await? {
+        Beginning::NotBegun(sent) => Cancellable::Done(sent),
+        Beginning::Cancelled => Cancellable::Cancelled,
+        Beginning::Begun(mut attempt) => {
+            let delivery = attempt.transmit(cancelled).await?;
+            // A single message cannot be shortened: its sender wrote it.
+            attempt.finish(&delivery, Shorter::Never).await?
+        }
+    };
+    Ok(sent.map(|sent| Attempted { sent, delays }))
+}
+
+const fn lane(stream: StreamName) -> Lane {
+    match stream {
+        StreamName::Transactional => Lane::Transactional,
+        StreamName::Bulk => Lane::Bulk,
+    }
+}
+
+/// Ends the message if its address was suppressed after it was accepted (rule 28).
+async fn suppressed(
+    deps: &Deps,
+    input: &SendInput,
+    message: &MessageRecord,
+    now: Timestamp,
+) -> Result<Option<Closed>, Error> {
+    let reasons = deps.store.suppressed(&input.key.tenant, &message.envelope_to).await?;
+    let Some(reason) = reasons.into_iter().find(|reason| reason.forbids(message.stream)) else { return Ok(None) };
+    let closed = Closed { outcome: Outcome::Suppressed, why: format!("the address is suppressed: {reason}") };
+    let closed = deps.store.close_message(&input.key, &closed, Actor::Tidings, now).await?.unwrap_or(closed);
+    metrics::alert_ended(message.id, &message.origin, &closed);
+    Ok(Some(closed))
+}
+
+/// The answer while an operator's pause covers the messages of the tenant (rule 35).
+async fn paused(deps: &Deps, input: &SendInput, now: Timestamp) -> Result<Option<Sent>, Error> {
+    let paused = deps.store.pause_of_messages(&input.key.tenant).await?;
+    let pause = pause::wait(paused.as_ref(), &input.key.workflow_id(), None, now);
+    Ok(pause.map(|pause| Sent::Waiting {
+        until: pause.look_at,
+        why: pause.paused.to_string(),
+        pause: Some(pause),
+        too_large: None,
+        moment: false,
+    }))
+}

@@ -9,13 +9,20 @@ use std::sync::LazyLock;
 use jiff::SignedDuration;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 use tidings_model::{
-    ZoneData, attempt::AttemptClass, rules::seen::SeenResult, settings::Settings, subscription::DeliveryResult,
-    troubled_run::Trouble, window::Outcome, zone_data,
+    Alert, ZoneData,
+    attempt::AttemptClass,
+    records::Origin,
+    rules::seen::SeenResult,
+    settings::Settings,
+    subscription::DeliveryResult,
+    troubled_run::Trouble,
+    window::{Closed, Outcome},
+    zone_data,
 };
+use uuid::Uuid;
 
 #[macro_use]
 pub mod table;
-
 pub mod fleet;
 pub mod labels;
 
@@ -166,4 +173,22 @@ pub(crate) fn run_recovered(trouble: Trouble) {
 /// A single message could not be delivered.
 pub(crate) fn message_failed() {
     METRICS.messages_failed.inc();
+}
+
+/// Logs an end. `true`: the end is failed or ambiguous, and operators are alerted. The reason has no address.
+pub(crate) fn alert_ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> bool {
+    if !matches!(outcome, Outcome::Failed | Outcome::Ambiguous) {
+        return false;
+    }
+    match origin {
+        Origin::Digest(_) => {
+            digest_failed();
+            tracing::error!(alert = %Alert::DigestFailed, digest_id = %id, why, "a digest could not be delivered");
+        }
+        Origin::Single { .. } => {
+            message_failed();
+            tracing::error!(alert = %Alert::MessageFailed, id = %id, why, "a message could not be delivered");
+        }
+    }
+    true
 }

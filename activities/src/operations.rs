@@ -2,7 +2,11 @@
 //!
 //! Commands that need only Temporal are in `tidings_client::commands`.
 
-pub mod at_rate;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::{MissedTickBehavior, interval};
+
 pub mod dead_letters;
 pub mod digest;
 pub mod erase;
@@ -11,11 +15,32 @@ pub mod message;
 pub mod move_person;
 pub mod pauses;
 pub mod person_keys;
-pub mod preview;
 pub mod recover;
-pub mod reopen;
 pub mod rows;
 pub mod stats;
 pub mod submit;
-pub mod take_back;
 pub mod tenant_end;
+
+/// Items that may be silent at once before the others wait.
+const IN_FLIGHT: usize = 32;
+
+/// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
+pub async fn at_rate<T, F: Future>(
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    rate: u32,
+    send: impl Fn(T) -> F,
+    mut done: impl FnMut(F::Output),
+) {
+    let mut items = items.into_iter();
+    let mut turn = interval(Duration::from_secs(1) / rate);
+    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sending = FuturesUnordered::new();
+    while items.len() > 0 || !sending.is_empty() {
+        tokio::select! {
+            _ = turn.tick(), if items.len() > 0 && sending.len() < IN_FLIGHT => {
+                sending.extend(items.next().map(&send));
+            }
+            Some(result) = sending.next() => done(result),
+        }
+    }
+}

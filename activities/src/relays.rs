@@ -23,15 +23,13 @@ use tracing::{Instrument, debug_span};
 use uuid::Uuid;
 
 use crate::metrics;
-use change::{CAS_RETRIES, report};
 
-mod breaker_command;
-mod change;
-mod reported;
+mod breakers;
 mod view;
 
-pub use breaker_command::BreakerCommand;
-pub(crate) use reported::reported;
+pub use breakers::BreakerCommand;
+pub(crate) use breakers::reported;
+use breakers::{CAS_RETRIES, report};
 pub use view::{ExplainedRefusal, RelayView};
 
 /// Age up to which a worker trusts the breakers that it has read.
@@ -333,7 +331,7 @@ impl Relays {
         if !is_other || self.seen(relay).breaker.refusals.is_mixed {
             return;
         }
-        if let Err(error) = change::change(store, &self.today, relay, None, now, Breaker::mixed).await {
+        if let Err(error) = breakers::change(store, &self.today, relay, None, now, Breaker::mixed).await {
             tracing::warn!(relay, %error, "that a relay has several domains cannot be recorded");
         }
     }

@@ -19,7 +19,7 @@ use tidings_store::{Store, archive::Archive};
 use tidings_workflows::{Status, activities::definitions::retention as definitions};
 
 use crate::{
-    clock::unless_ahead,
+    context::unless_ahead,
     error::{Error, answer},
     processes,
 };

@@ -1,9 +1,10 @@
-//! Questions to Temporal's visibility about open runs. An open run is one that runs, or that is paused in Temporal.
+//! Questions to Temporal about open runs and task queues. An open run is one that runs, or that is paused in Temporal.
 
 use std::future::ready;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
+use serde::Serialize;
 use temporalio_client::{
     Client, WorkflowCountOptions, WorkflowExecution, WorkflowExecutionStatus, WorkflowListOptions, errors::ClientError,
     tonic::Code,
@@ -112,6 +113,43 @@ pub(crate) fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
 
 pub(crate) fn id_of(run: &WorkflowExecution) -> RunId {
     RunId { workflow_id: run.id().to_owned(), run_id: run.run_id().to_owned() }
+}
+
+/// The tasks of one kind that wait in a task queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
+pub struct Queue {
+    pub name: String,
+    pub kind: TaskKind,
+    /// The approximate number of tasks that wait. `None`: the server does not report it; version 1.28 is the first that does.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog: Option<u64>,
+    /// The approximate age of the oldest one. `None` as above.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog_seconds: Option<f64>,
+    /// The workers that polled the queue in the last minutes.
+    pub pollers: u64,
+}
+
+/// The kind of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum TaskKind {
+    Workflow,
+    Activity,
+}
+
+impl TaskKind {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Activity => "activity",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use crate::{
 
 mod body;
 mod caller;
-mod digests;
 mod endpoint;
 mod events;
 mod gate;
@@ -36,16 +35,13 @@ mod oidc;
 pub mod openapi;
 mod operate;
 mod params;
-mod path;
 mod pauses;
 mod preferences;
-mod rate;
 mod recipients;
 pub(crate) mod refusal;
 mod request_id;
 mod state;
 mod suppressions;
-mod tenant;
 #[cfg(test)]
 mod tests;
 mod watch;

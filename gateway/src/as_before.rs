@@ -22,7 +22,6 @@ use tidings_model::{
 use crate::{
     State,
     page::{self, Frame},
-    tell,
 };
 
 /// The route.
@@ -70,7 +69,7 @@ async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choic
         };
         // `None`: another choice came first, and this one sees it.
         if let Some(changed) = choices::wish(store, &state.settings, &[wish], &why, now).await? {
-            tell::open_windows(state, &changed).await;
+            state.wake(&changed).await;
             tracing::info!(message = %link.message, "a recipient wants a digest as often as before");
             return Ok(answer(state, key, &store.facts(key).await?, "text.html", "saved"));
         }

@@ -9,18 +9,21 @@ use std::{
 };
 
 use jiff::Timestamp;
-use tidings_model::inbox::{Depth, Item, Limits};
+use temporalio_client::Client;
+use tidings_client::hand_over;
+use tidings_model::{
+    Key,
+    inbox::{Depth, Item, LEASE, LOOK, Lease, Limits, Next, Waiting, batch_len, next, ordered_len},
+};
 use tidings_store::Store;
 use tokio::{
-    sync::{Notify, watch},
-    time::{Instant, sleep},
+    sync::{Notify, Semaphore, watch},
+    time::{Instant, sleep, timeout},
 };
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use uuid::Uuid;
 
 use crate::{metrics, problem::Problem};
-
-mod forwarder;
-
-pub use forwarder::Forwarder;
 
 /// The shortest time between two measurements of the depth. A measurement that takes long is rarer.
 const MEASURE: Duration = Duration::from_secs(1);
@@ -85,5 +88,157 @@ impl Inbox {
     /// Waits for an arrival in this process, at most for `wait`.
     async fn arrival(&self, wait: Duration) {
         let _ = tokio::time::timeout(wait, self.0.arrived.notified()).await;
+    }
+}
+
+/// Keys of one look.
+const KEYS: u32 = 200;
+/// Items of one signal at most.
+const ITEMS: u32 = 500;
+/// Signals in flight, over all keys.
+const IN_FLIGHT: usize = 32;
+/// Time limit of a signal. With the store's calls around it, it ends before the lease does.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause while Temporal or the store does not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks while there is something to do.
+const REST: Duration = Duration::from_millis(20);
+/// Between two purges of old leases.
+const FORGET: Duration = Duration::from_mins(1);
+/// Time for signals in flight at the end of the process. A lease that is not given back ends by itself.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// A forwarder of one process: it hands the events of the inbox to the workflows of their keys.
+///
+/// Any number of forwarders share an inbox. Each leases free keys and sends one signal for each lease, so that a key has one signal in
+/// flight over all processes. If a forwarder vanishes, its leases end, and another one sends the same events again. An event
+/// that arrives twice counts once (rule 3).
+#[derive(Clone)]
+pub struct Forwarder {
+    inbox: Inbox,
+    temporal: watch::Receiver<Option<Client>>,
+    task_queue: Arc<str>,
+}
+
+impl Forwarder {
+    #[must_use]
+    pub fn new(inbox: Inbox, temporal: watch::Receiver<Option<Client>>, task_queue: &str) -> Self {
+        Self { inbox, temporal, task_queue: task_queue.into() }
+    }
+
+    /// Forwards until `shutdown` is cancelled; signals in flight end first.
+    pub async fn run(self, shutdown: CancellationToken) {
+        let signals = TaskTracker::new();
+        shutdown.run_until_cancelled(self.forward(&signals)).await;
+        signals.close();
+        let _ = timeout(ENDING, signals.wait()).await;
+    }
+
+    async fn forward(&self, signals: &TaskTracker) {
+        let places = Arc::new(Semaphore::new(IN_FLIGHT));
+        let mut forgotten = Instant::now();
+        // Each look goes on behind the last key of the one before.
+        let mut after = String::new();
+        loop {
+            if forgotten.elapsed() > FORGET {
+                forgotten = Instant::now();
+                let _ = self.inbox.store().forget_leases(Timestamp::now()).await;
+            }
+            let temporal = self.temporal.borrow().clone();
+            let Some(temporal) = temporal else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            // What arrives meanwhile goes along.
+            sleep(REST).await;
+            match self.look(&temporal, &mut after, &places, signals).await {
+                Ok(wait) if wait.is_zero() => {}
+                Ok(wait) => self.inbox.arrival(wait).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the inbox cannot be read");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Looks at the next keys, and begins to send to those that are free. Returns the wait before the next look.
+    async fn look(
+        &self,
+        temporal: &Client,
+        after: &mut String,
+        places: &Arc<Semaphore>,
+        signals: &TaskTracker,
+    ) -> tidings_store::Result<Duration> {
+        // The semaphore is never closed. The place is given back at once, and counted below.
+        drop(places.acquire().await);
+        let found = self.inbox.store().waiting_keys(after, KEYS).await?;
+        let is_last = found.len() < KEYS as usize;
+        *after = found.last().filter(|_| !is_last).map(|found| found.key.workflow_id()).unwrap_or_default();
+        match next(found, places.available_permits(), Timestamp::now()) {
+            Next::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
+            Next::Lease(free) => {
+                let keys: Vec<_> = free.into_iter().map(|found| found.key).collect();
+                // A replay ends leases. This forwarder may then lease a key again while it still sends to it.
+                let holder = Uuid::new_v4();
+                let leased = self.inbox.store().lease(holder, &keys, Timestamp::now()).await?;
+                if leased.is_empty() {
+                    return Ok(LOOK);
+                }
+                for (key, lease) in leased {
+                    let Ok(place) = places.clone().acquire_owned().await else { break };
+                    let (forwarder, temporal) = (self.clone(), temporal.clone());
+                    signals.spawn(async move {
+                        if let Err(error) = forwarder.send(&temporal, &key, holder, lease).await {
+                            tracing::warn!(%error, %key, "events wait for the end of their lease");
+                        }
+                        drop(place);
+                    });
+                }
+                Ok(Duration::ZERO)
+            }
+        }
+    }
+
+    /// Sends the key's oldest events as one signal, and replaces the lease. While the lease lasts, this is tried again if the store does not
+    /// answer: else the key would wait for its end.
+    async fn send(&self, temporal: &Client, key: &Key, holder: Uuid, lease: Lease) -> tidings_store::Result<()> {
+        let (begun, started) = (Instant::now(), Timestamp::now());
+        let store = self.inbox.store();
+        let (sent, next) = match store.waiting(key, ITEMS).await {
+            // The lease ends soon, because the store was slow. Another forwarder may begin.
+            Ok(_) if begun.elapsed() > LEASE / 2 => return Ok(()),
+            Ok(waiting) => self.signal(temporal, key, waiting, (started, lease)).await,
+            Err(_) => (Vec::new(), Lease::sent(started)),
+        };
+        loop {
+            match store.forwarded(holder, key, &sent, next, Timestamp::now()).await {
+                Err(_) if begun.elapsed() < LEASE => sleep(PAUSE).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends items. Returns the ids of those that were sent, and the next lease.
+    async fn signal(
+        &self,
+        temporal: &Client,
+        key: &Key,
+        mut waiting: Vec<Waiting>,
+        (started, lease): (Timestamp, Lease),
+    ) -> (Vec<i64>, Lease) {
+        waiting.truncate(batch_len(waiting.iter().map(|item| item.json.len())));
+        waiting.truncate(ordered_len(&waiting));
+        if waiting.is_empty() {
+            return (Vec::new(), Lease::sent(started));
+        }
+        let items = waiting.iter().map(|item| (item.kind, item.json.as_str()));
+        match hand_over(temporal, &self.task_queue, key, items, PATIENCE).await {
+            Ok(()) => (waiting.iter().map(|item| item.id).collect(), Lease::sent(started)),
+            Err(error) => {
+                tracing::warn!(%error, %key, failures = lease.failures + 1, "events wait, because their signal failed");
+                (Vec::new(), lease.failed(Timestamp::now()))
+            }
+        }
     }
 }

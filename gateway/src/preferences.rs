@@ -16,15 +16,13 @@ use tidings_activities::{choices, unsubscribe::key_of_today};
 use tidings_model::{Key, PreferencesLink, records::Wish};
 
 use crate::{
-    State, page, parsing,
+    State, page,
     problem::Problem,
     request_body::{self, BodyLimit},
-    tell,
 };
 
 mod form;
 mod often;
-mod spoken;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -67,7 +65,7 @@ async fn change(
     body: Bytes,
 ) -> Response {
     let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
-    let form = match parsing::run(body.len(), move || Form::read(&body)).await {
+    let form = match request_body::parse(body.len(), move || Form::read(&body)).await {
         Ok(Some(form)) => form,
         Ok(None) => return Problem::TooLarge.into_response(),
         Err(problem) => return problem.into_response(),
@@ -92,7 +90,7 @@ async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result
     let why = format!("chosen on the page of message {}", link.message);
     let notice = match choices::wish(&*state.store, &state.settings, &wishes, &why, now).await {
         Ok(Some(changed)) => {
-            tell::open_windows(state, &changed).await;
+            state.wake(&changed).await;
             done(form.action, &before, &wishes, &changed, now)
         }
         Ok(None) | Err(choices::Error::Conflict(_) | choices::Error::UnknownType(_)) => Notice::Conflict,

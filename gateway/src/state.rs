@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
-use tidings_activities::TeamDirectory;
+use tidings_activities::{TeamDirectory, choices};
 use tidings_mail::words::{Phrases, Words};
-use tidings_model::{link_keys::LinkKeys, settings::Settings};
+use tidings_model::{Key, link_keys::LinkKeys, settings::Settings};
 use tidings_store::Store;
 use tokio::sync::watch;
 
@@ -47,6 +47,13 @@ impl State {
     #[must_use]
     pub fn temporal(&self) -> Option<Client> {
         self.temporal.borrow().clone()
+    }
+
+    /// Tells the open windows of these keys that the store has something new for them.
+    pub(crate) async fn wake(&self, keys: impl IntoIterator<Item = &Key>) {
+        let client = self.temporal();
+        let client = client.as_ref().ok_or("Temporal has not answered yet");
+        choices::wake(client, &self.settings.names, keys, "the recipient's wish").await;
     }
 
     /// Returns the tenant's words for a recipient: in the recipient's language, else in the tenant's, else in English.

@@ -1,5 +1,5 @@
 //! `/o/{token}` and `/c/{token}`: the picture and the links that count. The answer never waits for the database, and needs none:
-//! the token has the target (rule 44).
+//! the token has the target (rule 44). Machines are told from people by the headers of the request, of which nothing is kept.
 
 use axum::{
     extract::{Path, State as Extracted, rejection::PathRejection},
@@ -15,8 +15,6 @@ use tidings_model::{
 use uuid::Uuid;
 
 use crate::State;
-
-mod machine;
 
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 /// A transparent GIF of one pixel.
@@ -44,10 +42,10 @@ async fn open(
     let Some(OpenLink { tenant, message }) = state.link(token, OpenLink::read) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if method == Method::GET && machine::objects(&headers) {
+    if method == Method::GET && objects(&headers) {
         state.recorder.forget(tenant, message);
     } else if method == Method::GET {
-        record(&state, tenant, message, Kind::Opened, machine::of_picture(&headers), None);
+        record(&state, tenant, message, Kind::Opened, of_picture(&headers), None);
     }
     // Web mail shows the picture on pages of its own.
     let headers = [(header::CONTENT_TYPE, "image/gif"), (CROSS_ORIGIN, "cross-origin")];
@@ -67,7 +65,7 @@ async fn click(
     // The token has printable ASCII only.
     let Ok(location) = HeaderValue::from_str(&target) else { return StatusCode::NOT_FOUND.into_response() };
     if method == Method::GET {
-        record(&state, tenant, message, Kind::Clicked, Some(machine::of_link(&headers)), Some(target));
+        record(&state, tenant, message, Kind::Clicked, Some(of_link(&headers)), Some(target));
     }
     (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
 }
@@ -79,3 +77,109 @@ fn record(state: &State, tenant: String, message: Uuid, kind: Kind, machine: Opt
 
 #[cfg(test)]
 mod tests;
+
+/// User agents of programs that follow links by themselves, as parts of the name in lower case.
+const PROGRAMS: [&str; 15] = [
+    "bot",
+    "crawl",
+    "spider",
+    "preview",
+    "scan",
+    "curl/",
+    "wget/",
+    "python",
+    "java/",
+    "okhttp",
+    "go-http-client",
+    "headless",
+    "barracuda",
+    "proofpoint",
+    "mimecast",
+];
+/// The user agent of Apple's Mail Privacy Protection, which loads pictures of opened and of unopened messages.
+const APPLE: &str = "Mozilla/5.0";
+/// A checker of Gmail, which loads pictures when a message arrives.
+const GMAIL_CHECKER: [&str; 2] = ["Chrome/42.0.2311.135", "Edge/12.246"];
+
+/// Tells if the reader asks not to be counted: Global Privacy Control, or Do Not Track.
+fn objects(headers: &HeaderMap) -> bool {
+    ["sec-gpc", "dnt"].iter().any(|name| header(headers, name).trim() == "1")
+}
+
+/// Tells if a machine loads the picture; `None`: the headers do not say.
+fn of_picture(headers: &HeaderMap) -> Option<bool> {
+    (agent(headers) != APPLE).then(|| of_link(headers))
+}
+
+/// Tells if a machine follows the link. The proxies that load pictures for people of Gmail and Yahoo count
+/// as people.
+fn of_link(headers: &HeaderMap) -> bool {
+    let agent = agent(headers);
+    if agent.is_empty() {
+        return true;
+    }
+    let is_ahead = ["sec-purpose", "purpose", "x-moz", "x-purpose"].iter().any(|name| {
+        let purpose = header(headers, name).to_ascii_lowercase();
+        ["prefetch", "prerender", "preview"].iter().any(|ahead| purpose.contains(ahead))
+    });
+    let is_checker = GMAIL_CHECKER.iter().all(|part| agent.contains(part));
+    let lower = agent.to_ascii_lowercase();
+    is_ahead || is_checker || PROGRAMS.iter().any(|program| lower.contains(program))
+}
+
+fn agent(headers: &HeaderMap) -> &str {
+    header(headers, "user-agent").trim()
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod machine_tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+
+    fn headers(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = headers.iter();
+        pairs.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn people_machines_and_what_no_header_says() {
+        let gmail = "Mozilla/5.0 (Windows NT 5.1; rv:11.0) Gecko Firefox/11.0 (via ggpht.com GoogleImageProxy)";
+        let checker = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
+                       Chrome/42.0.2311.135 Safari/537.36 Edge/12.246 Mozilla/5.0";
+        for (agent, picture, link) in [
+            (FIREFOX, Some(false), false),
+            (gmail, Some(false), false),
+            ("YahooMailProxy; https://help.yahoo.com/", Some(false), false),
+            (APPLE, None, false),
+            (checker, Some(true), true),
+            ("", Some(true), true),
+            ("Googlebot/2.1", Some(true), true),
+            ("Slackbot-LinkExpanding 1.0", Some(true), true),
+            ("python-requests/2.32", Some(true), true),
+            ("HeadlessChrome/140.0", Some(true), true),
+        ] {
+            let headers = headers(&[("user-agent", agent)]);
+            assert_eq!((of_picture(&headers), of_link(&headers)), (picture, link), "{agent}");
+        }
+    }
+
+    #[test]
+    fn a_request_ahead_of_time_is_a_machines() {
+        for ahead in [("sec-purpose", "prefetch;prerender"), ("purpose", "prefetch"), ("x-moz", "prefetch")] {
+            assert!(of_link(&headers(&[("user-agent", FIREFOX), ahead])));
+        }
+    }
+
+    #[test]
+    fn both_ways_to_object_are_heard() {
+        assert!(objects(&headers(&[("sec-gpc", "1")])) && objects(&headers(&[("dnt", "1")])));
+        assert!(!objects(&headers(&[("dnt", "0")])) && !objects(&headers(&[])));
+    }
+}

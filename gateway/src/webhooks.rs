@@ -11,7 +11,6 @@ mod probe;
 mod provider;
 mod providers;
 mod receive;
-mod refused;
 pub mod samples;
 mod standard;
 #[cfg(test)]
@@ -19,11 +18,11 @@ pub(crate) mod tests;
 
 pub use again::{ShownWebhookLetter, read_letter, shown_letter};
 pub use hook::Hook;
+pub use parsed::Refused;
 pub use parsed::{Parsed, Part};
 pub use probe::post;
 pub use provider::{Proof, SampleRequest, Secrets, Webhook, WebhookSecret};
 pub use providers::{ses, webhook};
 pub use receive::Webhooks;
 pub(crate) use receive::route;
-pub use refused::Refused;
 pub use standard::Secret;

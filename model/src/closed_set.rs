@@ -31,6 +31,17 @@ macro_rules! closed_set {
             }
         }
 
+        #[cfg(feature = "clap")]
+        impl clap::ValueEnum for $set {
+            fn value_variants<'a>() -> &'a [Self] {
+                &Self::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+                Some(clap::builder::PossibleValue::new(self.name()))
+            }
+        }
+
         #[cfg(feature = "openapi")]
         impl utoipa::PartialSchema for $set {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {

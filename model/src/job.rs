@@ -198,10 +198,12 @@ impl Job {
 pub type JobPlace = (Timestamp, Uuid);
 
 /// A filter of jobs, the latest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct JobFilter {
     /// `None`: jobs of every tenant.
     pub tenant: Option<String>,
+    #[serde(skip)]
     pub page: Page<JobPlace>,
 }
 

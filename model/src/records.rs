@@ -27,7 +27,7 @@ mod suppression;
 pub use audit::{Actor, AuditFilter, AuditPlace, AuditRecord};
 pub use dead_letter::{
     DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord, Emitted, KeptLetter, KeptWebhookLetter,
-    WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
+    LetterSource, WebhookLetterFilter, WebhookLetterId, WebhookLetterPlace, WebhookLetterRecord,
 };
 pub use digest::{
     DigestEvent, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Exclusion, Reach, Reached,

@@ -160,6 +160,20 @@ pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     time_or_span(text, "2026-11-01T08:00:00Z", |span| now.to_zoned(TimeZone::UTC).checked_sub(span))
 }
 
+/// Reads a time, or a span before now.
+///
+/// # Errors
+/// Gives examples.
+pub fn past(text: &str) -> Result<Timestamp, String> {
+    moment(text, Timestamp::now())
+}
+
+/// Reads an optional time, or a span before now, for serde.
+pub(crate) fn optional_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| past(&text)).transpose().map_err(de::Error::custom)
+}
+
 /// Reads a time, or a span that `at` turns into one.
 fn time_or_span(
     text: &str,

@@ -2,10 +2,7 @@
 
 use std::env;
 
-use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
+use clap::Args;
 use jiff::Timestamp;
 use tidings_model::{command::Order, limits, when};
 
@@ -69,18 +66,4 @@ pub(crate) fn tenant(text: &str) -> Result<String, String> {
 /// Parses a time, or a span from now with days of 24 hours. The result lies in the future.
 pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     when::later(text, Timestamp::now())
-}
-
-/// Parses a time, or a span before now with days of 24 hours.
-pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
-    when::moment(text, Timestamp::now())
-}
-
-/// Reads a value of a closed set by its name. The help lists the names.
-pub(crate) fn one_of<T, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
-where
-    T: Copy + Send + Sync + 'static,
-{
-    let named = move |word: String| all.into_iter().find(|value| name(*value) == word).ok_or("is not known");
-    PossibleValuesParser::new(all.map(name)).try_map(named)
 }

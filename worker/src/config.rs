@@ -23,6 +23,7 @@ use tidings_model::{
 use tidings_store::WrongQuery;
 
 mod category;
+mod checks;
 mod digest;
 mod directory;
 mod dkim;
@@ -502,7 +503,7 @@ impl Config {
         environment: Environment<'_>,
         temporal: Result<Temporal, Problem>,
     ) -> Result<Self, Error> {
-        let mut checks = problem::Checks::new(place, text, environment);
+        let mut checks = checks::Checks::new(place, text, environment);
         let file = problem::parse::<RawConfig>(place, text, &mut checks.problems);
         match file.and_then(|file| file.check(&mut checks, temporal)) {
             Some(config) if checks.problems.is_empty() => Ok(config),

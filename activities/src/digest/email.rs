@@ -6,18 +6,18 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_mail::{
     mime::{Draft, MessageKind, Party, Threading, Unsubscribe},
-    render::{Input, Links, Rendered, Tracker, View},
+    render::{Click, Input, Links, Rendered, Tracker, View},
 };
 use tidings_model::{
-    Alert, AsBeforeLink, Cadence, EmailAddress, Link, hex_sha256,
+    Alert, AsBeforeLink, Cadence, ClickLink, EmailAddress, Link, OpenLink, hex_sha256,
+    limits::COUNTED_LINK_CHARS,
     records::{Contents, Facts, Message, Origin, Recipient},
     rules::effective::Effective,
-    settings::{DigestSettings, InForce, RecipientLinks, StreamName},
+    settings::{DigestSettings, InForce, RecipientLinks, Settings, StreamName, Track},
     window::Window,
 };
 use uuid::Uuid;
 
-use super::counting::Counting;
 use crate::{apart::apart, deps::Deps, error::Error};
 
 /// The email of a window, apart from the window's contents.
@@ -234,6 +234,40 @@ impl Email<'_> {
         let InForce { brand, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let (title, zone, cadence, links) = (settings.title.as_deref(), &zone, &cadence, &links);
         Ok(View::new(&Input { contents, window, recipient, zone, title, cadence, links, brand, phrases }))
+    }
+}
+
+/// Makes the addresses of one message. They are the same each time.
+pub(super) struct Counting<'a> {
+    click: Option<Box<Click<'a>>>,
+    picture: Option<String>,
+}
+
+impl<'a> Counting<'a> {
+    /// Counts what `track` says. Without keys and a gateway nothing is counted.
+    pub fn new(settings: &'a Settings, track: Track, tenant: &'a str, message: Uuid) -> Self {
+        let gateway = settings.pages.public_url.as_deref().zip(settings.link_keys.as_ref());
+        let click = gateway.filter(|_| track.clicks).map(|(address, keys)| {
+            let counted = move |target: &str| {
+                let link = ClickLink { tenant: tenant.to_owned(), message, target: target.to_owned() };
+                let counted = format!("{address}/c/{}", link.token(keys)?);
+                (counted.len() <= COUNTED_LINK_CHARS).then_some(counted)
+            };
+            Box::new(counted) as Box<Click<'a>>
+        });
+        let picture = gateway.filter(|_| track.opens).and_then(|(address, keys)| {
+            Some(format!("{address}/o/{}", OpenLink { tenant: tenant.to_owned(), message }.token(keys)?))
+        });
+        Self { click, picture }
+    }
+
+    /// Tells if the message has a picture that counts openings.
+    pub const fn counts_openings(&self) -> bool {
+        self.picture.is_some()
+    }
+
+    pub fn tracker(&self) -> Tracker<'_> {
+        Tracker { click: self.click.as_deref(), picture: self.picture.as_deref() }
     }
 }
 

@@ -22,11 +22,11 @@ use super::{
     render,
 };
 use crate::{
-    alert,
     attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, is_unavailable, waits_to_repeat},
-    cancellable::Cancellable,
+    context::Cancellable,
     deps::{Deps, now},
     error::Error,
+    metrics,
 };
 
 /// Makes one attempt, and answers with what follows. The end of a digest that returned its events says which events of the key
@@ -201,7 +201,7 @@ fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option
 async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) -> Result<Closed, Error> {
     let closing = Closing { window, events: &[], closed, by: Actor::Tidings, return_events: false, planned: None, now };
     let closed = deps.store.close(closing).await?.closed;
-    alert::ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
+    metrics::alert_ended(window.digest_id, &Origin::Digest(window.key.clone()), &closed);
     Ok(closed)
 }
 

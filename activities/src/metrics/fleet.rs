@@ -23,7 +23,7 @@ use super::labels::{
     OTHER, OfAspect, OfReason, OfSubscription, OfTenant, OfTrouble, Queue, Relay, Reported, Source, digest_types,
     reported, tenant, tenants,
 };
-use crate::{metrics::labels, task_queue};
+use crate::{metrics::labels, visibility};
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -185,7 +185,7 @@ impl Fleet {
     }
 
     /// Sets the backlog of a task queue. A server that reports none has no gauge of it, as 0 would be an answer.
-    pub fn task_queue(&self, queue: &task_queue::Queue) {
+    pub fn task_queue(&self, queue: &visibility::Queue) {
         let of = Queue { task_queue: queue.name.clone(), kind: queue.kind.name() };
         match queue.backlog {
             Some(backlog) => drop(self.task_queue_backlog.get_or_create(&of).set(count(backlog))),

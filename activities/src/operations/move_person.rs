@@ -285,12 +285,8 @@ impl PersonMove<'_> {
 
     /// Tells the open windows of the later id that other choices hold. One that does not hear of it looks when it is due.
     async fn tell(&self) {
-        for digest_type in self.settings.digest_types(&self.to.tenant) {
-            let key = self.to.key(&digest_type);
-            if let Err(error) = choices::tell(self.temporal, &key).await {
-                tracing::warn!(%key, %error, "the open window learns of the move at its deadline");
-            }
-        }
+        let keys = keys(std::slice::from_ref(self.to), &self.settings.digest_types(&self.to.tenant));
+        choices::wake::<Error>(Ok(self.temporal), &self.settings.names, &keys, "the move").await;
     }
 }
 

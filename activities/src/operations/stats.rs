@@ -38,8 +38,7 @@ use tracing::{Instrument as _, debug_span};
 
 use crate::{
     processes::compared,
-    task_queue::{Queue, TaskKind},
-    visibility,
+    visibility::{self, Queue, TaskKind},
 };
 
 /// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.

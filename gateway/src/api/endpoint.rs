@@ -7,8 +7,12 @@ use axum::{
 use tidings_model::api_token::Scope;
 
 use super::{
-    Api, digests, events, events::BODY_BYTES, jobs, ledger, messages, messages::BODY_BYTES as MESSAGE_BYTES,
-    openapi::operation::Operation, operate, pauses, preferences, recipients, suppressions, watch,
+    Api,
+    events::{self, BODY_BYTES},
+    jobs, ledger,
+    messages::{self, BODY_BYTES as MESSAGE_BYTES},
+    openapi::operation::Operation,
+    operate, pauses, preferences, recipients, suppressions, watch,
 };
 
 /// The longest body of a request that has a few fields or none.
@@ -131,7 +135,7 @@ endpoints! {
         => events::post, events::operations::post;
     /// Says what is pending for a key.
     GetDigest = GET "/v1/digests/{type}/{user}", DigestsRead, Reads, SMALL
-        => digests::get, digests::describe_get;
+        => ledger::get, ledger::describe_get;
     /// Lists the ledger's digests.
     ListDigests = GET "/v1/digests", DigestsRead, Reads, SMALL
         => ledger::list, ledger::describe_list;
@@ -140,7 +144,7 @@ endpoints! {
         => ledger::show, ledger::describe_show;
     /// Lists the audit trail.
     ListAudit = GET "/v1/audit", AuditRead, Reads, SMALL
-        => ledger::audit::list, ledger::audit::describe_list;
+        => ledger::list_audit, ledger::describe_audit;
     /// Lists dead letters.
     ListDeadLetters = GET "/v1/dead-letters", DigestsRead, Reads, SMALL
         => ledger::dead_letters::list, ledger::dead_letters::describe_list;
@@ -152,56 +156,56 @@ endpoints! {
         => ledger::dead_letters::emit, ledger::dead_letters::describe_emit;
     /// Lists pauses.
     ListPauses = GET "/v1/pauses", DigestsRead, Reads, SMALL
-        => pauses::list, pauses::operations::list;
+        => pauses::list, pauses::describe_list;
     /// Starts a pause.
     Pause = POST "/v1/pauses", DigestsOperate, Operate, SMALL
-        => pauses::pause, pauses::operations::pause;
+        => pauses::pause, pauses::describe_pause;
     /// Ends a pause.
     Resume = POST "/v1/pauses/{id}/resume", DigestsOperate, Operate, SMALL
-        => pauses::resume, pauses::operations::resume;
+        => pauses::resume, pauses::describe_resume;
     /// Sends the pending events of a key now.
     FlushDigest = POST "/v1/digests/{type}/{user}/flush", DigestsOperate, Operate, SMALL
-        => operate::flush, operate::operations::flush;
+        => operate::flush, operate::describe_flush;
     /// Collects the events of a key, and sends nothing.
     HoldDigest = POST "/v1/digests/{type}/{user}/hold", DigestsOperate, Operate, SMALL
-        => operate::hold, operate::operations::hold;
+        => operate::hold, operate::describe_hold;
     /// Ends a hold.
     ReleaseDigest = POST "/v1/digests/{type}/{user}/release", DigestsOperate, Operate, SMALL
-        => operate::release, operate::operations::release;
+        => operate::release, operate::describe_release;
     /// Drops the pending events of a key.
     DropDigest = POST "/v1/digests/{type}/{user}/drop", DigestsOperate, Operate, SMALL
-        => operate::drop, operate::operations::drop;
+        => operate::drop, operate::describe_drop;
     /// Gives the pending events of a key another deadline.
     RetimeDigest = POST "/v1/digests/{type}/{user}/retime", DigestsOperate, Operate, SMALL
-        => operate::retime, operate::operations::retime;
+        => operate::retime, operate::describe_retime;
     /// Shows the message of a key as it would go out now.
     PreviewDigest = POST "/v1/digests/{type}/{user}/preview", DigestsOperate, Operate, SMALL
-        => operate::preview, operate::operations::preview;
+        => operate::preview, operate::describe_preview;
     /// Sends a digest of a key that ended without a message.
     ReopenDigest = POST "/v1/digests/{type}/{user}/reopen", DigestsOperate, Operate, SMALL
-        => operate::reopen, operate::operations::reopen;
+        => operate::reopen, operate::describe_reopen;
     // The path is that of a status, so that a user may be called `reopen`.
     /// Sends a digest of a key, in one part of the path, that ended without a message.
     ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL
-        => operate::reopen_by_key, operate::operations::reopen;
+        => operate::reopen_by_key, operate::describe_reopen;
     /// Drops the pending events of a key that is one part of the path.
     DeleteByKey = DELETE "/v1/digests/{key}", DigestsOperate, Operate, SMALL
-        => operate::delete_by_key, operate::operations::delete_by_key;
+        => operate::delete_by_key, operate::describe_delete_by_key;
     /// Starts a job: an order to many keys.
     PostJob = POST "/v1/jobs", DigestsOperate, Operate, SMALL
-        => jobs::post, jobs::operations::post;
+        => jobs::post, jobs::describe_post;
     /// Lists jobs, the latest first.
     ListJobs = GET "/v1/jobs", DigestsOperate, Reads, SMALL
-        => jobs::list, jobs::operations::list;
+        => jobs::list, jobs::describe_list;
     /// Shows how far a job is.
     GetJob = GET "/v1/jobs/{id}", DigestsOperate, Reads, SMALL
-        => jobs::show, jobs::operations::show;
+        => jobs::show, jobs::describe_show;
     /// Lists the keys of a job with their results.
     ListJobResults = GET "/v1/jobs/{id}/results", DigestsOperate, Reads, SMALL
-        => jobs::results, jobs::operations::results;
+        => jobs::results, jobs::describe_results;
     /// Cancels what is left of a job.
     CancelJob = DELETE "/v1/jobs/{id}", DigestsOperate, Operate, SMALL
-        => jobs::cancel, jobs::operations::cancel;
+        => jobs::cancel, jobs::describe_cancel;
     /// Counts open, undelivered and overdue digests.
     GetStats = GET "/v1/stats", StatsRead, Reads, SMALL
         => watch::stats, watch::describe_stats;

@@ -15,7 +15,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::operations::take_back::take_back;
+use tidings_activities::operations::digest::take_back;
 use tidings_model::{
     Content, Event, Key, PersonId, Repetition, Retract,
     inbox::{Item, Kind},
@@ -33,12 +33,11 @@ use super::{
     idempotency_key,
     refusal::{Fault, Refusal},
 };
-use crate::{parsing, problem::Problem};
+use crate::{problem::Problem, request_body};
 
 pub(super) mod body;
 pub(super) mod operations;
 mod read;
-mod zstd;
 
 pub(super) use body::BODY_BYTES;
 use read::{Checked, Checks, Read, Refused};
@@ -160,7 +159,7 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
         }
         Ok(sorted(read))
     };
-    let Sorted { items, mut outcomes, events, problem } = parsing::run(length, reading).await??;
+    let Sorted { items, mut outcomes, events, problem } = request_body::parse(length, reading).await??;
     if items.is_empty() {
         return Ok(problem.unwrap_or(Problem::NothingAccepted).with_errors(&errors(outcomes)));
     }

@@ -22,7 +22,7 @@ use tidings_model::{
 use tidings_store::{Store, StoredToken};
 use tokio::time::Instant;
 
-use super::{Class, Endpoint, caller::Caller, oidc::Issuer, rate::Rate};
+use super::{Class, Endpoint, caller::Caller, oidc::Issuer};
 use crate::{Networks, problem::Problem, quota::network};
 
 /// Age at which a token is read again: a revoked one is refused within this time.
@@ -186,4 +186,93 @@ impl Gate {
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// A rate by the generic cell rate algorithm, as a pure function of the state and the time: `burst` requests at once, and one more after each `interval`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    pub interval: Duration,
+    pub burst: u32,
+}
+
+impl Rate {
+    /// The rate at which a client may name tokens that there are not, in each process.
+    pub const UNKNOWN_TOKENS: Self = Self { interval: Duration::from_millis(100), burst: 50 };
+
+    /// The rate of a token, in each process.
+    pub const fn of(class: Class) -> Self {
+        let (a_second, burst) = match class {
+            Class::Events => (10_000, 10_000),
+            Class::Reads => (100, 200),
+            Class::Operate => (20, 100),
+        };
+        Self { interval: Duration::from_nanos(1_000_000_000 / a_second), burst }
+    }
+
+    /// Admits a request, and returns the next state, or refuses the request and returns the wait. The state is the time at which all
+    /// requests so far would have come at an even pace. `None`: there was none lately.
+    pub fn admit(self, state: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
+        let even = state.map_or(now, |state| state.max(now));
+        let ahead = even.duration_since(now);
+        let tolerance = self.interval * self.burst.saturating_sub(1);
+        match ahead.checked_sub(tolerance) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => Ok(self.next(state, now)),
+        }
+    }
+
+    /// The state after one more request.
+    pub fn next(self, state: Option<Instant>, now: Instant) -> Instant {
+        state.map_or(now, |state| state.max(now)) + self.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn a_burst_passes_at_once_and_the_next_request_waits_an_interval() {
+        let (rate, now) = (Rate { interval: MS(100), burst: 3 }, Instant::now());
+        let mut state = None;
+        for _ in 0..3 {
+            state = Some(rate.admit(state, now).unwrap());
+        }
+        assert_eq!(rate.admit(state, now), Err(MS(100)));
+        assert_eq!(rate.admit(state, now + MS(40)), Err(MS(60)));
+        assert!(rate.admit(state, now + MS(100)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_span_exceeds_burst_and_rate_and_the_named_wait_suffices(
+            gaps in proptest::collection::vec(0_u64..300, 1..80), burst in 1_u32..6,
+        ) {
+            let (rate, start) = (Rate { interval: MS(100), burst }, Instant::now());
+            let (mut state, mut now, mut admitted) = (None, start, Vec::new());
+            for gap in gaps {
+                now += MS(gap);
+                match rate.admit(state, now) {
+                    Ok(next) => {
+                        state = Some(next);
+                        admitted.push(now);
+                    }
+                    Err(wait) => {
+                        prop_assert!(rate.admit(state, now + wait).is_ok());
+                        prop_assert!(rate.admit(state, now + wait - Duration::from_nanos(1)).is_err());
+                    }
+                }
+            }
+            for (n, from) in admitted.iter().enumerate() {
+                for (m, until) in admitted.iter().enumerate().skip(n) {
+                    let most = u128::from(burst) + until.duration_since(*from).as_millis() / 100;
+                    prop_assert!((m - n + 1) as u128 <= most);
+                }
+            }
+        }
+    }
 }

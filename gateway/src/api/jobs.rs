@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidings_activities::operations::key_filter::KeyFilter;
 use tidings_model::{
-    job::{Job, JobFilter, JobPlace, MOST_WAITING, Task},
+    job::{Job, JobFilter, JobPlace, KeyResult, MOST_WAITING, Task},
     records::Listed,
     settings::FormerNames,
 };
@@ -22,15 +22,14 @@ use super::{
     Api, body,
     caller::Caller,
     idempotency_key,
+    openapi::operation::{Header, Operation, Query, ResponseHeader, Tag},
     operate::later,
-    params::Params,
-    path::Named,
+    params::{AnyTenant, Named, Params},
     pauses::hide_operators,
     refusal::{Fault, Refusal},
 };
 use crate::problem::Problem;
 
-pub(super) mod operations;
 #[cfg(test)]
 mod tests;
 
@@ -80,12 +79,10 @@ enum Order {
 /// content.
 pub(super) async fn post(
     State(api): State<Api>,
-    caller: Caller,
-    uri: Uri,
+    AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Job>), Refusal> {
-    let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let key = idempotency_key::read(&headers).map_err(Refusal::header)?;
     let mut job =
         read(&headers, &bytes, &caller, tenant.clone(), &api.state.settings.names, Uuid::new_v4(), Timestamp::now())?;
@@ -154,19 +151,17 @@ pub(super) async fn list(
     uri: Uri,
 ) -> Result<Json<Listed<Job, JobPlace>>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
-    let tenant = caller.tenant(params.text("tenant"))?;
-    Ok(Json(api.state.store.jobs(&JobFilter { tenant, page: params.page()? }).await?))
+    let filter = JobFilter { page: params.page()?, ..params.filter(&caller)? };
+    Ok(Json(api.state.store.jobs(&filter).await?))
 }
 
 /// Shows a job with its counts.
 pub(super) async fn show(
     State(api): State<Api>,
-    caller: Caller,
     Named(id): Named<Uuid>,
-    uri: Uri,
+    AnyTenant { tenant, .. }: AnyTenant,
 ) -> Result<Json<Job>, Refusal> {
-    let mut params = Params::read(&uri, &["tenant"])?;
-    Ok(Json(find(&api, &caller, id, &mut params).await?))
+    Ok(Json(find(&api, tenant, id).await?))
 }
 
 /// Lists the keys of a job with their results, in the order of the keys.
@@ -177,7 +172,7 @@ pub(super) async fn results(
     uri: Uri,
 ) -> Result<Json<Value>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "limit", "after"])?;
-    find(&api, &caller, id, &mut params).await?;
+    find(&api, caller.tenant(params.text("tenant"))?, id).await?;
     let mut listed = json!(api.state.store.job_results(id, &params.page()?).await?);
     hide_operators(&api, &caller, &mut listed).await?;
     Ok(Json(listed))
@@ -191,7 +186,7 @@ pub(super) async fn cancel(
     uri: Uri,
 ) -> Result<Json<Job>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "why"])?;
-    find(&api, &caller, id, &mut params).await?;
+    find(&api, caller.tenant(params.text("tenant"))?, id).await?;
     let order = caller.order(params.text("why").unwrap_or_else(|| NO_REASON.to_owned()))?;
     let mut entry = order.entry("job cancel", Timestamp::now());
     entry.why = format!("{} (job {id})", entry.why);
@@ -200,7 +195,47 @@ pub(super) async fn cancel(
 }
 
 /// A job of the caller's tenant. A token of all tenants finds every job.
-async fn find(api: &Api, caller: &Caller, id: Uuid, params: &mut Params) -> Result<Job, Refusal> {
-    let tenant = caller.tenant(params.text("tenant"))?;
+async fn find(api: &Api, tenant: Option<String>, id: Uuid) -> Result<Job, Refusal> {
     Ok(api.state.store.job(tenant.as_deref(), id).await?.ok_or(Problem::NotFound)?)
+}
+
+const TAG: Tag = Tag::Jobs;
+
+pub(crate) fn describe_post() -> Operation {
+    let bodies = [
+        ("A hold", json!({"order": "hold", "where": "type=activity", "why": "wrong prices", "until": "2h"})),
+        ("A dry run", json!({"order": "flush", "where": "type=activity", "why": "ticket 812", "dry_run": true})),
+    ];
+    Operation::new(TAG, "The filter is narrowed to the tenant of the token. The job goes on without the caller.")
+        .query(&[Query::Tenant])
+        .header(Header::IdempotencyKey)
+        .body::<Posted>(&bodies)
+        .answer_with::<Job>(202, "The job.", &[ResponseHeader::Location])
+        .link(202, "GetJob", "id", "$response.body#/id")
+        .problem(Problem::Conflict)
+        .problem(Problem::OtherContent)
+}
+
+pub(crate) fn describe_list() -> Operation {
+    Operation::new(TAG, "The latest job comes first.")
+        .query(&[Query::Tenant, Query::Limit, Query::After])
+        .page::<Job>("The jobs.")
+}
+
+pub(crate) fn describe_show() -> Operation {
+    Operation::new(TAG, "A job that has ended is kept for 30 days.")
+        .query(&[Query::Tenant])
+        .answer::<Job>(200, "The job with its counts.")
+}
+
+pub(crate) fn describe_results() -> Operation {
+    Operation::new(TAG, "The results come in the order of the keys.")
+        .query(&[Query::Tenant, Query::Limit, Query::After])
+        .page::<KeyResult>("The keys with their results.")
+}
+
+pub(crate) fn describe_cancel() -> Operation {
+    Operation::new(TAG, "Keys that are left get no order. Orders that were sent are not taken back.")
+        .query(&[Query::Tenant, Query::Why])
+        .answer::<Job>(200, "The job, which has ended.")
 }

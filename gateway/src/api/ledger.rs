@@ -1,30 +1,30 @@
 //! The ledger's digests (rule 36): `GET /v1/digests` lists them, and `GET /v1/ledger/digests/{id}` tells the story of one.
+//! `GET /v1/digests/{type}/{user}` shows what is pending for a key, and `GET /v1/audit` who did what.
 
 use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
+use serde_json::Value;
 use tidings_activities::operations::digest::{Story, story};
+use tidings_client::CommandError;
 use tidings_model::{
+    Key,
     api_token::Scope,
-    records::{AuditRecord, DigestFilter, DigestPlace, DigestRecord, DigestState, EventPlace, Listed},
+    records::{AuditFilter, AuditPlace, AuditRecord, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed},
     when,
-    window::Outcome,
 };
+use tidings_workflows::Status;
 use uuid::Uuid;
 
 use super::{
     Api,
     caller::Caller,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::Query,
-    },
-    params::Params,
-    path::Named,
+    openapi::operation::{Operation, Query, Tag},
+    params::{Named, Params, Question},
+    pauses::hide_operators,
     refusal::Refusal,
 };
 use crate::problem::Problem;
 
-pub(super) mod audit;
 pub(super) mod dead_letters;
 
 const LIST: [Query; 11] = [
@@ -64,15 +64,9 @@ pub(super) fn describe_list() -> Operation {
 }
 
 fn filter(caller: &Caller, mut params: Params, now: Timestamp) -> Result<DigestFilter, Refusal> {
-    let tenant = caller.tenant(params.text("tenant"))?;
-    let digest_type = params.text("type");
-    let user = params.text("user");
-    if user.is_some() && tenant.is_none() {
-        return Err(Refusal::parameter("user", "needs the tenant, too"));
-    }
-    let outcome = params.one_of("outcome", &Outcome::ALL, Outcome::name)?;
-    let state = params.one_of("state", &DigestState::ALL, DigestState::name)?;
-    let (since, until) = (params.moment("since", now)?, params.moment("until", now)?);
+    let filter: DigestFilter = params.filter(caller)?;
+    check_user(filter.user.as_ref(), filter.tenant.as_ref())?;
+    let DigestFilter { since, until, .. } = filter;
     let window = params.with("window", |text| window(text, now))?;
     let (since, until) = match window {
         Some(_) if since.is_some() || until.is_some() => {
@@ -82,10 +76,18 @@ fn filter(caller: &Caller, mut params: Params, now: Timestamp) -> Result<DigestF
         None => (since, until),
     };
     let overdue_at = params.flag("overdue")?.then_some(now);
-    if overdue_at.is_some() && outcome.is_some() {
+    if overdue_at.is_some() && filter.outcome.is_some() {
         return Err(Refusal::parameter("overdue", "selects digests without an outcome; send one of them"));
     }
-    Ok(DigestFilter { tenant, digest_type, user, outcome, state, since, until, overdue_at, page: params.page()? })
+    Ok(DigestFilter { since, until, overdue_at, page: params.page()?, ..filter })
+}
+
+/// Refuses a user without a tenant.
+fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), Refusal> {
+    if user.is_some() && tenant.is_none() {
+        return Err(Refusal::parameter("user", "needs the tenant, too"));
+    }
+    Ok(())
 }
 
 /// Parses `24h`: the windows opened in the span before now, or `SINCE/UNTIL`.
@@ -137,3 +139,72 @@ fn addresses(caller: &Caller, params: &mut Params) -> Result<bool, Refusal> {
 
 #[cfg(test)]
 mod tests;
+
+const AUDIT: [Query; 10] = [
+    Query::Tenant,
+    Query::Type,
+    Query::User,
+    Query::Actor,
+    Query::Action,
+    Query::Since,
+    Query::Until,
+    Query::Addresses,
+    Query::Limit,
+    Query::After,
+];
+
+/// Lists audit entries, the latest first. Addresses that operators wrote into reasons are there only on request of a token that may
+/// read recipients.
+pub(crate) async fn list_audit(
+    State(api): State<Api>,
+    caller: Caller,
+    uri: Uri,
+) -> Result<Json<Listed<AuditRecord, AuditPlace>>, Refusal> {
+    let mut params = Params::read(&uri, &AUDIT)?;
+    let filter: AuditFilter = params.filter(&caller)?;
+    check_user(filter.user.as_ref(), filter.tenant.as_ref())?;
+    let addresses = addresses(&caller, &mut params)?;
+    let filter = AuditFilter { page: params.page()?, ..filter };
+    let mut listed = api.state.store.audit_entries(&filter).await?;
+    if !addresses {
+        listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
+    }
+    Ok(Json(listed))
+}
+
+pub(crate) fn describe_audit() -> Operation {
+    Operation::new(Tag::Audit, "The latest entry comes first. Without addresses the reasons have none.")
+        .query(&AUDIT)
+        .page::<AuditRecord>("A page of entries.")
+}
+
+/// Answers with the status of the key's workflow, or 404 if nothing is pending. A key of another tenant has the same answer. Only a
+/// token for all tenants must name the tenant.
+pub(super) async fn get(
+    State(api): State<Api>,
+    Question { caller, tenant }: Question,
+    Named((digest_type, user)): Named<(String, String)>,
+) -> Result<Json<Value>, Refusal> {
+    let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
+    let commands = api.commands()?;
+    let status = async {
+        let name = commands.open_name(&api.state.settings.names, &key).await?;
+        commands.digest(&name).status::<Value>().await
+    };
+    let status = status.await.inspect_err(|error: &CommandError| tracing::warn!(%error, %key, "no status of a key"));
+    let status = status.map_err(|_| Problem::NoAnswer)?.filter(|status| !status.is_null());
+    let mut status = status.ok_or(Problem::NotFound)?;
+    hide_operators(&api, &caller, &mut status).await?;
+    Ok(Json(status))
+}
+
+pub(super) fn describe_get() -> Operation {
+    Operation::new(
+        Tag::Digests,
+        "Answers with the number of pending events, when they go out and why. A key without anything pending \
+         is a 404.",
+    )
+    .query(&Question::QUERY)
+    .answer::<Status>(200, "The state of the key.")
+    .problem(Problem::NoAnswer)
+}

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri, header::LOCATION},
     response::{IntoResponse as _, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidings_activities::operations::{
     message::{self, CancelAnswer, MessageError, RetryAnswer},
@@ -15,8 +15,9 @@ use tidings_activities::operations::{
 };
 use tidings_model::{
     MessageKey,
+    delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
-    records::{MessageFilter, MessageRecord, MessageState},
+    records::{AttemptRecord, Cursor, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
 };
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -25,20 +26,13 @@ use super::{
     Api,
     body::{self, Why},
     caller::Caller,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::{Header, Query, ResponseHeader},
-    },
-    params::Params,
-    path::Named,
+    openapi::operation::{Header, Operation, Query, ResponseHeader, Tag},
+    params::{Named, Params, Question},
     refusal::Refusal,
-    state::PATIENCE,
-    tenant::Question,
 };
-use crate::{parsing, problem::Problem};
+use crate::{problem::Problem, request_body};
 
 mod posted;
-mod view;
 
 pub(super) use posted::BODY_BYTES;
 
@@ -66,17 +60,17 @@ pub(super) async fn post(
 ) -> Result<Response, Refusal> {
     let length = bytes.len();
     let reading = move || {
-        parsing::bound_values(&bytes, parsing::VALUES).map_err(Refusal::unreadable)?;
+        request_body::bound_values(&bytes, request_body::VALUES).map_err(Refusal::unreadable)?;
         posted::read(&headers, &bytes, tenant)
     };
-    let submission = parsing::run(length, reading).await??;
+    let submission = request_body::parse(length, reading).await??;
     let making = api.making.as_deref().ok_or(Problem::CannotMake)?;
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let directory = api.state.directory.as_deref();
     let accepted = submit::accept(store, directory, &making.renderer, &making.signers, settings, &submission).await;
     let Accepted { message, again } = accepted.map_err(refused)?;
     let temporal = api.temporal()?;
-    match timeout(PATIENCE, submit::start(&temporal, &api.task_queue, &message)).await {
+    match timeout(super::state::PATIENCE, submit::start(&temporal, &api.task_queue, &message)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             tracing::warn!(%error, message = %message.id, "a message is in the outbox, but Temporal does not take it");
@@ -85,9 +79,9 @@ pub(super) async fn post(
         Err(_) => return Err(Problem::NoAnswer.into()),
     }
     let status = if again { StatusCode::OK } else { StatusCode::CREATED };
-    let message = view::message(message, &caller);
+    let message = view_of(message, &caller);
     let url = message.url.clone().unwrap_or_default();
-    Ok((status, [(LOCATION, url)], Json(view::AcceptedView { message, again })).into_response())
+    Ok((status, [(LOCATION, url)], Json(AcceptedView { message, again })).into_response())
 }
 
 pub(super) fn describe_post() -> Operation {
@@ -116,8 +110,8 @@ pub(super) fn describe_post() -> Operation {
     .query(&Question::QUERY)
     .header(Header::IdempotencyKey)
     .body::<posted::Posted>(&bodies)
-    .answer_with::<view::AcceptedView>(200, "The same message was handed over before.", &[ResponseHeader::Location])
-    .answer_with::<view::AcceptedView>(201, "The message is new.", &[ResponseHeader::Location])
+    .answer_with::<AcceptedView>(200, "The same message was handed over before.", &[ResponseHeader::Location])
+    .answer_with::<AcceptedView>(201, "The message is new.", &[ResponseHeader::Location])
     .problem(Problem::OtherContent)
     .problem(Problem::UnknownRecipient)
     .link(200, "GetMessage", "key", key)
@@ -129,18 +123,16 @@ pub(super) fn describe_post() -> Operation {
 /// Lists the messages of the outbox, those of digests included, the latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
-    let tenant = caller.tenant(params.text("tenant"))?;
-    let state = params.one_of("state", &MessageState::ALL, MessageState::name)?;
-    let filter = MessageFilter { tenant, state, page: params.page()? };
+    let filter = MessageFilter { page: params.page()?, ..params.filter(&caller)? };
     let listed = api.state.store.messages(&filter).await?;
-    let messages = listed.rows.into_iter().map(|message| view::message(message, &caller)).collect();
-    Ok(Json(view::Rows { messages, next: listed.next }).into_response())
+    let messages = listed.rows.into_iter().map(|message| view_of(message, &caller)).collect();
+    Ok(Json(Rows { messages, next: listed.next }).into_response())
 }
 
 pub(super) fn describe_list() -> Operation {
     Operation::new(TAG, "The outbox with the messages of digests; the latest message comes first.")
         .query(&LIST)
-        .answer::<view::Rows>(200, "A page of messages.")
+        .answer::<Rows>(200, "A page of messages.")
 }
 
 /// Shows a message with its attempts and the reports of providers.
@@ -158,14 +150,14 @@ pub(super) async fn show(
             reported.report.url = None;
         }
     }
-    let message = view::message(message, &caller);
-    Ok(Json(view::Story { message, attempts, delivery_events: reports }).into_response())
+    let message = view_of(message, &caller);
+    Ok(Json(Story { message, attempts, delivery_events: reports }).into_response())
 }
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(TAG, "Addresses and links are there only if the token has the scope recipients:read, too.")
         .query(&Question::QUERY)
-        .answer::<view::Story>(200, "The message with its attempts and the reports of providers.")
+        .answer::<Story>(200, "The message with its attempts and the reports of providers.")
 }
 
 /// Ends a message. Answers with the message, or refuses if it had another end before.
@@ -198,7 +190,7 @@ pub(super) fn describe_cancel() -> Operation {
     Operation::new(TAG, "A message that had another end before is a 409.")
         .query(&Question::QUERY)
         .body::<Why>(&[("A reason", json!({"why": "wrong invoice"}))])
-        .answer::<view::After>(200, "The message is cancelled.")
+        .answer::<After>(200, "The message is cancelled.")
         .problem(Problem::Conflict)
         .problem(Problem::NoAnswer)
 }
@@ -229,7 +221,7 @@ pub(super) fn describe_retry() -> Operation {
     Operation::new(TAG, "A message that waits, or that was sent, is a 409.")
         .query(&Question::QUERY)
         .body::<Again>(&bodies)
-        .answer::<view::After>(200, "The message is sent again.")
+        .answer::<After>(200, "The message is sent again.")
         .problem(Problem::Conflict)
         .problem(Problem::NoAnswer)
 }
@@ -243,7 +235,7 @@ async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, R
 /// Answers with the message after a command.
 async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
     let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
-    Ok(Json(view::After { message: view::message(message, caller) }).into_response())
+    Ok(Json(After { message: view_of(message, caller) }).into_response())
 }
 
 fn refused(refused: Refused) -> Refusal {
@@ -272,4 +264,67 @@ fn not_done(error: MessageError) -> Refusal {
             Problem::NotFound.into()
         }
     }
+}
+
+/// A message of the outbox.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Message)]
+struct MessageView {
+    #[serde(flatten)]
+    record: MessageRecord,
+    /// The path of the state of a single message; `null` for the message of a digest.
+    pub url: Option<String>,
+}
+
+/// A message that was handed over.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageAccepted)]
+struct AcceptedView {
+    pub message: MessageView,
+    /// The same message was handed over before.
+    pub again: bool,
+}
+
+/// A page of messages.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Messages)]
+struct Rows {
+    pub messages: Vec<MessageView>,
+    /// The cursor of the next page, if more rows follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub next: Option<Cursor<MessagePlace>>,
+}
+
+/// A message with its attempts and the reports of providers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageStory)]
+struct Story {
+    pub message: MessageView,
+    pub attempts: Vec<AttemptRecord>,
+    pub delivery_events: Vec<ReportRecord>,
+}
+
+/// A message after a command.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageAfter)]
+struct After {
+    pub message: MessageView,
+}
+
+/// The message, with its address only for tokens that may read recipients.
+fn view_of(record: MessageRecord, caller: &Caller) -> MessageView {
+    let url = url(&record.origin, caller);
+    let envelope_to = if caller.sees_addresses() { record.envelope_to.clone() } else { String::new() };
+    MessageView { record: MessageRecord { envelope_to, ..record }, url }
+}
+
+/// The path of a single message's state. A message of a digest has none.
+fn url(origin: &Origin, caller: &Caller) -> Option<String> {
+    let Origin::Single { key, .. } = origin else { return None };
+    // Percent-encoded, `/` included.
+    let text = key.to_string();
+    let (tenant, key) = text.split_once('/')?;
+    let tenant = if caller.own_tenant.is_none() { format!("?tenant={tenant}") } else { String::new() };
+    Some(format!("/v1/messages/{key}{tenant}"))
 }

@@ -1,16 +1,270 @@
 //! Access tokens of one issuer, next to Tidings' own tokens: the api is a resource server (RFC 9068).
 //!
-//! `jwt` takes a token apart and yields its claims only after a `key` has verified them. `claims` decides who the caller is, and
+//! `Jwt` takes a token apart and yields its claims only after a `key` has verified them. `decide` says who the caller is, and
 //! [`Issuer`] holds the keys. No token and no claim is ever logged.
 
-mod claims;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::{SignedDuration, Timestamp};
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Map, Value};
+use tidings_model::{api_token::Scope, command::BY_BYTES, hex, limits};
+
+use super::caller::Caller;
+use crate::problem::Problem;
+
 mod issuer;
-mod jwt;
 mod key;
-mod refused;
 #[cfg(test)]
 mod tests;
-mod trust;
 
 pub use issuer::Issuer;
-pub use trust::{TokenType, Trust};
+use key::{Algorithm, Key};
+
+/// Bytes of a token.
+const BYTES: usize = 8 * 1024;
+/// The type of an access token, which may begin with `application/` (RFC 9068, section 4).
+const TYPE: &str = "at+jwt";
+/// The type of any JWT, which may be left out (RFC 7519, section 5.1).
+const ANY_TYPE: [&str; 2] = ["jwt", ""];
+/// The dots of a signed JWT, and of an encrypted one (RFC 7515, RFC 7516).
+const SIGNED: usize = 2;
+const ENCRYPTED: usize = 4;
+
+/// A token that was taken apart, and not verified.
+struct Jwt<'a> {
+    pub algorithm: Algorithm,
+    /// The name of the key.
+    pub kid: String,
+    /// The parts that are signed, with their dot.
+    signed: &'a str,
+    claims: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    typ: Option<String>,
+    alg: String,
+    kid: String,
+    crit: Option<IgnoredAny>,
+}
+
+impl<'a> Jwt<'a> {
+    /// Takes a token apart.
+    ///
+    /// # Errors
+    /// The token is no access token, or is signed in a way that does not count.
+    pub fn parse(text: &'a str, token_type: TokenType) -> Result<Self, Refused> {
+        if text.len() > BYTES {
+            return Err(Refused::TooLong(BYTES));
+        }
+        match text.matches('.').count() {
+            SIGNED => {}
+            0 => return Err(Refused::Opaque),
+            ENCRYPTED => return Err(Refused::Encrypted),
+            _ => return Err(Refused::Form),
+        }
+        let (signed, signature) = text.rsplit_once('.').ok_or(Refused::Form)?;
+        let (header, claims) = signed.split_once('.').ok_or(Refused::Form)?;
+        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Form);
+        let (header, claims, signature) = (decoded(header)?, decoded(claims)?, decoded(signature)?);
+        let header: Header = serde_json::from_slice(&header).map_err(|_| Refused::Header)?;
+        if header.crit.is_some() {
+            return Err(Refused::Critical);
+        }
+        let typ = header.typ.unwrap_or_default().to_ascii_lowercase();
+        let typ = typ.strip_prefix("application/").unwrap_or(&typ);
+        if typ != TYPE && !(token_type == TokenType::Jwt && ANY_TYPE.contains(&typ)) {
+            return Err(Refused::Type);
+        }
+        let algorithm = Algorithm::named(&header.alg).ok_or(Refused::Algorithm)?;
+        Ok(Self { algorithm, kid: header.kid, signed, claims, signature })
+    }
+
+    /// The claims, if the key has signed them.
+    ///
+    /// # Errors
+    /// The signature is not of this key, or the claims are unreadable.
+    pub fn claims(&self, key: &Key) -> Result<Map<String, Value>, Refused> {
+        if !key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature) {
+            return Err(Refused::Signature);
+        }
+        serde_json::from_slice(&self.claims).map_err(|_| Refused::Claims)
+    }
+}
+
+/// The clocks of issuer and gateway may differ by this.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(30);
+/// The tenant that stands for every tenant.
+const EVERY_TENANT: &str = "*";
+/// Bytes of a hash that names a subject.
+const HASH_BYTES: usize = 16;
+
+/// Decides who the caller is. Scopes that are not Tidings' own mean nothing here.
+fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp) -> Result<Caller, Refused> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    if text("iss") != Some(&trust.issuer) {
+        return Err(Refused::Issuer);
+    }
+    if !is_for(claims.get("aud"), &trust.audience) {
+        return Err(Refused::Audience);
+    }
+    if trust.token_type == TokenType::Jwt && may_be_id_token(claims, &trust.audience) {
+        return Err(Refused::IdToken);
+    }
+    let expires = claims.get("exp").and_then(time).ok_or(Refused::Expired)?;
+    if expires + LEEWAY <= now {
+        return Err(Refused::Expired);
+    }
+    if let Some(begins) = claims.get("nbf")
+        && time(begins).is_none_or(|begins| now < begins - LEEWAY)
+    {
+        return Err(Refused::NotYet);
+    }
+    let subject = text("sub").filter(|sub| limits::id("sub", sub).is_ok()).ok_or(Refused::Subject)?;
+    let own_tenant = match text(&trust.tenant_claim) {
+        Some(EVERY_TENANT) if trust.all_tenants => None,
+        Some(EVERY_TENANT) => return Err(Refused::EveryTenant),
+        Some(tenant) if limits::id("tenant", tenant).is_ok() => Some(tenant.to_owned()),
+        _ => return Err(Refused::Tenant),
+    };
+    let scopes = text("scope").unwrap_or_default().split_ascii_whitespace().filter_map(Scope::named).collect();
+    let (issuer, former_tenants) = (Some(trust.issuer.clone()), Vec::new());
+    Ok(Caller { by: by(subject), issuer, own_tenant, former_tenants, scopes })
+}
+
+/// The audience of an ID token is the client that the person logged in to, and some of its claims are of no use elsewhere (`OpenID`
+/// Connect Core 1.0, sections 2, 3.1.3.6 and 3.3.2.11). Keycloak names the type in the claims as well.
+fn may_be_id_token(claims: &Map<String, Value>, audience: &str) -> bool {
+    let is_own = |name: &&str| claims.get(*name).and_then(Value::as_str) == Some(audience);
+    ["nonce", "at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
+        || ["azp", "client_id"].iter().any(is_own)
+        || claims.get("typ").and_then(Value::as_str) == Some("ID")
+}
+
+/// `aud` is a text or a list of them.
+fn is_for(audience: Option<&Value>, own: &str) -> bool {
+    match audience {
+        Some(Value::String(audience)) => audience == own,
+        Some(Value::Array(audiences)) => audiences.iter().any(|audience| audience == own),
+        _ => false,
+    }
+}
+
+/// Seconds since 1970, perhaps with a fraction. `None`: out of the range of times, less the leeway.
+fn time(seconds: &Value) -> Option<Timestamp> {
+    let since = SignedDuration::try_from_secs_f64(seconds.as_f64()?).ok()?;
+    let time = Timestamp::from_duration(since).ok()?;
+    (time.checked_add(LEEWAY).is_ok() && time.checked_sub(LEEWAY).is_ok()).then_some(time)
+}
+
+/// The subject's name in the audit trail. Workflow history keeps the name, so that an address is named by its hash, as is what is
+/// too long.
+fn by(subject: &str) -> String {
+    let plain = format!("oidc:{subject}");
+    if plain.len() <= BY_BYTES && !plain.contains('@') {
+        return plain;
+    }
+    format!("oidc:sha256:{}", hex(&digest(&SHA256, subject.as_bytes()).as_ref()[..HASH_BYTES]))
+}
+
+/// Why a token is refused. No text quotes the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refused {
+    #[error("the token is longer than {0} bytes")]
+    TooLong(usize),
+    #[error("the token is not three parts in base64url")]
+    Form,
+    #[error(
+        "the token is opaque, and nobody but the issuer can read it: let the issuer make JWTs for this audience (docs/http.md has the setting)"
+    )]
+    Opaque,
+    #[error("the token is encrypted: let the issuer make signed JWTs for this audience (docs/http.md has the setting)")]
+    Encrypted,
+    #[error("the token's header is not JSON with alg and kid")]
+    Header,
+    #[error(
+        "typ is not at+jwt: the issuer must make access tokens as RFC 9068 says, or gateway.oidc.token_type = \"JWT\" allows others"
+    )]
+    Type,
+    #[error("alg is not RS256, PS256, ES256, ES384 or EdDSA")]
+    Algorithm,
+    #[error("crit names extensions, and there are none")]
+    Critical,
+    #[error("the issuer has no key of this kid and alg")]
+    Key,
+    #[error("the issuer had no key of this kid and alg when its keys were read, and is asked again a minute later")]
+    Unread,
+    #[error("the issuer's keys could not be read yet")]
+    Away,
+    #[error("the signature is wrong")]
+    Signature,
+    #[error("the claims are not a JSON object")]
+    Claims,
+    #[error("iss is not gateway.oidc.issuer")]
+    Issuer,
+    #[error("aud has no gateway.oidc.audience")]
+    Audience,
+    #[error("the token may be an ID token, which says who logged in and lets nobody in")]
+    IdToken,
+    #[error("exp is missing or past")]
+    Expired,
+    #[error("nbf is to come")]
+    NotYet,
+    #[error("sub is missing, or not a short text")]
+    Subject,
+    #[error("the claim of gateway.oidc.tenant_claim is missing, or not a tenant")]
+    Tenant,
+    #[error("the token is for every tenant, which gateway.oidc.all_tenants = true would allow")]
+    EveryTenant,
+}
+
+impl Refused {
+    /// The answer, after a line in the log.
+    pub fn problem(self, trust: &Trust) -> Problem {
+        tracing::warn!(reason = %self, issuer = trust.issuer, "an access token is refused");
+        if matches!(self, Self::Away | Self::Unread) { Problem::NoIssuer } else { Problem::WrongToken }
+    }
+}
+
+/// The issuer, and what the api trusts it with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// The issuer's URL, exactly as the claim `iss` has it.
+    pub issuer: String,
+    /// The api's own name: one of the claim `aud`.
+    pub audience: String,
+    /// The claim that holds the tenant.
+    pub tenant_claim: String,
+    /// The tenant `*` counts as every tenant.
+    pub all_tenants: bool,
+    pub token_type: TokenType,
+}
+
+/// The types of tokens that count, by their header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenType {
+    /// Access tokens only (RFC 9068).
+    #[default]
+    AccessToken,
+    /// Any JWT that cannot be an ID token. Most issuers write `typ: JWT` in their access tokens as well.
+    Jwt,
+}
+
+impl TokenType {
+    /// The type with this name in the configuration.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::AccessToken, Self::Jwt].into_iter().find(|token_type| token_type.name() == name)
+    }
+
+    /// The value of `typ`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AccessToken => "at+jwt",
+            Self::Jwt => "JWT",
+        }
+    }
+}

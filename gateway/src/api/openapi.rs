@@ -19,12 +19,10 @@ use super::{endpoint::Endpoint, if_match::etag};
 use crate::problem::{Details, Problem};
 
 pub(super) mod operation;
-pub(super) mod parameter;
 #[cfg(test)]
 mod tests;
 
-use operation::{Operation, Schemas};
-use parameter::{Header, Query, ResponseHeader};
+use operation::{Header, Operation, Query, ResponseHeader, Schemas};
 
 /// A body that a route takes. `None`: the route takes none.
 pub(super) fn example(endpoint: Endpoint) -> Option<Value> {
@@ -77,9 +75,9 @@ pub fn document() -> Value {
 fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut Schemas) -> Value {
     schemas.extend(operation.schemas);
     let path = endpoint.documented_path().split('{').skip(1).filter_map(|part| part.split('}').next());
-    let path = path.map(|name| parameter::in_path(endpoint.documented_path(), name));
-    let query = operation.query.iter().map(|query| parameter::reference(query.component()));
-    let headers = operation.headers.iter().map(|header| parameter::reference(header.component()));
+    let path = path.map(|name| operation::in_path(endpoint.documented_path(), name));
+    let query = operation.query.iter().map(|query| operation::reference(query.component()));
+    let headers = operation.headers.iter().map(|header| operation::reference(header.component()));
     let problem = |status: StatusCode| {
         let reference = format!("#/components/responses/{}", operation::problem_name(status));
         (status.as_str().to_owned(), json!({"$ref": reference}))
@@ -148,7 +146,7 @@ fn problems() -> Map<String, Value> {
         }
         let answer = json!({
             "description": format!("A problem: {}.", kinds.join(", ")),
-            "headers": parameter::references(&headers),
+            "headers": operation::references(&headers),
             "content": {"application/problem+json": {
                 "schema": {"$ref": "#/components/schemas/Problem"},
                 "examples": of_status().map(example).collect::<Map<_, _>>(),

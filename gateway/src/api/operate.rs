@@ -15,16 +15,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tidings_activities::{
     Deps, Error,
-    digest::preview::Instead,
-    operations::{
-        preview::{PreviewError, PreviewView, preview as previewed},
-        reopen::{latest_under_each_name, name_of},
-    },
+    digest::render::Instead,
+    operations::digest::{PreviewError, PreviewView, latest_under_each_name, name_of, preview as previewed},
 };
 use tidings_client::commands::{Commands, Done};
 use tidings_model::{
     Key,
-    command::{Order, Reopened},
+    command::{Dropped, Flushed, Held, Order, Released, Reopened, Retimed},
     job::Task,
     when,
 };
@@ -36,15 +33,13 @@ use super::{
     body::{self, Why},
     caller::Caller,
     idempotency_key,
-    params::Params,
-    path::Named,
+    openapi::operation::{Header, Operation, Query, Tag},
+    params::{Named, Params, Question},
     pauses::hide_operators,
     refusal::{Fault, Refusal},
-    tenant::Question,
 };
 use crate::problem::Problem;
 
-pub(super) mod operations;
 #[cfg(test)]
 mod tests;
 
@@ -210,7 +205,8 @@ pub(super) async fn reopen_by_key(
     if command != "reopen" {
         return Ok(([(ALLOW, "GET,HEAD")], Problem::WrongMethod).into_response());
     }
-    let key = covered(&api, &caller, &key, &mut Params::read(&uri, &["tenant"])?)?;
+    let tenant = caller.tenant(Params::read(&uri, &Question::QUERY)?.text("tenant"))?;
+    let key = covered(&api, tenant, &key)?;
     Ok(reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
@@ -223,7 +219,7 @@ pub(super) async fn delete_by_key(
     headers: HeaderMap,
 ) -> Answer {
     let mut params = Params::read(&uri, &["tenant", "why"])?;
-    let key = covered(&api, &caller, &key, &mut params)?;
+    let key = covered(&api, caller.tenant(params.text("tenant"))?, &key)?;
     let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
     // The parameter is what a body would say.
     let content = json!({"why": why}).to_string().into();
@@ -231,8 +227,7 @@ pub(super) async fn delete_by_key(
     call.carry_out(call.caller.order(why)?, Task::Drop).await
 }
 
-fn covered(api: &Api, caller: &Caller, key: &str, params: &mut Params) -> Result<Key, Problem> {
-    let tenant = caller.tenant(params.text("tenant"))?;
+fn covered(api: &Api, tenant: Option<String>, key: &str) -> Result<Key, Problem> {
     let key: Key = key.parse().map_err(|_| Problem::NotFound)?;
     let names = &api.state.settings.names;
     if tenant.is_none_or(|tenant| names.tenant(&tenant) == names.tenant(&key.tenant)) {
@@ -275,4 +270,78 @@ pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestam
         when::later(&text, Timestamp::now()).map_err(|problem| Refusal::body(Fault::new(field, problem)))
     };
     text.map(read).transpose()
+}
+
+const REASON: &str = "ticket 812";
+
+/// A command to the workflow of a key.
+fn command(description: &'static str) -> Operation {
+    Operation::new(Tag::Commands, description)
+        .header(Header::IdempotencyKey)
+        .problem(Problem::Conflict)
+        .problem(Problem::OtherContent)
+        .problem(Problem::NoAnswer)
+}
+
+pub(crate) fn describe_flush() -> Operation {
+    command(
+        "The window is due at once, past spread, quiet hours and throttle. A hold, a pause and a withdrawn \
+         consent still count.",
+    )
+    .query(&[Query::Tenant])
+    .body::<Why>(&[("A reason", json!({"why": REASON}))])
+    .answer::<Flushed>(200, "The events that go out.")
+}
+
+pub(crate) fn describe_hold() -> Operation {
+    command("The key collects events and sends nothing until the hold ends.")
+        .query(&[Query::Tenant])
+        .body::<HoldTerms>(&[("For two hours", json!({"why": "wrong prices", "until": "2h"}))])
+        .answer::<Held>(200, "The events that wait.")
+}
+
+pub(crate) fn describe_release() -> Operation {
+    command("What is overdue goes out at once.")
+        .query(&[Query::Tenant])
+        .body::<Why>(&[("A reason", json!({"why": REASON}))])
+        .answer::<Released>(200, "The events that wait, and their time.")
+}
+
+pub(crate) fn describe_drop() -> Operation {
+    command("The events stay in the ledger, and a digest in delivery ends, unless an attempt is past the dot.")
+        .query(&[Query::Tenant])
+        .body::<Why>(&[("A reason", json!({"why": REASON}))])
+        .answer::<Dropped>(200, "The events that go nowhere.")
+}
+
+pub(crate) fn describe_delete_by_key() -> Operation {
+    command("The command drop, with the key in one part of the path and the reason in the query.")
+        .query(&[Query::Tenant, Query::RequiredWhy])
+        .answer::<Dropped>(200, "The events that go nowhere.")
+}
+
+pub(crate) fn describe_retime() -> Operation {
+    let bodies = [
+        ("In a quarter of an hour", json!({"why": REASON, "at": "15m"})),
+        ("By the file of today", json!({"why": REASON})),
+    ];
+    command("Without at the deadline is what the configuration of today and the recipient's choices make.")
+        .query(&[Query::Tenant])
+        .body::<RetimeTerms>(&bodies)
+        .answer::<Retimed>(200, "The deadline before and now.")
+}
+
+pub(crate) fn describe_reopen() -> Operation {
+    command("A digest that was dropped or failed goes out under its own id, and collects nothing new.")
+        .query(&[Query::Tenant])
+        .body::<ReopenTerms>(&[("The latest digest", json!({"why": REASON}))])
+        .answer::<Reopened>(200, "The events that go out.")
+}
+
+pub(crate) fn describe_preview() -> Operation {
+    Operation::new(Tag::Commands, "Nothing is claimed, stored or sent. If no window is open, the answer is 404.")
+        .query(&[Query::Tenant])
+        .answer::<PreviewView>(200, "The message and its window.")
+        .problem(Problem::Conflict)
+        .problem(Problem::NoAnswer)
 }

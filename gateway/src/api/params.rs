@@ -1,21 +1,33 @@
-//! The parameters of a query. An unknown, a repeated or a wrong one is refused by its name.
+//! The parameters of a query and a path, and the requests about a tenant that share them. An unknown, a repeated or a wrong one is refused by its name.
 
-use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+use std::{
+    collections::{BTreeMap, btree_map},
+    fmt::Display,
+    str::FromStr,
+};
 
-use axum::http::Uri;
+use axum::{
+    extract::{FromRequestParts, MatchedPath, Path},
+    http::{Uri, request::Parts},
+};
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::{
+    Deserializer,
+    de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor, value::MapAccessDeserializer},
+    forward_to_deserialize_any,
+};
 use tidings_model::{
+    command::Order,
     foreign_text::cut_text,
     records::{Cursor, Page},
     when,
 };
 use url::form_urlencoded;
 
-use super::refusal::Refusal;
+use super::{caller::Caller, openapi::operation::Query, refusal::Refusal};
+use crate::problem::Problem;
 
-/// Rows of a page.
-const LIMIT: u32 = 50;
+/// The most rows of a page.
 const MOST: u32 = 500;
 
 /// The parameters that were not read yet.
@@ -56,18 +68,19 @@ impl Params {
         read(&value).map(Some).map_err(|error| Refusal::parameter(name, error.to_string()))
     }
 
-    /// A value of a closed set.
-    pub fn one_of<T: Copy>(
-        &mut self,
-        name: &str,
-        all: &[T],
-        name_of: fn(T) -> &'static str,
-    ) -> Result<Option<T>, Refusal> {
-        self.with(name, |value| {
-            let names = || all.iter().map(|value| name_of(*value)).collect::<Vec<_>>().join(", ");
-            let found = all.iter().copied().find(|known| name_of(*known) == value);
-            found.ok_or_else(|| format!("is not one of {}", names()))
-        })
+    /// A value that says itself what is wrong with its text.
+    pub fn value<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        let text = self.0.get(name).filter(|value| !value.is_empty());
+        text.map(|text| T::deserialize(Text(text)).map_err(|wrong| wrong.of(name))).transpose()
+    }
+
+    /// The filter of a listing, narrowed to the tenant of the caller.
+    pub fn filter<T: DeserializeOwned>(&mut self, caller: &Caller) -> Result<T, Refusal> {
+        if let Some(tenant) = caller.tenant(self.text("tenant"))? {
+            self.0.insert("tenant".to_owned(), tenant);
+        }
+        T::deserialize(MapAccessDeserializer::new(Fields { left: self.0.iter(), value: None }))
+            .map_err(|Wrong { field, problem }| Refusal::parameter(&field, problem))
     }
 
     /// A time, or a span before `now`.
@@ -87,8 +100,165 @@ impl Params {
             limit.ok_or_else(|| format!("is not a number from 1 to {MOST}"))
         })?;
         let after = self.with("after", |value| value.parse::<Cursor<K>>())?;
-        Ok(Page { limit: limit.unwrap_or(LIMIT), after })
+        Ok(Page { limit: limit.unwrap_or(Page::<K>::default().limit), after })
     }
+}
+
+/// The parameters as fields of a filter. An empty one counts as missing.
+struct Fields<'a> {
+    left: btree_map::Iter<'a, String, String>,
+    value: Option<(&'a String, &'a String)>,
+}
+
+impl<'de> MapAccess<'de> for Fields<'_> {
+    type Error = Wrong;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
+        self.value = self.left.find(|(_, value)| !value.is_empty());
+        self.value.map(|(name, _)| seed.deserialize(Text(name))).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+        let (name, value) = self.value.ok_or_else(|| de::Error::custom("has no value"))?;
+        seed.deserialize(Text(value)).map_err(|wrong| Wrong { field: name.clone(), ..wrong })
+    }
+}
+
+/// The text of a value.
+struct Text<'a>(&'a str);
+
+impl<'de> Deserializer<'de> for Text<'_> {
+    type Error = Wrong;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        visitor.visit_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+        let flag = bool::from_str(self.0).map_err(|_| de::Error::custom("is neither true nor false"));
+        visitor.visit_bool(flag?)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct seq tuple
+        tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A value that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+struct Wrong {
+    field: String,
+    problem: String,
+}
+
+impl Wrong {
+    fn of(self, name: &str) -> Refusal {
+        Refusal::parameter(name, self.problem)
+    }
+}
+
+impl de::Error for Wrong {
+    fn custom<T: Display>(problem: T) -> Self {
+        Self { field: String::new(), problem: problem.to_string() }
+    }
+
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        Self::custom(format!("is not one of {}", expected.join(", ")))
+    }
+}
+
+/// The parameters of the path. One that cannot be read names nothing.
+pub(super) struct Named<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        // PostgreSQL stores no NUL.
+        if parts.uri.path().contains("%00") {
+            return Err(Problem::NotFound);
+        }
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(named)| Self(named)).map_err(|_| Problem::NotFound)
+    }
+}
+
+/// A question about one tenant, or a command with a body.
+pub(super) struct Question {
+    pub caller: Caller,
+    pub tenant: String,
+}
+
+/// A request about one tenant, or with a token of all tenants perhaps about all of them.
+pub(super) struct AnyTenant {
+    pub caller: Caller,
+    pub tenant: Option<String>,
+}
+
+/// A change of a tenant's things.
+pub(super) struct Change {
+    pub caller: Caller,
+    pub tenant: String,
+    pub order: Order,
+}
+
+impl Question {
+    pub const QUERY: [Query; 1] = [Query::Tenant];
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Question {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let caller = Caller::of(parts)?;
+        let tenant = caller.one_tenant(Params::read(&parts.uri, &Self::QUERY)?.text("tenant"))?;
+        Ok(Self { caller, tenant })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AnyTenant {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        let caller = Caller::of(parts)?;
+        let tenant = caller.tenant(Params::read(&parts.uri, &Question::QUERY)?.text("tenant"))?;
+        Ok(Self { caller, tenant })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Change {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Self::read(parts, Params::read(&parts.uri, &Self::QUERY)?)
+    }
+}
+
+impl Change {
+    pub const QUERY: [Query; 2] = [Query::Tenant, Query::Why];
+
+    /// Reads a change from its parameters.
+    pub fn read(parts: &Parts, mut params: Params) -> Result<Self, Refusal> {
+        let caller = Caller::of(parts)?;
+        let tenant = caller.one_tenant(params.text("tenant"))?;
+        let order = order(parts, &caller, &mut params)?;
+        Ok(Self { caller, tenant, order })
+    }
+}
+
+/// The order of a change. The reason is the parameter `why`, or else the route, for example `PUT /v1/recipients/{user}`.
+pub(super) fn order(parts: &Parts, caller: &Caller, params: &mut Params) -> Result<Order, Refusal> {
+    let route = || {
+        let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        format!("{} {path}", parts.method)
+    };
+    caller.order(params.text("why").unwrap_or_else(route))
 }
 
 #[cfg(test)]

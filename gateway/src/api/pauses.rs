@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tidings_activities::{
     choices,
     operations::{
-        at_rate::at_rate,
+        at_rate,
         pauses::{self, Resumed, by_id, latest, running, scope},
     },
 };
@@ -26,14 +26,12 @@ use super::{
     Api,
     body::{self, Why},
     caller::Caller,
+    openapi::operation::{Operation, Query, Tag},
     operate::later,
-    params::Params,
-    path::Named,
+    params::{AnyTenant, Named, Params},
     refusal::{Fault, Refusal},
 };
 use crate::problem::Problem;
-
-pub(super) mod operations;
 
 /// Signals to running keys a second.
 const RATE: u32 = 50;
@@ -103,12 +101,10 @@ struct Terms {
 /// Starts a pause, or gives the one of the same scope new terms. Answers 201 if there was none.
 pub(super) async fn pause(
     State(api): State<Api>,
-    caller: Caller,
-    uri: Uri,
+    AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<(StatusCode, Json<PauseStarted>), Refusal> {
-    let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Terms { words, why, until, messages } = body::read(&headers, &bytes)?;
     let scope = scope(&words).map_err(|problem| Refusal::body(Fault::new("where", problem)))?;
     let names = &api.state.settings.names;
@@ -140,13 +136,11 @@ fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
 /// Ends a pause. A token of one tenant ends only those of its tenant.
 pub(super) async fn resume(
     State(api): State<Api>,
-    caller: Caller,
     Named(id): Named<Uuid>,
-    uri: Uri,
+    AnyTenant { caller, tenant }: AnyTenant,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Json<PauseEnded>, Refusal> {
-    let tenant = caller.tenant(Params::read(&uri, &["tenant"])?.text("tenant"))?;
     let Why { why } = body::read(&headers, &bytes)?;
     let entry = caller.order(why)?.entry("resume", Timestamp::now());
     let names = &api.state.settings.names;
@@ -224,6 +218,39 @@ fn wake(api: &Api, scope: Scope, messages: bool) {
         at_rate(ids, RATE, send, |answer| failed += usize::from(answer.is_err())).await;
         tracing::info!(%scope, all, failed, "the running workflows of a pause are signalled");
     });
+}
+
+const TAG: Tag = Tag::Pauses;
+
+pub(crate) fn describe_list() -> Operation {
+    Operation::new(TAG, "The pauses of a tenant are its own and those of all tenants.")
+        .query(&[Query::Tenant, Query::All])
+        .answer::<Rows>(200, "The pauses.")
+}
+
+pub(crate) fn describe_pause() -> Operation {
+    let bodies = [
+        ("A digest type", json!({"where": "type=activity", "why": "wrong prices", "until": "2h"})),
+        ("A whole tenant", json!({"where": "all", "why": "ticket 812", "messages": true})),
+    ];
+    Operation::new(TAG, "Events collect, and nothing goes out. A pause of the same scope gets the new terms.")
+        .query(&[Query::Tenant])
+        .body::<Terms>(&bodies)
+        .answer::<PauseStarted>(200, "The scope was paused before.")
+        .answer::<PauseStarted>(201, "The scope is paused now.")
+        .link(200, "Resume", "id", "$response.body#/pause/id")
+        .link(201, "Resume", "id", "$response.body#/pause/id")
+}
+
+pub(crate) fn describe_resume() -> Operation {
+    Operation::new(
+        TAG,
+        "What is overdue goes out, spread over some time. A token of one tenant ends only pauses of its \
+         tenant.",
+    )
+    .query(&[Query::Tenant])
+    .body::<Why>(&[("A reason", json!({"why": "prices are right again"}))])
+    .answer::<PauseEnded>(200, "The pause that ended, and those that still cover some of its keys.")
 }
 
 #[cfg(test)]

@@ -26,16 +26,12 @@ use super::{
     Api, body,
     caller::Caller,
     if_match::{self, Seen, etag},
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::{Header, ResponseHeader},
-    },
-    path::Named,
+    openapi::operation::{Header, Operation, ResponseHeader, Tag},
+    params::{Change, Named, Question},
     pauses::hide_operators,
     refusal::Refusal,
-    tenant::{Change, Question},
 };
-use crate::{problem::Problem, tell};
+use crate::problem::Problem;
 
 const TAG: Tag = Tag::Preferences;
 
@@ -107,7 +103,7 @@ pub(super) async fn put(
     let (store, settings) = (&*api.state.store, &api.state.settings);
     let changed = choices::change(store, settings, &key, |_| wanted.clone(), expected, &order, Timestamp::now()).await;
     match changed {
-        Ok(Chosen { changed: true, .. }) => tell::open_windows(&api.state, std::slice::from_ref(&key)).await,
+        Ok(Chosen { changed: true, .. }) => api.state.wake([&key]).await,
         Ok(Chosen { changed: false, .. }) => {}
         // A repeated request, whose first answer was lost, finds what it wants (RFC 9110, section 13.1.1).
         Err(Error::Conflict(_)) if has_chosen(&store.facts(&key).await?, settings.digest(&key), &wanted) => {}
@@ -169,7 +165,7 @@ pub(super) async fn put_consent(
     }
     choices::consent(store, settings, &key, wanted, &order, Timestamp::now()).await.map_err(refused)?;
     if before != wanted {
-        tell::open_windows(&api.state, std::slice::from_ref(&key)).await;
+        api.state.wake([&key]).await;
     }
     consent(&api, &key).await
 }

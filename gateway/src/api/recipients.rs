@@ -30,20 +30,14 @@ use utoipa::ToSchema;
 use super::{
     Api, body,
     caller::Caller,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::Query,
-    },
-    params::Params,
-    path::Named,
+    openapi::operation::{Operation, Query, Tag},
+    params::{Change, Named, Params, Question},
     refusal::{Fault, Refusal},
-    tenant::{Change, Question},
 };
-use crate::{problem::Problem, tell};
+use crate::problem::Problem;
 
 mod bulk;
 mod fields;
-mod view;
 
 pub(super) use bulk::{describe_post, post};
 
@@ -65,7 +59,7 @@ pub(super) async fn put(
     let before = read(&api, &person).await?;
     let status = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     let stored = store(&api, before, recipient, &order).await?;
-    Ok((status, Json(view::recipient(stored, &caller))).into_response())
+    Ok((status, Json(fields::recipient(stored, &caller))).into_response())
 }
 
 pub(super) fn describe_put() -> Operation {
@@ -73,8 +67,8 @@ pub(super) fn describe_put() -> Operation {
     Operation::new(TAG, "The body replaces everything that the directory has about the person.")
         .query(&Change::QUERY)
         .body::<fields::Row>(&[("A person", ann), ("An address alone", json!({"address": "ann@example.net"}))])
-        .answer::<view::RecipientView>(200, "The person was known before.")
-        .answer::<view::RecipientView>(201, "The person is new.")
+        .answer::<fields::RecipientView>(200, "The person was known before.")
+        .answer::<fields::RecipientView>(201, "The person is new.")
         .problem(Problem::Conflict)
 }
 
@@ -91,7 +85,7 @@ pub(super) async fn patch(
     let before = read(&api, &person).await?.ok_or(Problem::NotFound)?;
     let recipient = checked(&api, &person, &fields::patched(&headers, &bytes, &before.recipient)?)?;
     let stored = store(&api, Some(before), recipient, &order).await?;
-    Ok(Json(view::recipient(stored, &caller)).into_response())
+    Ok(Json(fields::recipient(stored, &caller)).into_response())
 }
 
 pub(super) fn describe_patch() -> Operation {
@@ -109,7 +103,7 @@ pub(super) fn describe_patch() -> Operation {
         .schema("RecipientPatch", patch)
         .content("application/merge-patch+json", &reference, &examples)
         .content("application/json", &reference, &examples)
-        .answer::<view::RecipientView>(200, "The row of the directory.")
+        .answer::<fields::RecipientView>(200, "The row of the directory.")
         .problem(Problem::Conflict)
 }
 
@@ -122,35 +116,28 @@ pub(super) async fn show(
     let key = PersonId { tenant, user }.key("");
     let looked = team_directory::look(api.state.directory.as_deref(), &*api.state.store, &key).await?;
     let found = listed(looked).ok_or(Problem::NotFound)?;
-    Ok(Json(view::recipient(found, &caller)).into_response())
+    Ok(Json(fields::recipient(found, &caller)).into_response())
 }
 
 pub(super) fn describe_show() -> Operation {
     Operation::new(TAG, "The address is there only if the token has the scope recipients:read, too.")
         .query(&Question::QUERY)
-        .answer::<view::RecipientView>(200, "The row of the directory.")
+        .answer::<fields::RecipientView>(200, "The row of the directory.")
 }
 
 /// Lists the directory by tenant and user.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
-    let filter = RecipientFilter {
-        tenant: caller.tenant(params.text("tenant"))?,
-        address: params.text("address"),
-        zone: params.text("zone"),
-        locale: params.text("locale"),
-        suppressed: params.flag("suppressed")?,
-        page: params.page()?,
-    };
+    let filter = RecipientFilter { page: params.page()?, ..params.filter(&caller)? };
     let listed = api.state.store.recipients(&filter).await?;
-    let recipients = listed.rows.into_iter().map(|row| view::recipient(row, &caller)).collect();
-    Ok(Json(view::Rows { recipients, next: listed.next }).into_response())
+    let recipients = listed.rows.into_iter().map(|row| fields::recipient(row, &caller)).collect();
+    Ok(Json(fields::Rows { recipients, next: listed.next }).into_response())
 }
 
 pub(super) fn describe_list() -> Operation {
     Operation::new(TAG, "The order is by tenant and user.")
         .query(&LIST)
-        .answer::<view::Rows>(200, "A page of the directory.")
+        .answer::<fields::Rows>(200, "A page of the directory.")
 }
 
 /// Erases everything about the person, as `tidings recipients erase` does. A repeated request goes on after an error.
@@ -366,7 +353,7 @@ async fn store(
     let person = PersonId { tenant: recipient.tenant.clone(), user: recipient.user.clone() };
     audit(api, &person, order, "recipient_put").await?;
     let moved = api.state.store.put_recipients(&[recipient], Timestamp::now()).await?;
-    tell::open_windows(&api.state, &recipients::keys_of(&moved, &api.state.settings)).await;
+    api.state.wake(&recipients::keys_of(&moved, &api.state.settings)).await;
     Ok(read(api, &person).await?.ok_or(Problem::NotFound)?)
 }
 

@@ -18,14 +18,9 @@ use utoipa::ToSchema;
 use super::{
     Api, body,
     caller::Caller,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::Query,
-    },
-    params::Params,
-    path::Named,
+    openapi::operation::{Operation, Query, Tag},
+    params::{Change, Named, Params, Question},
     refusal::Refusal,
-    tenant::{Change, Question},
 };
 use crate::problem::Problem;
 
@@ -110,8 +105,8 @@ pub(super) async fn lift(
     Named(address): Named<String>,
     parts: Parts,
 ) -> Result<Json<Lifted>, Refusal> {
-    let mut params = Params::read(&parts.uri, &LIFT)?;
-    let only = params.one_of("reason", &Reason::ALL, Reason::name)?;
+    let params = Params::read(&parts.uri, &LIFT)?;
+    let only = params.value("reason")?;
     let Change { tenant, order, .. } = Change::read(&parts, params)?;
     let entry = order.entry("suppression_lift", Timestamp::now());
     let lifted = api.state.store.lift(&tenant, &address, only, &entry).await?;
@@ -127,11 +122,7 @@ pub(super) fn describe_lift() -> Operation {
 /// Lists suppressions, the latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Shown>, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
-    let filter = SuppressionFilter {
-        tenant: caller.tenant(params.text("tenant"))?,
-        address: params.text("address"),
-        page: params.page()?,
-    };
+    let filter = SuppressionFilter { page: params.page()?, ..params.filter(&caller)? };
     let listed = api.state.store.suppressions(&filter).await?;
     Ok(Json(Shown { suppressions: listed.rows, next: listed.next }))
 }

@@ -15,7 +15,7 @@ use tidings_activities::{
 };
 use tidings_model::{
     RelaysToday,
-    report::{self, By, Line},
+    report::{self, Line},
     statistics::Scope,
 };
 use utoipa::ToSchema;
@@ -23,11 +23,8 @@ use utoipa::ToSchema;
 use super::{
     Api,
     caller::Caller,
-    openapi::{
-        operation::{Operation, Tag},
-        parameter::Query,
-    },
-    params::Params,
+    openapi::operation::{Operation, Query, Tag},
+    params::{self, AnyTenant, Params},
     refusal::Refusal,
 };
 use crate::problem::Problem;
@@ -35,7 +32,6 @@ use crate::problem::Problem;
 const TAG: Tag = Tag::Statistics;
 const STATS: [Query; 2] = [Query::Tenant, Query::Since];
 const REPORT: [Query; 4] = [Query::Tenant, Query::By, Query::Since, Query::Until];
-const RELAYS: [Query; 1] = [Query::Tenant];
 
 /// The span of statistics.
 const SPAN: SignedDuration = SignedDuration::from_hours(24);
@@ -113,7 +109,7 @@ pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> 
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &REPORT)?;
     let tenant = caller.tenant(params.text("tenant"))?;
-    let by = params.one_of("by", &By::ALL, By::name)?;
+    let by = params.value("by")?;
     let since = params.moment("since", now)?.unwrap_or(now - REPORTED);
     let until = params.moment("until", now)?.unwrap_or(now);
     let counted = api.state.store.report(&report::Question::new(tenant, since, until, by)).await?;
@@ -128,8 +124,8 @@ pub(super) fn describe_report() -> Operation {
 }
 
 /// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
-pub(super) async fn relays(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    if caller.tenant(Params::read(&uri, &RELAYS)?.text("tenant"))?.is_some() {
+pub(super) async fn relays(State(api): State<Api>, AnyTenant { tenant, .. }: AnyTenant) -> Result<Response, Refusal> {
+    if tenant.is_some() {
         return Err(Problem::NotFound.into());
     }
     let (now, settings) = (Timestamp::now(), &api.state.settings);
@@ -140,7 +136,7 @@ pub(super) async fn relays(State(api): State<Api>, caller: Caller, uri: Uri) -> 
 
 pub(super) fn describe_relays() -> Operation {
     Operation::new(TAG, "Relays belong to no tenant. Only a token of all tenants that names none finds them.")
-        .query(&RELAYS)
+        .query(&params::Question::QUERY)
         .answer::<Relays<'_>>(200, "The relays with their breakers.")
 }
 

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
 use tidings_activities::operations::{
+    digest::{OUTCOMES, can_be_reopened, latest},
     key_filter::KeyFilter,
-    reopen::{OUTCOMES, can_be_reopened, latest},
 };
 use tidings_client::{
     CommandError, Commands,

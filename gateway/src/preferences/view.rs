@@ -15,8 +15,7 @@ use tidings_model::{
 
 use super::{
     form::{paused_date, seen},
-    often::{Often, Times},
-    spoken,
+    often::{self, Often, Times},
     subject::{Next, Subject},
 };
 use crate::{
@@ -202,7 +201,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     let has = |field| offered.iter().any(|often| often.fields().contains(&field));
     let option = |often: &Often| Entry {
         value: often.value(),
-        text: spoken::often(phrases, often, &settings.cadence, &effective.cadence, working_days),
+        text: often::often(phrases, often, &settings.cadence, &effective.cadence, working_days),
         selected: *often == present.often,
         parts: often.fields().iter().rev().map(|field| class(*field)).collect::<Vec<_>>().join(" "),
     };
@@ -214,7 +213,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     };
     let date = |date: u8| Entry {
         value: date.to_string(),
-        text: spoken::day_of_month(phrases, date),
+        text: often::day_of_month(phrases, date),
         selected: date.to_string() == present.date,
         parts: String::new(),
     };
@@ -262,7 +261,7 @@ const fn class(field: CadenceField) -> &'static str {
 fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> String {
     let facts = &subject.facts;
     let effective = subject.effective(now);
-    let when = |at| spoken::when(phrases, at, &effective.zone, &effective.zone_name, now);
+    let when = |at| often::when(phrases, at, &effective.zone, &effective.zone_name, now);
     let with = |id, at| phrases.with(id, [("when", when(at).into())]);
     match subject.next(before, now) {
         // Within the minute, which is all that the page shows of a time.

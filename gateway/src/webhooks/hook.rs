@@ -6,14 +6,13 @@ use axum::{body::Bytes, http::HeaderMap};
 use jiff::Timestamp;
 use tidings_model::{Provider, delivery_events::OneTimeToken};
 
-use crate::parsing;
-
 use super::{
     Parsed, Refused,
     provider::{Secrets, Webhook},
     ses::{self, Address, Certificates, Notice, Topic},
     webhook,
 };
+use crate::request_body;
 
 /// Bytes of a request of SNS: a message has 256 KiB at most, and escapes may double it.
 const SNS_BYTES: usize = 512 * 1024;
@@ -128,7 +127,7 @@ impl Hook {
         match &self.proof {
             ProofBy::Secrets(secrets) => {
                 let (secrets, headers, body) = (Arc::clone(secrets), headers.clone(), body.clone());
-                let reading = parsing::run(body.len(), move || {
+                let reading = request_body::parse(body.len(), move || {
                     let proof = secrets.verify(&headers, &body, now)?;
                     Ok(Authentic::Events(provider.parse(&body, proof.id.as_deref(), now), proof.token))
                 });

@@ -1,9 +1,6 @@
 //! The route `/webhooks/{relay}`: 200 and an empty body for every authentic request, as soon as its events are durable.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     body::Bytes,
@@ -14,12 +11,9 @@ use axum::{
     routing::{MethodRouter, post},
 };
 use jiff::Timestamp;
-use tidings_activities::{
-    choices,
-    delivery_events::{self, Received},
-};
+use tidings_activities::delivery_events::{self, Received};
 use tidings_model::{
-    Alert, Key,
+    Alert,
     delivery_events::{OneTimeToken, WebhookRequest},
 };
 
@@ -131,21 +125,10 @@ async fn record(
     tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "a webhook");
     let counts = [("new", new), ("again", again), ("unknown", unknown), ("foreign", foreign), ("unusable", unreadable)];
     metrics::webhook_events(relay, counts);
-    tell(webhooks, withdrawn);
+    // The answer does not wait.
+    let state = state.clone();
+    tokio::spawn(async move { state.wake(&withdrawn).await });
     Ok(())
-}
-
-/// Tells the open windows whose consent is withdrawn. The answer does not wait: a window that hears nothing follows at its
-/// deadline.
-fn tell(webhooks: &Webhooks, withdrawn: BTreeSet<Key>) {
-    let Some(client) = webhooks.state.temporal().filter(|_| !withdrawn.is_empty()) else { return };
-    tokio::spawn(async move {
-        for key in withdrawn {
-            if let Err(error) = choices::tell(&client, &key).await {
-                tracing::warn!(%key, %error, "an open window does not hear of withdrawn consent");
-            }
-        }
-    });
 }
 
 /// Confirms a subscription of SNS, so that the topic's events come here.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::{records::Page, without_addresses};
@@ -47,25 +47,45 @@ impl AuditRecord {
 pub type AuditPlace = (Timestamp, i64);
 
 /// A filter of audit entries, the latest first. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct AuditFilter {
+    /// Only entries about this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
+    /// Only entries about this digest type
+    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
+    #[serde(rename = "type")]
     pub digest_type: Option<String>,
+    /// Only entries about this user
+    #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
     pub user: Option<String>,
+    /// Only entries by this operator, by `recipient` or by `tidings`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LOGIN"))]
     pub actor: Option<Actor>,
-    /// The action or its first words: `relay_open` selects `relay_open ses`.
+    // The first words of an action: `relay_open` selects `relay_open ses`.
+    /// Only entries with this action
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ACTION"))]
     pub action: Option<String>,
-    /// Entries of this time or later.
+    /// Only entries of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
-    /// Entries before this time.
+    /// Only entries before this time
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<AuditPlace>,
 }
 
 // Actors of the audit trail.
 
 /// The actor of a change: in SQL, JSON and on the command line one word.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum Actor {
     /// Tidings itself.
     Tidings,

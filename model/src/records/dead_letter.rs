@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 use percent_encoding::utf8_percent_encode;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Key, key::ESCAPED, limits::Invalid, records::Page};
 
@@ -100,20 +100,44 @@ impl KeptLetter {
     }
 }
 
+closed_set! {
+    /// The source of dead letters.
+    pub enum LetterSource {
+        /// Signals and events that could not be decoded.
+        Events = "events",
+        /// Parts of webhooks that could not be used.
+        Webhook = "webhook",
+    }
+}
+
 /// The place of a dead letter in a listing.
 pub type DeadLetterPlace = (Timestamp, String, u64);
 
 /// A filter of dead letters, the latest first. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct DeadLetterFilter {
-    /// Letters of workflows whose id names this tenant.
+    /// Only letters to keys of this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
+    /// Only letters to keys of this digest type
+    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
+    #[serde(rename = "type")]
     pub digest_type: Option<String>,
+    /// Only letters to keys of this user
+    #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
     pub user: Option<String>,
-    /// Letters buried at this time or later.
+    /// Only letters of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
-    /// Letters buried before this time.
+    /// Only letters before this time
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<DeadLetterPlace>,
 }
 

@@ -1,7 +1,7 @@
 //! Digests of the ledger and their events, as operators list them.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
@@ -94,19 +94,40 @@ impl DigestRecord {
 pub type DigestPlace = (Timestamp, Uuid);
 
 /// A filter of digests, the latest window first. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct DigestFilter {
+    /// Only digests of this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
+    /// Only digests of this type
+    #[cfg_attr(feature = "clap", arg(long = "type", value_name = "TYPE"))]
+    #[serde(rename = "type")]
     pub digest_type: Option<String>,
+    /// Only digests of this user
+    #[cfg_attr(feature = "clap", arg(long, value_name = "USER", requires = "tenant"))]
     pub user: Option<String>,
+    /// Only digests that ended like this
+    #[cfg_attr(feature = "clap", arg(long, value_name = "OUTCOME"))]
     pub outcome: Option<Outcome>,
+    /// Only digests in this state
+    #[cfg_attr(feature = "clap", arg(long, value_name = "STATE"))]
     pub state: Option<DigestState>,
-    /// Windows opened at this time or later.
+    /// Only windows opened at this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub since: Option<Timestamp>,
-    /// Windows opened before this time.
+    /// Only windows opened before this time
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::when::past))]
+    #[serde(deserialize_with = "crate::when::optional_moment")]
     pub until: Option<Timestamp>,
     /// Only digests that are [overdue](DigestRecord::is_overdue) at this time.
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub overdue_at: Option<Timestamp>,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<DigestPlace>,
 }
 

@@ -183,10 +183,18 @@ impl MessageRecord {
 pub type MessagePlace = (Timestamp, Uuid);
 
 /// A filter of messages, the latest first. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct MessageFilter {
+    /// Only messages of this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
+    /// Only messages in this state
+    #[cfg_attr(feature = "clap", arg(long, value_name = "STATE"))]
     pub state: Option<MessageState>,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<MessagePlace>,
 }
 

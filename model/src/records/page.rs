@@ -34,6 +34,12 @@ pub struct Listed<T, K> {
 #[error("is not a cursor of this listing; use the text that ended the previous page, or omit it for the first page")]
 pub struct InvalidCursor;
 
+impl<K> Default for Page<K> {
+    fn default() -> Self {
+        Self { limit: 50, after: None }
+    }
+}
+
 impl<K> Page<K> {
     /// Number of rows to read: one more than the page has shows if another page follows.
     #[must_use]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::records::{Page, Preferences, Reason, Recipient, Suppression};
 
@@ -31,15 +31,27 @@ pub type KeyPlace = (String, String, String);
 pub type RowPlace = (i64, String);
 
 /// A filter of recipients, by tenant and user. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct RecipientFilter {
+    /// Only people of this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
-    /// In any spelling.
+    /// Only people with this address, in any case
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDRESS"))]
     pub address: Option<String>,
+    /// Only people with this zone in the directory
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ZONE"))]
     pub zone: Option<String>,
+    /// Only people with this language in the directory
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LOCALE"))]
     pub locale: Option<String>,
-    /// Only recipients whose address is suppressed.
+    /// Only people whose address is suppressed
+    #[cfg_attr(feature = "clap", arg(long))]
     pub suppressed: bool,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<RecipientPlace>,
 }
 

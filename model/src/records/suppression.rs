@@ -1,7 +1,7 @@
 //! Addresses that a tenant must not mail, and why: each reason keeps some of the mail away or all of it.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::page::Page;
 use crate::settings::StreamName;
@@ -22,11 +22,18 @@ pub struct Suppression {
 pub type SuppressionPlace = (Timestamp, String, String, Reason);
 
 /// A filter of suppressions, the latest first. What is `None` selects all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(default)]
 pub struct SuppressionFilter {
+    /// Only addresses of this tenant
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TENANT"))]
     pub tenant: Option<String>,
-    /// In any spelling.
+    /// Only this address, in any case
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDRESS"))]
     pub address: Option<String>,
+    #[cfg_attr(feature = "clap", arg(skip))]
+    #[serde(skip)]
     pub page: Page<SuppressionPlace>,
 }
 

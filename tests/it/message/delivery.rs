@@ -10,8 +10,7 @@ use temporalio_client::WorkflowStartOptions;
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings::registration;
 use tidings_activities::{
-    Cancellable, Error,
-    message::send,
+    Cancellable, Error, message,
     operations::submit::{Content, Refused, Submission, To},
 };
 use tidings_harness::{
@@ -232,11 +231,11 @@ async fn a_resumed_worker_is_fenced_after_another_has_sent_the_message() -> Resu
     let (stopped, other) = (Arc::new(messages.deliveries()?), messages.deliveries()?);
     let late_attempt = {
         let (stopped, input) = (stopped.clone(), input.clone());
-        tokio::spawn(async move { send::run(&stopped, &input, std::future::pending()).await })
+        tokio::spawn(async move { message::send(&stopped, &input, std::future::pending()).await })
     };
     let before_the_dot = async || Ok(messages.env.relay.commands().contains(&"DATA".to_owned()).then_some(()));
     eventually("the first attempt is before the dot", MINUTE, before_the_dot).await?;
-    let Cancellable::Done(Attempted { sent, .. }) = send::run(&other, &input, std::future::pending()).await? else {
+    let Cancellable::Done(Attempted { sent, .. }) = message::send(&other, &input, std::future::pending()).await? else {
         panic!("was cancelled")
     };
     assert!(matches!(sent, Sent::Closed { closed, .. } if closed.outcome == Outcome::Sent));

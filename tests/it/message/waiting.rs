@@ -4,8 +4,7 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
 use tidings_activities::{
-    Cancellable, Deps,
-    message::send,
+    Cancellable, Deps, message,
     operations::submit::{self, Submission},
 };
 use tidings_harness::{
@@ -41,7 +40,7 @@ fn configured(sender: &str, key: &str) -> Result<Settings> {
 async fn attempt(deps: &Deps) -> Result<Sent> {
     let (key, asked_at) = (of("k"), Timestamp::now());
     let input = SendInput { asked_at, key, failed: 0, delays: None, keeps_ends: true, unrecorded: None };
-    match send::run(deps, &input, std::future::pending()).await? {
+    match message::send(deps, &input, std::future::pending()).await? {
         Cancellable::Done(Attempted { sent, .. }) => Ok(sent),
         Cancellable::Cancelled => anyhow::bail!("nobody cancelled the attempt"),
     }

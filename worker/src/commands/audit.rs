@@ -1,13 +1,13 @@
 //! `tidings audit`: who did what, when and why, read without SQL.
 
-use jiff::Timestamp;
 use serde_json::json;
 use tidings_model::{
     Key,
-    records::{Actor, AuditFilter, AuditPlace, AuditRecord, Cursor, Page},
+    records::{AuditFilter, AuditPlace, AuditRecord},
 };
 
-use crate::{Config, args::moment, commands::page, phrases::local, storage};
+use super::page::{self, PageOptions};
+use crate::{Config, phrases::local, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,35 +21,12 @@ with a cursor for --after. A pause of everything names no tenant, and is found b
 
 /// The filter, the page and the form of the answer.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("limit", |arg| arg.help("The largest number of entries")))]
 pub struct Options {
-    /// Only entries about this tenant
-    #[arg(long, value_name = "TENANT")]
-    tenant: Option<String>,
-    /// Only entries about this digest type
-    #[arg(long = "type", value_name = "TYPE")]
-    digest_type: Option<String>,
-    /// Only entries about this user
-    #[arg(long, value_name = "USER", requires = "tenant")]
-    user: Option<String>,
-    /// Only entries by this operator, by `recipient` or by `tidings`
-    #[arg(long, value_name = "LOGIN")]
-    actor: Option<String>,
-    /// Only entries with this action
-    #[arg(long, value_name = "ACTION")]
-    action: Option<String>,
-    /// Only entries of this time or later: a time as in RFC 3339, or a span before now as in `2h` or `14d`
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    since: Option<Timestamp>,
-    /// Only entries before this time
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    until: Option<Timestamp>,
-    /// The largest number of entries
-    #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
-    /// Continues after the page that ended with this cursor
-    #[arg(long, value_name = "CURSOR")]
-    after: Option<Cursor<AuditPlace>>,
+    #[command(flatten)]
+    filter: AuditFilter,
+    #[command(flatten)]
+    page: PageOptions<AuditPlace>,
     /// Print reasons unchanged, with the addresses that operators may have written into them
     #[arg(long)]
     addresses: bool,
@@ -63,12 +40,9 @@ pub struct Options {
 /// # Errors
 /// The store does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
-    let Options { tenant, digest_type, user, actor, action, since, until, limit, after, addresses, json: as_json } =
-        options;
-    let (actor, page) = (actor.map(Actor::from), Page { limit, after });
-    let filter = AuditFilter { tenant, digest_type, user, actor, action, since, until, page };
+    let Options { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
-    let mut listed = store.audit_entries(&filter).await?;
+    let mut listed = store.audit_entries(&AuditFilter { page: page.into(), ..filter }).await?;
     if !addresses {
         listed.rows.iter_mut().for_each(AuditRecord::forget_addresses);
     }
@@ -96,6 +70,8 @@ fn subject(entry: &AuditRecord) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]

@@ -1,8 +1,9 @@
 //! `tidings bounces`: reads messages that came back.
 
 use std::{
+    fs::{self, File},
     io::{self, Read as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, bail};
@@ -16,14 +17,7 @@ use tidings_mail::bounce::{self, Returned};
 use tidings_model::{link_keys::Token, settings::Settings};
 use tidings_store::Store;
 
-use crate::{
-    Config,
-    config::{self},
-    error::TryLater,
-    storage,
-};
-
-mod maildir;
+use crate::{Config, config, error::TryLater, storage};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -71,7 +65,7 @@ async fn read(options: ReadOptions, load: impl FnOnce() -> Result<Config, config
     let reader = Reader::new(&config).await?;
     let mut counts = Counts::default();
     if let Some(folder) = &options.maildir {
-        maildir::read(folder, options.delete, &reader, &mut counts).await?;
+        read_maildir(folder, options.delete, &reader, &mut counts).await?;
     } else {
         let mut returned = bounce::read(&from_stdin().context("standard input cannot be read")?);
         let recipient = options.recipient.unwrap_or_default();
@@ -114,11 +108,8 @@ impl<'a> Reader<'a> {
     async fn take(&self, returned: Returned) -> anyhow::Result<Taken> {
         let taken = bounces::take(&*self.store, &self.settings, returned, Timestamp::now()).await?;
         if let Taken::Recorded { withdrawn: Some(key), .. } = &taken {
-            let told =
-                async { anyhow::Ok(choices::tell(&crate::installation::connect(self.config).await?, key).await?) };
-            if let Err(error) = told.await {
-                tracing::warn!(%error, "the open window learns of the withdrawn consent at its deadline");
-            }
+            let client = crate::installation::connect(self.config).await;
+            choices::wake(client.as_ref(), &self.settings.names, [key], "the withdrawn consent").await;
         }
         Ok(taken)
     }
@@ -165,5 +156,41 @@ impl Counts {
             counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{words}: {count}"));
         let counts = counts.collect::<Vec<_>>().join(", ");
         if counts.is_empty() { "no message".to_owned() } else { counts }
+    }
+}
+
+/// Takes each message in `new` of a Maildir, and moves it to `cur` as seen, or deletes it: after its reports are recorded. A report is
+/// recorded once, so that two readers and a crash do no harm.
+async fn read_maildir(folder: &Path, delete: bool, reader: &Reader<'_>, counts: &mut Counts) -> anyhow::Result<()> {
+    let new = folder.join("new");
+    let entries = fs::read_dir(&new).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.with_context(|| format!("{} cannot be listed; name a Maildir", new.display()))?;
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names {
+        let path = new.join(&name);
+        let failed = || format!("{} cannot be read or moved", path.display());
+        let Some(bytes) = unless_gone(start(&path)).with_context(failed)? else { continue };
+        counts.add(&reader.take(bounce::read(&bytes)).await?);
+        let mut seen = name;
+        seen.push(":2,S");
+        let away = if delete { fs::remove_file(&path) } else { fs::rename(&path, folder.join("cur").join(seen)) };
+        unless_gone(away).with_context(failed)?;
+    }
+    Ok(())
+}
+
+fn start(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bounce::MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// `None` if another reader has moved the message.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }

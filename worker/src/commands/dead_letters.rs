@@ -1,13 +1,40 @@
 //! `tidings dead-letters`: signals that could not be decoded and webhooks that could not be used, read without SQL and emitted
 //! again.
 
-use crate::Config;
+use std::{
+    fmt::Write as _,
+    io::{Write as _, stdout},
+};
 
-mod emit;
-mod lines;
-mod list;
-mod show;
-mod webhook;
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_activities::{
+    choices,
+    operations::dead_letters::{
+        Emission, Emitted, Error, Letter, LetterId, Place, WebhookEmission, emit_events, emit_webhook, list, shown,
+    },
+};
+use tidings_gateway::webhooks::{read_letter, shown_letter};
+use tidings_model::{
+    decode::{Again, decode_again},
+    delivery_events::{Reported, Which},
+    records::{
+        self, DeadLetterFilter, DeadLetterRecord, KeptLetter, KeptWebhookLetter, LetterSource, WebhookLetterRecord,
+    },
+    subscription::{COUNTED, SubscriptionState},
+    without_addresses,
+};
+
+use super::page::{self, PageOptions};
+use crate::{
+    Config,
+    args::Reason,
+    client,
+    config::Relay,
+    phrases::{counted, local},
+    storage,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,29 +58,348 @@ pub enum Command {
         tidings dead-letters list --source webhook\n\n\
         A letter of a webhook names no tenant: --tenant, --type and --user leave it out. A page that is not the last one ends with a cursor for --after.\n\n\
         After the last page stands how many notices each subscription did not get: they are dead letters of `tidings subscriptions`.")]
-    List(list::Options),
+    List(ListOptions),
     /// Shows a dead letter: its reason, size and hash, and what `emit` would do
     #[command(after_help = "Examples:\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1\n  \
         tidings dead-letters show 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --payload | jq .\n  \
         tidings dead-letters show sendgrid/9f86d081884c7d65")]
-    Show(show::Options),
+    Show(ShowOptions),
     /// Emits the events and retracts of a dead letter, or records the events of a webhook's, once
     #[command(after_help = "Example:\n  \
         tidings dead-letters emit 0192f0c1-7a55-7e0c-8f0e-2b1c93f46a52.1 --why 'sent to the wrong key'\n  \
         tidings dead-letters emit sendgrid/9f86d081884c7d65 --why 'read by the new version'\n\n\
         After an error or a crash, run the command again: an event counts once by its event_id.")]
-    Emit(emit::Options),
+    Emit(EmitOptions),
+}
+
+/// The filter, the page and the form of the answer.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("limit", |arg| arg.help("The largest number of letters")))]
+pub struct ListOptions {
+    /// Only letters of this source
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<LetterSource>,
+    #[command(flatten)]
+    filter: DeadLetterFilter,
+    #[command(flatten)]
+    page: PageOptions<Place>,
+    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    #[arg(long)]
+    json: bool,
+}
+
+/// The letter and the form of the answer.
+#[derive(Debug, clap::Args)]
+pub struct ShowOptions {
+    /// The letter
+    #[arg(value_name = "ID")]
+    id: LetterId,
+    /// Print the kept bytes of the payload and nothing else; they may contain addresses
+    #[arg(long)]
+    payload: bool,
+    /// Answer in JSON
+    #[arg(long, conflicts_with = "payload")]
+    json: bool,
+}
+
+/// The letter, the operator and the reason.
+#[derive(Debug, clap::Args)]
+pub struct EmitOptions {
+    /// The letter
+    #[arg(value_name = "ID")]
+    id: LetterId,
+    #[command(flatten)]
+    reason: Reason,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Carries out the command. `false`: there is no such letter, or the letter was not emitted.
 ///
 /// # Errors
-/// The store or Temporal does not answer.
+/// The store or Temporal does not answer, or standard output is closed.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List(options) => list::run(options, config).await,
-        Command::Show(options) => show::run(options, config).await,
-        Command::Emit(options) => emit::run(options, config).await,
+        Command::List(options) => print_page(options, config).await,
+        Command::Show(options) => show(options, config).await,
+        Command::Emit(options) => emit(options, config).await,
+    }
+}
+
+async fn print_page(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
+    let ListOptions { source, filter, page, json: as_json } = options;
+    let store = storage::open(&config.database_url).await?;
+    let listed = list(&*store, source, &filter, &page.into()).await?;
+    let is_all = source.is_none() && filter.workflow_ids().is_none() && listed.next.is_none() && !as_json;
+    page::print(listed, as_json, |row| if as_json { json!(row).to_string() } else { in_a_line(row) });
+    if is_all {
+        let subscriptions = store.subscriptions(COUNTED).await?;
+        subscriptions.iter().filter_map(undelivered).for_each(|line| anstream::eprintln!("{line}"));
+    }
+    Ok(true)
+}
+
+/// The line about the dead letters of a subscription, which are listed and delivered by name.
+fn undelivered(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
+    let notices = counted(*dead_letters, "notice");
+    let (see, replay) = ("tidings subscriptions dead-letters", "tidings subscriptions replay");
+    let line =
+        format!("not delivered to {name}: {notices}; see {see} {name}, then {replay} {name} --since 2d --dead-letters");
+    (*dead_letters > 0).then_some(line)
+}
+
+fn in_a_line(letter: &Letter) -> String {
+    let (id, to, at, reason, emitted) = match letter {
+        Letter::Events(letter) => {
+            let DeadLetterRecord { id, buried_at, reason, emitted, .. } = letter;
+            (id.to_string(), letter.receiver(), *buried_at, reason, emitted)
+        }
+        Letter::Webhook(WebhookLetterRecord { id, relay, buried_at, reason, emitted, .. }) => {
+            (id.to_string(), format!("webhook of {relay}"), *buried_at, reason, emitted)
+        }
+    };
+    let emitted = emitted.as_ref().map(|records::Emitted { at, by }| format!(", emitted by {by} at {}", local(*at)));
+    format!("{id}  {}  {to}  {reason}{}", local(at), emitted.unwrap_or_default())
+}
+
+/// Prints the letter, or its payload. `false`: there is no such letter.
+async fn show(ShowOptions { id, payload, json: as_json }: ShowOptions, config: &Config) -> anyhow::Result<bool> {
+    let store = storage::open(&config.database_url).await?;
+    match &id {
+        LetterId::Events(events) => {
+            let Some(letter) = store.dead_letter(None, events).await? else { return Ok(unknown(&id)) };
+            if payload {
+                stdout().write_all(&letter.head)?;
+            } else {
+                let text = if as_json { json!(shown(&letter)).to_string() } else { events_in_words(&letter) };
+                anstream::println!("{text}");
+            }
+        }
+        LetterId::Webhook(webhook) => {
+            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(unknown(&id)) };
+            let read = read(&letter, config);
+            let text = match (payload, as_json) {
+                (true, _) => letter.head,
+                (false, true) => json!(shown_letter(&letter, &read)).to_string(),
+                (false, false) => webhook_in_words(&letter, &read),
+            };
+            anstream::println!("{text}");
+        }
+    }
+    Ok(true)
+}
+
+fn unknown(id: &LetterId) -> bool {
+    let of_webhooks = if matches!(id, LetterId::Webhook(_)) { " --source webhook" } else { "" };
+    anstream::eprintln!("there is no dead letter {id}; see tidings dead-letters list{of_webhooks}");
+    false
+}
+
+/// Emits the letter. `false`: there is no such letter, it was emitted before, or it cannot be emitted.
+async fn emit(EmitOptions { id, reason, json: as_json }: EmitOptions, config: &Config) -> anyhow::Result<bool> {
+    let order = reason.order()?;
+    let store = storage::open(&config.database_url).await?;
+    let emitted = match &id {
+        LetterId::Events(id) => emit_events(&*store, &client::connect(config).await?, id, &order).await,
+        LetterId::Webhook(webhook) => {
+            let Some(letter) = store.webhook_letter(webhook).await? else { return Ok(unknown(&id)) };
+            match emit_webhook(&*store, &config.unsigned(), webhook, read(&letter, config), &order).await {
+                Ok((emitted, withdrawn)) => {
+                    if !withdrawn.is_empty() {
+                        let client = crate::installation::connect(config).await;
+                        choices::wake(client.as_ref(), &config.names, &withdrawn, "the withdrawn consent").await;
+                    }
+                    Ok(emitted)
+                }
+                Err(error @ Error::Store(_)) => {
+                    return Err(error).context("nothing was recorded; run the command again");
+                }
+                Err(error) => Err(error),
+            }
+        }
+    };
+    match emitted {
+        Ok(emitted) => {
+            anstream::println!("{}", if as_json { json!(emitted).to_string() } else { emitted_in_words(&emitted) });
+            Ok(true)
+        }
+        Err(refused @ (Error::Unknown(_) | Error::Emitted { .. } | Error::Refused { .. })) => {
+            anstream::eprintln!("{refused}");
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn emitted_in_words(emitted: &Emitted) -> String {
+    match emitted {
+        Emitted::Events(Emission { id, events, retracts, keys }) => {
+            let (events, retracts) = (counted(*events as u64, "event"), counted(*retracts as u64, "retract"));
+            format!("dead letter {id}: emitted {events} and {retracts} to {}", keys.join(", "))
+        }
+        Emitted::Webhook(WebhookEmission { id, new, again, unknown, foreign }) => {
+            let new = counted(*new as u64, "event");
+            let foreign = if *foreign > 0 { format!(", {foreign} of another relay") } else { String::new() };
+            format!("dead letter {id}: recorded {new}; {again} known before, {unknown} of unknown messages{foreign}")
+        }
+    }
+}
+
+/// The events that this version reads in the letter, or the reason why it reads none, with the remedy.
+fn read(letter: &KeptWebhookLetter, config: &Config) -> Result<Vec<Reported>, String> {
+    read_letter(letter, config.relays.get(&letter.record.relay).map(Relay::provider), Timestamp::now())
+}
+
+fn events_in_words(letter: &KeptLetter) -> String {
+    let DeadLetterRecord { id, buried_at, reason, encoding, message_type, size, sha256, emitted, .. } = &letter.record;
+    let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
+    let mut line = |name: &str, value: &str| line(&mut text, name, value);
+    line("to", &letter.record.receiver());
+    line("buried", &local(*buried_at));
+    line("encoding", encoding);
+    line("type", message_type.as_deref().unwrap_or_default());
+    line("size", &format!("{}, {} kept", counted(*size, "byte"), letter.head.len()));
+    line("sha256", sha256);
+    match (emitted, decode_again(letter)) {
+        (Some(records::Emitted { at, by }), _) => line("emitted", &format!("by {by} at {}", local(*at))),
+        (None, Ok(again)) => line("emit", &format!("would send {}", contents(&again))),
+        (None, Err(why)) => line("emit", &format!("refuses it: {}", without_addresses(&why))),
+    }
+    text
+}
+
+/// The contents of a letter with their keys.
+fn contents(Again { events, retracts, keys }: &Again) -> String {
+    let (events, retracts) = (counted(events.len() as u64, "event"), counted(retracts.len() as u64, "retract"));
+    let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+    format!("{events} and {retracts} to {}", keys.join(", "))
+}
+
+fn webhook_in_words(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> String {
+    let WebhookLetterRecord { id, relay, buried_at, reason, size, sha256, emitted, .. } = &letter.record;
+    let mut text = format!("{BOLD}{id}{BOLD:#}: {reason}");
+    let mut add = |name: &str, value: &str| line(&mut text, name, value);
+    add("webhook", relay);
+    add("buried", &local(*buried_at));
+    add("size", &counted(*size, "byte"));
+    add("sha256", sha256);
+    match (emitted, read) {
+        (Some(records::Emitted { at, by }), _) => add("emitted", &format!("by {by} at {}", local(*at))),
+        (None, Ok(events)) if events.is_empty() => add("emit", "would record nothing: the event has no consequences"),
+        (None, Ok(events)) => {
+            let events: Vec<_> = events.iter().map(event).collect();
+            add("emit", &format!("would record {}", events.join("; ")));
+        }
+        (None, Err(why)) => add("emit", &format!("refuses it: {why}")),
+    }
+    let part: Option<Value> = serde_json::from_str(&letter.head).ok();
+    let pretty = part.and_then(|part| serde_json::to_string_pretty(&part).ok());
+    format!("{text}\n\n{}", pretty.as_deref().unwrap_or(&letter.head))
+}
+
+/// `bounced: 5.1.1 of message 01234567-89ab-5def-8123-456789abcdef`
+fn event(event: &Reported) -> String {
+    let of = event.of.first().map(|which| match which {
+        Which::Id(id) => format!("message {id}"),
+        Which::MessageId(id) => format!("Message-ID <{id}>"),
+        Which::RelayId(id) => format!("the message that the relay names {id}"),
+    });
+    format!("{} of {}", event.report, of.unwrap_or_default())
+}
+
+const BOLD: anstyle::Style = anstyle::Style::new().bold();
+
+/// Adds a line with a name. A value that is empty has none.
+fn line(text: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {name:<9} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tidings_model::records::WebhookLetterId;
+
+    use super::*;
+
+    const ID: &str = "01234567-89ab-5def-8123-456789abcdef";
+
+    fn letter(head: &str, whole: bool) -> KeptWebhookLetter {
+        let sha256 = "0123456789abcdef".repeat(4);
+        KeptWebhookLetter {
+            record: WebhookLetterRecord {
+                id: WebhookLetterId::new("own", &sha256),
+                relay: "own".to_owned(),
+                buried_at: Timestamp::UNIX_EPOCH,
+                reason: "kind \"opened\" is not one that Tidings knows".to_owned(),
+                size: head.len() as u64,
+                sha256,
+                whole,
+                emitted: None,
+            },
+            head: head.to_owned(),
+        }
+    }
+
+    fn config(relay: &str) -> Config {
+        let text = format!(
+            "[relay.{relay}]\nurl = \"smtp://127.0.0.1\"\n[stream.bulk]\nrelays = [\"{relay}\"]\n\
+             [stream.transactional]\nrelays = [\"{relay}\"]\n"
+        );
+        Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_letter_shows_its_event_and_what_an_emission_would_do() {
+        let opened = format!("{{\"kind\":\"opened\",\"message\":\"{ID}\",\"occurred_at\":\"2026-11-21T12:00:00Z\"}}");
+        for (head, whole, relay, says) in [
+            (opened.as_str(), true, "own", format!("emit      would record opened of message {ID}")),
+            (&opened, false, "own", "emit      refuses it: its 103 bytes were not kept as a whole".to_owned()),
+            (&opened, true, "other", "emit      refuses it: [relay.own] is not in tidings.toml".to_owned()),
+            ("{\"kind\":7}", true, "own", "emit      refuses it: invalid type: integer `7`".to_owned()),
+            ("[]", true, "own", "emit      would record nothing".to_owned()),
+        ] {
+            let (letter, config) = (letter(head, whole), config(relay));
+            let read = read(&letter, &config);
+            let shown = webhook_in_words(&letter, &read);
+            assert!(shown.contains(&says), "{shown}");
+            assert!(head.starts_with('[') || shown.contains("{\n  \"kind\": "), "{shown}");
+            assert_eq!(shown_letter(&letter, &read).refused.is_some(), read.is_err());
+        }
+    }
+
+    #[test]
+    fn dead_notices_are_named_with_their_remedy() {
+        let state = |dead_letters| SubscriptionState { name: "crm".into(), dead_letters, ..Default::default() };
+        assert_eq!(undelivered(&state(0)), None);
+        let line = "not delivered to crm: 1 notice; see tidings subscriptions dead-letters crm, \
+                    then tidings subscriptions replay crm --since 2d --dead-letters";
+        assert_eq!(undelivered(&state(1)).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn a_line_has_the_key_the_reason_and_the_emission() {
+        let mut letter = DeadLetterRecord {
+            id: "0192f0c1.7".parse().unwrap(),
+            workflow_id: "digest/acme/activity/ann".to_owned(),
+            buried_at: Timestamp::UNIX_EPOCH,
+            reason: "is not JSON".to_owned(),
+            encoding: "json/plain".to_owned(),
+            message_type: None,
+            size: 1,
+            sha256: String::new(),
+            emitted: None,
+        };
+        let line = in_a_line(&Letter::Events(letter.clone()));
+        assert!(line.starts_with("0192f0c1.7  ") && line.ends_with("  acme/activity/ann  is not JSON"), "{line}");
+        letter.workflow_id = "order\u{1b}[2J".to_owned();
+        letter.emitted = Some(records::Emitted { at: Timestamp::UNIX_EPOCH, by: "carol".to_owned() });
+        let line = in_a_line(&Letter::Events(letter));
+        assert!(line.contains("  \"order\\u{1b}[2J\"  is not JSON, emitted by carol at "), "{line}");
     }
 }

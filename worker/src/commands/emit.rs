@@ -21,7 +21,6 @@ use crate::{
 };
 
 mod lines;
-mod single;
 
 pub use crate::line_input::{Rejection, unpacked};
 pub use lines::{Key, Line, Lines, Read};
@@ -39,7 +38,7 @@ pub struct Options {
     #[command(flatten)]
     key: lines::Key,
     #[command(flatten)]
-    event: single::Fields,
+    event: lines::Fields,
     /// Send to the api of the gateway at this URL, with the token in `TIDINGS_TOKEN`, and not to Temporal
     #[arg(long, value_name = "URL")]
     http: Option<String>,

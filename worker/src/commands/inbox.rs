@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use tidings_model::when;
 
-use crate::{Config, args::moment, phrases::counted, storage};
+use crate::{Config, phrases::counted, storage};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -16,7 +17,7 @@ pub enum Command {
         unless configured. A gateway must run.")]
     Replay {
         /// Events that arrived then or later: a time as in RFC 3339, or a span before now as in `2h`
-        #[arg(long, value_name = "TIME", value_parser = moment)]
+        #[arg(long, value_name = "TIME", value_parser = when::past)]
         since: Timestamp,
         /// Only events of this tenant
         #[arg(long, value_name = "TENANT")]

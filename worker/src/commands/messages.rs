@@ -10,16 +10,19 @@ use tidings_model::{
     attempt::Phase,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
-    records::{AttemptRecord, Cursor, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin, Page},
+    records::{AttemptRecord, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
 };
 use tidings_store::Store;
 use uuid::Uuid;
 
 use crate::{
     Config,
-    args::{Reason, one_of},
+    args::Reason,
     client,
-    commands::{digest::answers, page},
+    commands::{
+        digest,
+        page::{self, PageOptions},
+    },
     error::Usage,
     storage,
 };
@@ -33,20 +36,15 @@ use crate::{
   tidings messages cancel 6f2d17b8-0c94-5e3a-b1d7-4a8693ce50f2 --why 'wrong invoice'")]
 pub enum Command {
     /// Lists messages, the latest first
-    #[command(after_help = "Example: tidings messages list --tenant acme --state ambiguous")]
+    #[command(
+        after_help = "Example: tidings messages list --tenant acme --state ambiguous",
+        mut_arg("limit", |arg| arg.help("The largest number of messages"))
+    )]
     List {
-        /// Only messages of this tenant
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
-        /// Only messages in this state
-        #[arg(long, value_name = "STATE", value_parser = one_of(MessageState::ALL, MessageState::name))]
-        state: Option<MessageState>,
-        /// The largest number of messages
-        #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
-        /// Continues after the page that ended with this cursor
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<Cursor<MessagePlace>>,
+        #[command(flatten)]
+        filter: MessageFilter,
+        #[command(flatten)]
+        page: PageOptions<MessagePlace>,
         /// Answer in JSON, one line each, without addresses; the last line has the cursor, if another page follows
         #[arg(long)]
         json: bool,
@@ -98,9 +96,8 @@ pub struct Ordered {
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     match command {
-        Command::List { tenant, state, limit, after, json } => {
-            let page = Page { limit, after };
-            list(&*store, &MessageFilter { tenant, state, page }, json).await
+        Command::List { filter, page, json } => {
+            list(&*store, &MessageFilter { page: page.into(), ..filter }, json).await
         }
         Command::Show { id, json } => show(&*store, id, json).await,
         Command::Retry { ordered, may_duplicate } => retry(&*store, config, ordered, may_duplicate).await,
@@ -147,7 +144,7 @@ async fn retry(store: &dyn Store, config: &Config, ordered: Ordered, may_duplica
     let retry = Retry { order: reason.order()?, may_duplicate };
     match message::retry(store, &client::commands(config).await?, id, retry).await.map_err(usage)? {
         RetryAnswer::Digest { key, reopened } => {
-            let words = || format!("{key}: {}", answers::reopened(id, &reopened));
+            let words = || format!("{key}: {}", digest::reopened(id, &reopened));
             anstream::println!("{}", if as_json { json!(reopened).to_string() } else { words() });
             Ok(reopened.refused.is_none())
         }
@@ -168,7 +165,7 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
     let order = reason.order()?;
     match message::cancel(store, &client::commands(config).await?, id, order).await.map_err(usage)? {
         CancelAnswer::Digest { key, dropped, state } => {
-            let text = if as_json { json!(dropped).to_string() } else { answers::dropped(&key, &dropped) };
+            let text = if as_json { json!(dropped).to_string() } else { digest::dropped(&key, &dropped) };
             anstream::println!("{text}");
             let cancelled = state == MessageState::Cancelled;
             if !cancelled {

@@ -1,8 +1,25 @@
 //! A page of a listing on the terminal.
 
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
-use tidings_model::records::Listed;
+use tidings_model::records::{Cursor, Listed, Page};
+
+/// The wanted page. The command says in its help what the rows are.
+#[derive(Debug, clap::Args)]
+pub struct PageOptions<K: Clone + DeserializeOwned + Send + Sync + 'static> {
+    /// The largest number of rows
+    #[arg(long, value_name = "N", default_value_t = Page::<K>::default().limit, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Continues after the page that ended with this cursor
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<Cursor<K>>,
+}
+
+impl<K: Clone + DeserializeOwned + Send + Sync + 'static> From<PageOptions<K>> for Page<K> {
+    fn from(PageOptions { limit, after }: PageOptions<K>) -> Self {
+        Self { limit, after }
+    }
+}
 
 /// Prints the rows, one line each, and the cursor if another page follows: in JSON as the last line, else on stderr.
 pub(super) fn print<T, K: Serialize>(page: Listed<T, K>, as_json: bool, line: impl Fn(&T) -> String) {

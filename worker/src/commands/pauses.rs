@@ -14,7 +14,7 @@ use tidings_activities::{
     choices,
     installation::Refusal,
     operations::{
-        at_rate::at_rate,
+        at_rate,
         pauses::{self, Resumed, by_id, latest, running, scope},
     },
 };

@@ -1,21 +1,21 @@
 //! `tidings preferences`: the settings that recipients chose.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use tidings_activities::choices::{self, Chosen, Error, PreferencesView, capped_from};
-use tidings_model::Key;
+use tidings_activities::{
+    choices::{self, Chosen, Error, PreferencesView, capped_from},
+    operations::rows::Row,
+};
+use tidings_model::{Key, command::Order, records::Preferences, when};
 
 use crate::{
     Config,
-    args::OptionalReason,
+    args::{OptionalReason, later},
+    line_input::{self, Rejection, Report},
     preference_store::{PreferenceStore, usage},
 };
-
-mod changes;
-mod import;
-
-use changes::Changes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +94,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
         Command::Get { key, json } => show(&PreferenceStore::open(config).await?, &key, json).await,
         Command::Set(set) => set.run(config).await,
         Command::Import { file, reason, json } => {
-            import::run(&file, &reason.order("tidings preferences import")?, json, config).await
+            import(&file, &reason.order("tidings preferences import")?, json, config).await
         }
     }
 }
@@ -139,4 +139,239 @@ async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyho
     let text = if json { serde_json::to_string_pretty(&shown)? } else { shown.to_string() };
     anstream::println!("{text}");
     Ok(true)
+}
+
+/// For `--quiet`: no quiet times, whatever the digest type has.
+const NONE: &str = "none";
+
+/// Flag by flag. What is not named stays.
+#[derive(Clone, Debug, Default, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Changes {
+    /// The cadence, as tidings.toml writes it: `daily 08:00`
+    #[arg(long, value_name = "WORDS")]
+    cadence: Option<String>,
+    /// IANA time zone, over the directory's
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// The time of day of `daily`, `weekdays`, `weekly` and `monthly`
+    #[arg(long, value_name = "HH:MM")]
+    at: Option<String>,
+    /// A quiet time that replaces the digest type's; `none` for no quiet times. Repeat the option for several
+    #[arg(long, value_name = "WORDS")]
+    quiet: Vec<String>,
+    /// A category to leave out. Repeat the option for several
+    #[arg(long, value_name = "CATEGORY")]
+    off: Vec<String>,
+    /// A category to include again. Repeat the option for several
+    #[arg(long, value_name = "CATEGORY")]
+    on: Vec<String>,
+    /// Pauses all messages until then: a time as in RFC 3339, or a span from now as in `14d`
+    #[arg(long, value_name = "TIME", value_parser = pause)]
+    pause_until: Option<Timestamp>,
+    /// Ends the pause
+    #[arg(long, conflicts_with = "pause_until")]
+    resume: bool,
+    /// A setting to reset to the configuration. Repeat the option for several
+    #[arg(long, value_name = "FIELD", value_enum)]
+    clear: Vec<Field>,
+}
+
+/// A setting that `--clear` resets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Field {
+    Cadence,
+    Zone,
+    At,
+    Quiet,
+    Off,
+    Pause,
+}
+
+impl Changes {
+    /// Applies the changes. A pause that is over is removed in any case.
+    pub fn over(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
+        for field in &self.clear {
+            match field {
+                Field::Cadence => chosen.cadence = None,
+                Field::Zone => chosen.zone = None,
+                Field::At => chosen.at = None,
+                Field::Quiet => chosen.quiet = None,
+                Field::Off => chosen.off.clear(),
+                Field::Pause => chosen.paused_until = None,
+            }
+        }
+        chosen.off.extend(self.off);
+        chosen.off.retain(|category| !self.on.contains(category));
+        let kept = chosen.paused_until.filter(|until| *until > now && !self.resume);
+        Preferences {
+            cadence: self.cadence.or(chosen.cadence),
+            zone: self.zone.or(chosen.zone),
+            at: self.at.or(chosen.at),
+            quiet: quiet(self.quiet).or(chosen.quiet),
+            off: chosen.off,
+            paused_until: self.pause_until.or(kept),
+        }
+    }
+}
+
+fn pause(text: &str) -> Result<Timestamp, String> {
+    // A span from now has fractions that the recipient did not choose.
+    let until = later(text)?;
+    Ok(Timestamp::from_second(until.as_second()).unwrap_or(until))
+}
+
+/// `None`: nothing is said about it. `none` alone is no quiet time at all.
+fn quiet(words: Vec<String>) -> Option<Vec<String>> {
+    match words.as_slice() {
+        [] => None,
+        [none] if none == NONE => Some(Vec::new()),
+        _ => Some(words),
+    }
+}
+
+const COLUMNS: [&str; 9] = ["tenant", "digest", "user", "cadence", "zone", "at", "quiet", "off", "paused_until"];
+const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
+
+/// Imports all of the file that is right. `false`: something was not.
+///
+/// # Errors
+/// The file cannot be read or lacks a column, or the store does not answer.
+async fn import(file: &Path, order: &Order, json: bool, config: &Config) -> anyhow::Result<bool> {
+    let (bar, input) = line_input::open(file)?;
+    let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
+    let mut people = PreferenceStore::open(config).await?;
+    let mut report = Report::new(json, bar);
+    for line in table {
+        let put = match line? {
+            Ok(row) => put(&mut people, &row, order).await?,
+            Err(wrong) => Err(wrong.into()),
+        };
+        match put {
+            Ok(()) => report.accepted(1),
+            Err(rejection) => report.rejected(&rejection),
+        }
+    }
+    Ok(report.end("preferences"))
+}
+
+/// Writes a line's choices, and tells the key's workflow where they are new.
+async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
+    let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
+    let (key, chosen) = match read(|column| row.value(column)) {
+        Ok(read) => read,
+        Err(problem) => return rejected(problem),
+    };
+    let has = |column: &str| row.get(column).is_some();
+    let change = |before| changed(before, chosen.clone(), has);
+    match choices::change(&*people.store, &people.settings, &key, change, None, order, Timestamp::now()).await {
+        Ok(Chosen { changed: true, .. }) => people.tell(&key).await,
+        Ok(_) => {}
+        Err(error @ (Error::Store(_) | Error::Conflict(_))) => return Err(error.into()),
+        Err(Error::Invalid(invalid)) => return rejected((invalid.field, invalid.problem)),
+        Err(error @ Error::UnknownType(_)) => return rejected(("digest".to_owned(), error.to_string())),
+    }
+    Ok(Ok(()))
+}
+
+/// The choices of a line. Those of a column that the file lacks stay: such a file would end pauses, and turn on what was turned off.
+fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool) -> Preferences {
+    Preferences {
+        cadence: if has("cadence") { chosen.cadence } else { before.cadence },
+        zone: if has("zone") { chosen.zone } else { before.zone },
+        at: if has("at") { chosen.at } else { before.at },
+        quiet: if has("quiet") { chosen.quiet } else { before.quiet },
+        off: if has("off") { chosen.off } else { before.off },
+        paused_until: if has("paused_until") { chosen.paused_until } else { before.paused_until },
+    }
+}
+
+/// Parses the key and the preferences, or returns the wrong field and the remedy.
+fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
+    let key = Key::new(value("tenant"), value("digest"), value("user"));
+    let key = key.map_err(|invalid| (invalid.field, invalid.problem))?;
+    let text = |column| Some(value(column)).filter(|text| !text.is_empty());
+    let list =
+        |column| value(column).split(';').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let paused_until = text("paused_until").map(|written| {
+        when::time(&written).map_err(|problem| ("paused_until".to_owned(), format!("{written:?} {problem}")))
+    });
+    let preferences = Preferences {
+        cadence: text("cadence"),
+        zone: text("zone"),
+        at: text("at"),
+        quiet: quiet(list("quiet")),
+        off: list("off").into_iter().collect(),
+        paused_until: paused_until.transpose()?,
+    };
+    Ok((key, preferences))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pause_ends_at_a_time_or_after_a_span_with_days() {
+        let days = |days: i64| Timestamp::now() + SignedDuration::from_hours(24 * days);
+        let until = pause("14d").unwrap();
+        assert!(days(13) < until && until < days(15) && until.subsec_nanosecond() == 0, "{until}");
+        assert!(pause("2h 30m").unwrap() < days(1));
+        assert_eq!(pause("2126-12-01T08:00:00Z").unwrap().to_string(), "2126-12-01T08:00:00Z");
+        assert_eq!(pause("9999-12-31T23:59:59Z").unwrap().to_string(), "9999-12-30T22:00:00Z");
+        assert!(pause("soon").is_err() && pause("2001-01-01T00:00:00Z").is_err());
+    }
+
+    #[test]
+    fn a_change_clears_before_it_sets_and_keeps_the_rest() {
+        let now = Timestamp::UNIX_EPOCH;
+        let later = now + SignedDuration::from_hours(1);
+        let chosen = Preferences {
+            cadence: Some("daily 08:00".into()),
+            zone: Some("Asia/Tokyo".into()),
+            quiet: Some(words(&["22:00-07:00"])),
+            off: ["share".to_owned(), "like".to_owned()].into(),
+            paused_until: Some(later),
+            ..Preferences::default()
+        };
+        assert_eq!(Changes::default().over(chosen.clone(), now), chosen);
+        let changes = Changes {
+            cadence: Some("hourly".into()),
+            quiet: words(&["none"]),
+            off: words(&["mention"]),
+            on: words(&["like", "nothing"]),
+            resume: true,
+            clear: vec![Field::Zone, Field::Cadence],
+            ..Changes::default()
+        };
+        let expected = Preferences {
+            cadence: Some("hourly".into()),
+            quiet: Some(Vec::new()),
+            off: ["share".to_owned(), "mention".to_owned()].into(),
+            ..Preferences::default()
+        };
+        assert_eq!(changes.over(chosen.clone(), now), expected);
+        assert_eq!(Changes::default().over(chosen, later).paused_until, None, "a pause that is over");
+    }
+
+    #[test]
+    fn a_column_that_the_file_lacks_leaves_what_was_chosen() {
+        let before = Preferences {
+            cadence: Some("daily 08:00".into()),
+            zone: Some("Asia/Tokyo".into()),
+            off: ["comment".to_owned()].into(),
+            paused_until: Some(Timestamp::UNIX_EPOCH),
+            ..Preferences::default()
+        };
+        let weekly = Preferences { cadence: Some("weekly mon 09:00".into()), ..Preferences::default() };
+        let after = changed(before.clone(), weekly.clone(), |column| ["cadence", "zone"].contains(&column));
+        assert_eq!((after.cadence.as_deref(), after.zone.as_deref()), (Some("weekly mon 09:00"), None));
+        assert_eq!((&after.off, after.paused_until), (&before.off, before.paused_until));
+        assert_eq!(changed(before, weekly.clone(), |_| true), weekly);
+    }
 }

@@ -2,19 +2,23 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
 use tidings_activities::operations::move_person::MoveKind;
-use tidings_model::PersonId;
+use tidings_model::{
+    PersonId,
+    records::{ListedRecipient, Recipient, RecipientFilter, RecipientPlace},
+};
 
-use crate::Config;
+use crate::{
+    Config,
+    commands::page::{self, PageOptions},
+    storage,
+};
 
 mod erase;
 mod export;
 mod import;
-mod list;
-mod move_person;
-mod moved;
 mod show;
-mod unknown;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +56,7 @@ pub enum Command {
         tidings recipients list --tenant acme --zone Europe/Berlin --limit 500\n  \
         tidings recipients list --tenant acme --address ann@acme.example\n\n\
         A page that is not the last one ends with a cursor for --after.")]
-    List(list::Options),
+    List(ListOptions),
     /// Shows a person: the directory, what is in force for each digest type, suppressions and recent digests
     #[command(after_help = "Example: tidings recipients show acme/ann --json")]
     Show(show::Options),
@@ -79,11 +83,11 @@ pub enum Command {
     #[command(after_help = "Example: tidings recipients rename acme/ann acme/anna --why 'new login'\n\n\
         Let the producers use the new id first. What waits needs a worker. After a crash, or where producers were late, run the \
         command again.")]
-    Rename(move_person::Options),
+    Rename(erase::MoveOptions),
     /// Makes one person of two: a no of either counts, and of other choices the later one
     #[command(after_help = "Example: tidings recipients merge acme/ann acme/anna --why 'two accounts'\n\n\
         The first one goes, and the second one keeps address, name, zone and language. Links of both go on working.")]
-    Merge(move_person::Options),
+    Merge(erase::MoveOptions),
 }
 
 /// Carries out the command. `false`: a line was refused, or nothing is held about the person.
@@ -93,11 +97,58 @@ pub enum Command {
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Import { file, rate, json } => import::run(&file, rate, json, config).await,
-        Command::List(options) => list::run(options, config).await,
+        Command::List(options) => list(options, config).await,
         Command::Show(options) => show::run(options, config).await,
         Command::Erase(options) => erase::run(options, config).await,
-        Command::Rename(options) => move_person::run(MoveKind::Rename, options, config).await,
-        Command::Merge(options) => move_person::run(MoveKind::Merge, options, config).await,
+        Command::Rename(options) => erase::move_person(MoveKind::Rename, options, config).await,
+        Command::Merge(options) => erase::move_person(MoveKind::Merge, options, config).await,
         Command::Export { person, out } => export::run(&person, out.as_deref(), config).await,
     }
+}
+
+/// The filter, the page and the form of the answer.
+#[derive(Debug, clap::Args)]
+#[command(mut_arg("limit", |arg| arg.help("The largest number of people")))]
+pub struct ListOptions {
+    #[command(flatten)]
+    filter: RecipientFilter,
+    #[command(flatten)]
+    page: PageOptions<RecipientPlace>,
+    /// Print the addresses too
+    #[arg(long)]
+    addresses: bool,
+    /// Answer in JSON, one line each; the last line has the cursor, if another page follows
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the page.
+///
+/// # Errors
+/// The store does not answer.
+async fn list(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
+    let ListOptions { filter, page, addresses, json: as_json } = options;
+    let store = storage::open(&config.database_url).await?;
+    let listed = store.recipients(&RecipientFilter { page: page.into(), ..filter }).await?;
+    page::print(listed, as_json, |row| if as_json { in_json(row, addresses) } else { in_words(row, addresses) });
+    Ok(true)
+}
+
+fn in_json(ListedRecipient { recipient, suppressed }: &ListedRecipient, addresses: bool) -> String {
+    let Recipient { tenant, user, address, name, zone, locale } = recipient;
+    let mut line =
+        json!({"tenant": tenant, "user": user, "name": name, "zone": zone, "locale": locale, "suppressed": suppressed});
+    if addresses {
+        line["address"] = json!(address);
+    }
+    line.to_string()
+}
+
+fn in_words(ListedRecipient { recipient, suppressed }: &ListedRecipient, addresses: bool) -> String {
+    let Recipient { tenant, user, address, name, zone, locale } = recipient;
+    let id = PersonId { tenant: tenant.clone(), user: user.clone() }.to_string();
+    let suppressed = suppressed.map(|reason| format!("suppressed: {reason}")).unwrap_or_default();
+    let address = if addresses { address.as_str() } else { "" };
+    let parts = [id.as_str(), address, name, zone, locale, &suppressed];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
 }

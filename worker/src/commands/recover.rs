@@ -11,7 +11,7 @@ use tidings_model::{
 };
 use uuid::Uuid;
 
-use crate::{Config, args::Reason, client, commands::digest::answers, phrases::counted, storage};
+use crate::{Config, args::Reason, client, commands::digest, phrases::counted, storage};
 
 /// The run, the operator and the reason.
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ fn in_words(key: &Key, recovered: &Recovered, dry_run: bool) -> String {
         let told = if dry_run {
             format!("digest {digest_id} would be reopened with {}", counted(*events, "event"))
         } else {
-            answers::reopened(*digest_id, &Reopened { events: *events, refused: refused.clone() })
+            digest::reopened(*digest_id, &Reopened { events: *events, refused: refused.clone() })
         };
         let _ = write!(text, "\n  {told}");
     }

@@ -2,13 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_model::report::{Bounced, By, ByWhom, Counts, Line, Question, Rates};
-
-use crate::{
-    Config,
-    args::{moment, one_of},
-    storage,
+use tidings_model::{
+    report::{Bounced, By, ByWhom, Counts, Line, Question, Rates},
+    when,
 };
+
+use crate::{Config, storage};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,16 +23,16 @@ Opens and clicks are those by people; +m are machines, and +? those of which the
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// A line for each of these
-    #[arg(long, value_name = "WHAT", value_parser = one_of(By::ALL, By::name))]
+    #[arg(long, value_name = "WHAT")]
     by: Option<By>,
     /// Only this tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
     /// From the day of UTC of this time: RFC 3339, or a span before now as in `7d`
-    #[arg(long, value_name = "TIME", value_parser = moment, default_value = "30d")]
+    #[arg(long, value_name = "TIME", value_parser = when::past, default_value = "30d")]
     since: Timestamp,
     /// Until the end of the day of this time [default: today]
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = when::past)]
     until: Option<Timestamp>,
     /// Answer in JSON, one line each
     #[arg(long)]

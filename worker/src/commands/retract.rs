@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_activities::operations::take_back::take_back;
+use tidings_activities::operations::digest::take_back;
 use tidings_model::{
     Key, Retract,
     records::{Reach, Reached},

@@ -8,7 +8,7 @@ use tidings_activities::operations::submit::{self, Content, Refused, Submission,
 use tidings_mail::render::Renderer;
 use tidings_model::{AddressError, EmailAddress, foreign_text::decode_file, settings::StreamName};
 
-use crate::{Config, args::one_of, error::Usage, storage};
+use crate::{Config, error::Usage, storage};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +51,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS")]
     reply_to: Option<EmailAddress>,
     /// `transactional` for a message that the recipient waits for; `bulk` for a newsletter
-    #[arg(long, value_name = "STREAM", default_value = StreamName::Transactional.name(), value_parser = one_of(StreamName::ALL, StreamName::name))]
+    #[arg(long, value_name = "STREAM", default_value = StreamName::Transactional.name())]
     stream: StreamName,
     /// Answer in JSON
     #[arg(long)]

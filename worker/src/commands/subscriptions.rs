@@ -8,11 +8,12 @@ use tidings_activities::subscriptions::{self, Delivery};
 use tidings_model::{
     command::Order,
     subscription::{About, COUNTED, DeadNotice, DeliveryResult, Replayed, Subscription, SubscriptionState},
+    when,
 };
 
 use crate::{
     Config,
-    args::{OptionalReason, moment},
+    args::OptionalReason,
     config::Error,
     error::Usage,
     phrases::{counted, local},
@@ -64,7 +65,7 @@ pub enum Command {
         #[arg(value_name = "NAME")]
         name: String,
         /// Notices of facts that were recorded then or later: a time as in RFC 3339, or a span before now as in `2h`
-        #[arg(long, value_name = "TIME", value_parser = moment)]
+        #[arg(long, value_name = "TIME", value_parser = when::past)]
         since: Timestamp,
         /// Only dead letters
         #[arg(long)]

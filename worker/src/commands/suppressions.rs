@@ -1,22 +1,28 @@
 //! `tidings suppressions`: lists suppressed addresses, adds and imports them, and lifts a suppression.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use serde_json::json;
+use tidings_activities::operations::rows::Row;
 use tidings_model::{
     AddressError, EmailAddress,
-    records::{Cursor, Page, Reason, Suppression, SuppressionFilter, SuppressionPlace},
+    records::{AuditEntry, Reason, Suppression, SuppressionFilter, SuppressionPlace},
 };
+use tidings_store::Store;
 
 use crate::{
     Config,
-    args::{self, OptionalReason, one_of},
-    commands::page,
+    args::{self, OptionalReason},
+    commands::page::{self, PageOptions},
     error::Usage,
+    line_input::{self, Rejection, Report},
     storage,
 };
 
 mod format;
-mod import;
+
+use format::Format;
 
 /// The action in the audit trail, before the reason.
 const ADD: &str = "suppression_add";
@@ -37,20 +43,15 @@ tidings consent.";
 #[command(after_help = EXAMPLES)]
 pub enum Command {
     /// Lists suppressed addresses, the latest first
-    #[command(after_help = "Example: tidings suppressions list --tenant acme --json")]
+    #[command(
+        after_help = "Example: tidings suppressions list --tenant acme --json",
+        mut_arg("limit", |arg| arg.help("The largest number of addresses"))
+    )]
     List {
-        /// Only addresses of this tenant
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
-        /// Only this address, in any case
-        #[arg(long, value_name = "ADDRESS")]
-        address: Option<String>,
-        /// The largest number of addresses
-        #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
-        /// Continues after the page that ended with this cursor
-        #[arg(long, value_name = "CURSOR")]
-        after: Option<Cursor<SuppressionPlace>>,
+        #[command(flatten)]
+        filter: SuppressionFilter,
+        #[command(flatten)]
+        page: PageOptions<SuppressionPlace>,
         /// Answer in JSON, one line each; the last line has the cursor, if another page follows
         #[arg(long)]
         json: bool,
@@ -61,7 +62,7 @@ pub enum Command {
     Add(Added),
     /// Suppresses the addresses of another provider's list; importing twice changes nothing
     #[command(after_help = format::HELP)]
-    Import(import::Options),
+    Import(ImportOptions),
     /// Lets a tenant send to an address again; a new bounce or complaint suppresses the address again
     #[command(after_help = "Examples:\n  \
         tidings suppressions lift acme ann@example.net --why 'the mailbox works again, ticket 812'\n  \
@@ -79,7 +80,7 @@ pub struct Options {
     #[arg(value_name = "ADDRESS")]
     address: String,
     /// Only for this reason [default: all of them]
-    #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
+    #[arg(long = "reason", value_name = "REASON")]
     only: Option<Reason>,
     #[command(flatten)]
     reason: OptionalReason,
@@ -98,7 +99,7 @@ pub struct Added {
     #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
     tenant: String,
     /// A bounce stops all messages; complaint and unsubscribed stop those of the stream bulk
-    #[arg(long = "reason", value_name = "REASON", value_parser = one_of(Reason::ALL, Reason::name))]
+    #[arg(long = "reason", value_name = "REASON")]
     suppressed: Reason,
     #[command(flatten)]
     reason: args::Reason,
@@ -113,12 +114,11 @@ pub struct Added {
 /// [`Usage`](crate::error::Usage) where `by` or `why` will not do; the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::List { tenant, address, limit, after, json } => {
-            let page = Page { limit, after };
-            list(config, &SuppressionFilter { tenant, address, page }, json).await
+        Command::List { filter, page, json } => {
+            list(config, &SuppressionFilter { page: page.into(), ..filter }, json).await
         }
         Command::Add(added) => add(config, added).await,
-        Command::Import(options) => import::run(options, config).await,
+        Command::Import(options) => import(options, config).await,
         Command::Lift(options) => lift(config, options).await,
     }
 }
@@ -169,4 +169,104 @@ async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     };
     anstream::println!("{said}");
     Ok(!lifted.is_empty())
+}
+
+/// Suppressions that go to the store together.
+const BATCH: usize = 500;
+
+/// The file and what the file does not say.
+#[derive(Debug, clap::Args)]
+pub struct ImportOptions {
+    /// CSV file or NDJSON, gzipped or not; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The tenant that must not mail the addresses
+    #[arg(long, value_name = "TENANT", value_parser = args::tenant)]
+    tenant: String,
+    /// The origin of the list [default: the columns say it]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// The reason of every row, for a list that does not say it
+    #[arg(long = "reason", value_name = "REASON")]
+    all: Option<Reason>,
+    #[command(flatten)]
+    reason: OptionalReason,
+    /// Print the rejected lines and the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Imports all of the file that is right. `false`: something was not.
+///
+/// # Errors
+/// The file cannot be read or has no known columns, or the store does not answer.
+async fn import(options: ImportOptions, config: &Config) -> anyhow::Result<bool> {
+    let ImportOptions { file, tenant, format, all, reason, json } = options;
+    let order = reason.order("tidings suppressions import")?;
+    let (bar, input) = line_input::open(&file)?;
+    let (records, columns) = line_input::records(input)?;
+    let format = Format::of(&columns, format)?;
+    let store = storage::open(&config.database_url).await?;
+    let now = Timestamp::now();
+    let entry = order.entry(ADD, now);
+    let list = List { tenant, format, all, now };
+    let mut report = Report::new(json, bar);
+    let mut batch = Vec::with_capacity(BATCH);
+    for record in records {
+        match record?.map_err(Rejection::from).and_then(|record| list.suppression(&record)) {
+            Ok(suppression) => batch.extend(suppression),
+            Err(rejection) => report.rejected(&rejection),
+        }
+        if batch.len() == BATCH {
+            put(&*store, &mut batch, &entry, &mut report).await?;
+        }
+    }
+    put(&*store, &mut batch, &entry, &mut report).await?;
+    Ok(report.end("suppressions"))
+}
+
+async fn put(
+    store: &dyn Store,
+    batch: &mut Vec<Suppression>,
+    entry: &AuditEntry,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let suppressions = std::mem::take(batch);
+    store.put_suppressions(&suppressions, entry).await?;
+    report.accepted(suppressions.len().try_into()?);
+    Ok(())
+}
+
+/// The list, and the facts that hold for every row.
+struct List {
+    tenant: String,
+    format: Format,
+    all: Option<Reason>,
+    now: Timestamp,
+}
+
+impl List {
+    /// The suppression of a row; `None`: the address is not suppressed.
+    fn suppression(&self, record: &Row) -> Result<Option<Suppression>, Rejection> {
+        let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
+        let value = |column: &str| record.value(column);
+        let written = value(self.format.address());
+        let address = written.parse::<EmailAddress>();
+        let address = address.map_err(|error| rejected(self.format.address(), format!("{written:?} {error}")))?;
+        let tenant = value("tenant");
+        if self.format == Format::Tidings && !tenant.is_empty() && tenant != self.tenant {
+            return Err(rejected("tenant", format!("{tenant:?} is another tenant than --tenant {:?}", self.tenant)));
+        }
+        let reason = self.all.map_or_else(|| self.format.reason(&value), |all| Ok(Some(all)));
+        let reason = reason.map_err(|(field, problem)| rejected(field, problem))?;
+        let at = self.format.since(&value).map_err(|(field, problem)| rejected(field, problem))?;
+        Ok(reason.map(|reason| Suppression {
+            tenant: self.tenant.clone(),
+            address: address.written().to_owned(),
+            reason,
+            // The provider's text may quote the address.
+            detail: format!("imported from {}", self.format.name()),
+            at: at.unwrap_or(self.now).min(self.now),
+        }))
+    }
 }

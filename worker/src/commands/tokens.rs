@@ -11,7 +11,7 @@ use tidings_store::StoredToken;
 
 use crate::{
     Config,
-    args::{OptionalReason, later, one_of},
+    args::{OptionalReason, later},
     error::Usage,
     storage,
 };
@@ -66,7 +66,7 @@ pub struct Created {
     #[arg(long, value_name = "TENANT|*")]
     tenant: String,
     /// A permission; may be repeated
-    #[arg(long = "scope", value_name = "SCOPE", required = true, value_parser = one_of(Scope::ALL, Scope::name))]
+    #[arg(long = "scope", value_name = "SCOPE", required = true)]
     scopes: Vec<Scope>,
     /// The end: a time as in RFC 3339, or a span from now as in `90d` [default: none]
     #[arg(long, value_name = "TIME", value_parser = later)]

@@ -1,8 +1,31 @@
 //! `tidings webhooks`: tests the webhooks of relays.
 
-use crate::Config;
+use std::env;
 
-mod test;
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_gateway::{
+    fetch::{FetchError, Fetcher},
+    webhooks::{
+        Hook, post,
+        samples::{Expected, Sample, samples},
+        ses::Certificates,
+    },
+};
+use tidings_model::{
+    MessageKey, Provider,
+    records::{MessageRecord, Reason, WebhookLetterId},
+};
+use tidings_store::Store;
+use url::Url;
+use uuid::Uuid;
+
+use crate::{
+    Config,
+    config::{Error, Relay},
+    error::Usage,
+    storage,
+};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
@@ -19,7 +42,7 @@ pub enum Command {
         unsigned sample, and for SES that the server with the certificates of SNS can be reached from here. Use the test of the \
         provider's own pages for the rest.\n\n\
         Exit codes: 0 each sample was answered as expected, 1 one was not, 2 wrong usage.")]
-    Test(test::Options),
+    Test(Options),
 }
 
 /// Carries out the command. `false`: a sample was not answered as expected.
@@ -28,6 +51,261 @@ pub enum Command {
 /// There is no such webhook, its secret is not set, or the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
-        Command::Test(options) => test::run(options, config).await,
+        Command::Test(options) => test(options, config).await,
+    }
+}
+
+/// The first characters in the key of a test message.
+const TEST: &str = "test";
+
+/// The relay, the route and the message.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The relay: [relay.NAME] of tidings.toml
+    #[arg(value_name = "RELAY")]
+    relay: String,
+    /// The address of the gateway [default: that of the configuration]
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+    /// Reports about this single message, whose key begins with `test`, instead of one that does not exist
+    #[arg(long, value_name = "KEY", requires = "tenant")]
+    message: Option<String>,
+    /// The tenant of the message
+    #[arg(long, value_name = "TENANT", requires = "message")]
+    tenant: Option<String>,
+    /// Answer in JSON, one line for each sample
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the answer.
+#[derive(Serialize)]
+struct Line {
+    sample: String,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    becomes: String,
+}
+
+/// Sends the samples, and says what became of each. `false`: one was not answered as expected.
+///
+/// # Errors
+/// There is no such webhook, its secret is not set, the message is no test message, or the store does not answer.
+async fn test(options: Options, config: &Config) -> anyhow::Result<bool> {
+    let (relay, hook) = webhook(config, &options.relay)?;
+    let url = route(config, &options)?;
+    let store = storage::open(&config.database_url).await?;
+    let message = match (options.tenant, options.message) {
+        (Some(tenant), Some(key)) => Some(test_message(&*store, tenant, key).await?),
+        _ => None,
+    };
+    let id = message.as_ref().map_or_else(Uuid::new_v4, |message| message.id);
+    let secrets = relay.webhook_secret_env().and_then(|variable| env::var(variable).ok());
+    let target = Target { store: &*store, relay: &options.relay, url, message: id, exists: message.is_some() };
+    let mut all_ok = true;
+    let mut say = |line: Line| {
+        all_ok &= line.ok;
+        anstream::println!("{}", if options.json { serde_json::json!(line).to_string() } else { in_words(&line) });
+    };
+    for sample in samples(relay.provider(), secrets.as_deref(), id, Timestamp::now()) {
+        say(target.test(&sample).await?);
+    }
+    for line in servers(&hook).await {
+        say(line);
+    }
+    if !options.json {
+        anstream::println!("{}", afterwards(&*store, relay.provider(), message).await?);
+    }
+    Ok(all_ok)
+}
+
+fn webhook<'a>(config: &'a Config, name: &str) -> anyhow::Result<(&'a Relay, Hook)> {
+    let relay = config.relays.get(name).ok_or_else(|| {
+        let names: Vec<_> = config.relays.keys().map(String::as_str).collect();
+        Usage(format!("there is no relay {name:?}; there are: {}", names.join(", ")))
+    })?;
+    let hook = relay.webhook().map_err(|unset| Error::Wrong(vec![unset]))?.ok_or_else(|| {
+        let key = if relay.provider() == Provider::Ses { "topic_arn" } else { "webhook_secret_env" };
+        Usage(format!("[relay.{name}] has no webhook; write {key}, and see docs/delivery.md"))
+    })?;
+    Ok((relay, hook))
+}
+
+fn route(config: &Config, options: &Options) -> Result<Url, Usage> {
+    let base = match (&options.url, &config.gateway.pages.public_url) {
+        (Some(url), _) => url.to_string(),
+        (None, Some(url)) => url.clone(),
+        (None, None) => return Err(Usage("--url is required, because gateway.public_url is not set".to_owned())),
+    };
+    let url: Option<Url> = format!("{}/webhooks/{}", base.trim_end_matches('/'), options.relay).parse().ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| Usage(format!("--url {base:?} is not the address of a gateway, like http://127.0.0.1:8080")))
+}
+
+/// Reports change the message and suppress its address, so that no other message may be named.
+async fn test_message(store: &dyn Store, tenant: String, key: String) -> anyhow::Result<MessageRecord> {
+    if !key.starts_with(TEST) {
+        let right = "its key must begin with `test`, because reports suppress its address";
+        return Err(Usage(format!("--message {key:?} is no test message: {right}")).into());
+    }
+    let key = MessageKey::new(tenant, key).map_err(|error| Usage(format!("--message: {error}")))?;
+    let found = store.message(key.message_id()).await?;
+    Ok(found.ok_or_else(|| Usage(format!("--message: there is no message {key}; send one with tidings send")))?)
+}
+
+/// The route that is tested, and the message of the samples.
+struct Target<'a> {
+    store: &'a dyn Store,
+    relay: &'a str,
+    url: Url,
+    message: Uuid,
+    exists: bool,
+}
+
+impl Target<'_> {
+    async fn test(&self, sample: &Sample) -> anyhow::Result<Line> {
+        let before = self.store.delivery_events(self.message).await?.len();
+        let answered = post(&self.url, sample).await;
+        let line = |ok: bool, status: Option<u16>, becomes: String| Line {
+            sample: sample.name.to_owned(),
+            ok,
+            status,
+            becomes,
+        };
+        let status = match answered {
+            Ok(status) => status.as_u16(),
+            Err(error) => return Ok(line(false, None, format!("{}: {error}", self.url))),
+        };
+        let expected = if sample.expected == Expected::Refused { 401 } else { 200 };
+        if status != expected {
+            return Ok(line(false, Some(status), format!("expected {expected}; {}", remedy(status))));
+        }
+        let (ok, becomes) = match sample.expected {
+            Expected::Refused => (true, "refused, as it must be".to_owned()),
+            Expected::DeadLetter => self.buried(sample).await?,
+            Expected::Event(_) if self.exists => {
+                let recorded = self.store.delivery_events(self.message).await?;
+                // An event that was reported before, as by a test within the same second, is not recorded again.
+                let report = recorded
+                    .iter()
+                    .map(|record| &record.report)
+                    .find(|report| Expected::Event(report.kind) == sample.expected);
+                let again = if recorded.len() == before { " before" } else { "" };
+                match report {
+                    Some(report) => (true, format!("recorded{again} as {}", report.kind)),
+                    None => (false, ELSEWHERE.to_owned()),
+                }
+            }
+            Expected::Event(kind) => (true, format!("{kind} of an unknown message: counted, and nothing changed")),
+        };
+        Ok(line(ok, Some(status), becomes))
+    }
+
+    async fn buried(&self, sample: &Sample) -> anyhow::Result<(bool, String)> {
+        let id = WebhookLetterId::new(self.relay, &sample.sha256());
+        let letter = self.store.webhook_letter(&id).await?;
+        Ok(letter.map_or((false, ELSEWHERE.to_owned()), |_| (true, format!("dead letter {id}"))))
+    }
+}
+
+const ELSEWHERE: &str =
+    "not recorded: another relay had the message, or the gateway has another database than this tidings.toml";
+
+const fn remedy(status: u16) -> &'static str {
+    match status {
+        401 => "the gateway serves no webhook of this relay, or has another secret",
+        404 => "no gateway of Tidings answers there",
+        429 | 503 => "the gateway or its database is busy: try again",
+        _ => "a proxy may answer instead of the gateway",
+    }
+}
+
+/// Servers on which the webhook depends.
+async fn servers(hook: &Hook) -> Vec<Line> {
+    let (mut lines, certificates) = (Vec::new(), Certificates::new(Fetcher::new()));
+    for topic in hook.topics() {
+        let server = topic.server();
+        // Any answer of HTTP will do.
+        let (ok, becomes) = match certificates.ask(&server).await {
+            Ok(_) | Err(FetchError::Status(_) | FetchError::Body(_)) => (true, "answers from here".to_owned()),
+            Err(error) => (false, format!("{error}; the gateway needs it for the certificates of SNS")),
+        };
+        lines.push(Line { sample: server.host, ok, status: None, becomes });
+    }
+    lines
+}
+
+/// Says why a test is incomplete, or names the changes that the samples made.
+async fn afterwards(store: &dyn Store, provider: Provider, message: Option<MessageRecord>) -> anyhow::Result<String> {
+    if matches!(provider, Provider::Ses | Provider::SendGrid) {
+        return Ok(format!(
+            "Not tested: a signed event, because {0} signs with a key of its own. A refusal looks the same for a relay that the \
+             gateway does not serve. Send a test from the pages of {0}, and look at tidings_webhook_events_total.",
+            provider.name()
+        ));
+    }
+    let letters = "Left: two dead letters, which go with their age.";
+    let Some(before) = message else { return Ok(format!("No recipient was touched. {letters}")) };
+    let after = store.message(before.id).await?.map_or(before.state, |message| message.state);
+    let tenant = before.origin.tenant();
+    let reasons = store.suppressed(tenant, &before.envelope_to).await?;
+    let reasons: Vec<_> = reasons.into_iter().map(Reason::name).collect();
+    Ok(format!(
+        "Changed: message {} was {} and is {}. Its address is suppressed: {}. Lift that: tidings suppressions lift {tenant} ADDRESS \
+         --why 'a test'. {letters}",
+        before.id,
+        before.state.name(),
+        after.name(),
+        if reasons.is_empty() { "no".to_owned() } else { reasons.join(", ") }
+    ))
+}
+
+fn in_words(Line { sample, ok, status, becomes }: &Line) -> String {
+    let mark = if *ok { "ok  " } else { "FAIL" };
+    let status = status.map_or_else(|| "   ".to_owned(), |status| status.to_string());
+    format!("{mark}  {sample:<18} {status}  {becomes}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let streams = "[stream.bulk]\nrelays = [\"m\"]\n[stream.transactional]\nrelays = [\"m\"]\n";
+        let text = format!("[relay.m]\nurl = \"smtp://127.0.0.1\"\n{text}\n{streams}");
+        Config::read(Path::new("tidings.toml"), &text, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_relay_without_a_webhook_is_wrong_usage_with_the_remedy() {
+        let mailgun = config("provider = \"mailgun\"");
+        let said = webhook(&mailgun, "m").unwrap_err().to_string();
+        assert!(said.contains("[relay.m] has no webhook; write webhook_secret_env"), "{said}");
+        assert!(webhook(&mailgun, "x").unwrap_err().to_string().contains("there is no relay \"x\"; there are: "));
+        let unset = config("provider = \"mailgun\"\nwebhook_secret_env = \"M_WEBHOOK\"");
+        assert!(webhook(&unset, "m").unwrap_err().to_string().contains("is not set"));
+    }
+
+    #[test]
+    fn the_route_is_that_of_the_gateway_unless_a_url_is_given() {
+        let options = |url: Option<&str>| Options {
+            relay: "m".to_owned(),
+            url: url.map(|url| url.parse().unwrap()),
+            message: None,
+            tenant: None,
+            json: false,
+        };
+        let mut with_gateway = config("");
+        with_gateway.gateway.pages.public_url = Some("https://mail.acme.example/t".to_owned());
+        let to = |config: &Config, url: Option<&str>| route(config, &options(url)).map(|url| url.to_string());
+        assert_eq!(to(&with_gateway, None).unwrap(), "https://mail.acme.example/t/webhooks/m");
+        assert_eq!(to(&with_gateway, Some("http://127.0.0.1:8080/")).unwrap(), "http://127.0.0.1:8080/webhooks/m");
+        assert!(to(&config(""), None).unwrap_err().0.contains("--url is required"));
+        assert!(
+            to(&config(""), Some("mailto:ann@example.com")).unwrap_err().0.contains("is not the address of a gateway")
+        );
     }
 }

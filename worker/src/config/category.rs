@@ -8,10 +8,10 @@ use tidings_model::{
 };
 
 use super::{
+    checks::{Checks, name, whole},
     former,
     keys::{Entry, Keys as _, List, Number, Show as _, Shown, Table, Text, ToTable as _, table},
-    problem::{Checks, Problem, whole},
-    tenant,
+    problem::Problem,
 };
 
 /// The highest priority.
@@ -146,7 +146,7 @@ fn placed(
 }
 
 fn own_place(table: &str, category: &str, raw: &RawCategory, checks: &mut Checks<'_>) -> (Option<Section>, u32) {
-    let title = checks.text(&format!("{table}.title"), raw.title.as_ref(), tenant::name);
+    let title = checks.text(&format!("{table}.title"), raw.title.as_ref(), name);
     let priority = checks.number(&format!("{table}.priority"), raw.priority.as_ref(), whole(HIGHEST));
     (title.map(|title| Section::new(category, &title)), priority.unwrap_or_default())
 }

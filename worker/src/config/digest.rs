@@ -15,9 +15,10 @@ use url::Url;
 
 use super::{
     category::{self, RawCategory},
-    keys::{Flag, List, Number, Show as _, SpannedList, Table, Text, ToTable as _, table},
-    problem::{Checks, Problem, whole},
-    tenant::{self, RawDigests},
+    checks::{Checks, SpannedList, name, sentence, whole},
+    keys::{Flag, List, Number, Show as _, Table, Text, ToTable as _, table},
+    problem::Problem,
+    tenant::RawDigests,
 };
 
 /// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
@@ -51,9 +52,9 @@ table! {
         min_count: apart(Number) in category.others.min_count;
         max_age: apart(Text) in category.others.max_age;
         more_url: text(more_url);
-        title: text(tenant::name);
-        description: text(tenant::sentence);
-        categories: entries(tenant::name, "name each one that recipients may turn off");
+        title: text(name);
+        description: text(sentence);
+        categories: entries(name, "name each one that recipients may turn off");
         category: apart(BTreeMap<String, RawCategory>), shown category::show(digest);
         track: apart(List);
         seen_url: apart(Text), shown digest.seen.as_ref().map(|seen| seen.url.url().as_str()).show();

@@ -9,8 +9,9 @@ use tidings_store::{TeamQuery, WrongQuery};
 use toml::Spanned;
 
 use super::{
+    checks::Checks,
     keys::{Show as _, Table, Text},
-    problem::{Checks, Problem},
+    problem::Problem,
     secret::{SecretUrl, database_url},
 };
 

@@ -13,8 +13,9 @@ use tidings_model::{foreign_text::decode_file, settings::Sender};
 use toml::Spanned;
 
 use super::{
+    checks::Checks,
     keys::{Show as _, Shown, Table, Text},
-    problem::{Checks, Problem},
+    problem::Problem,
     secret::{EXPOSED, is_exposed},
 };
 

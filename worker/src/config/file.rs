@@ -12,12 +12,14 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
-    Config, digest,
+    Config,
+    checks::{Checks, Overridable, whole},
+    digest,
     directory::{self, RawDirectory},
     former,
     gateway::RawGateway,
     keys::{Number, Show as _, Text, table},
-    problem::{Checks, Overridable, Problem, whole},
+    problem::Problem,
     relay::{self, RawRelay},
     retention::RawRetention,
     secret::{self, database_url},

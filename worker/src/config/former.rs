@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::{
-    keys::{List, Shown, SpannedList, texts, unless_empty},
-    problem::Checks,
+    checks::{Checks, SpannedList},
+    keys::{List, Shown, texts, unless_empty},
 };
 
 /// Checks the former names of all tables `[KIND.NAME]`, and returns today's name by former one; `None` if one is wrong. A former name

@@ -19,8 +19,9 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
+    checks::Checks,
     keys::{Flag, Show as _, Shown, Table, Text, ToTable, table, texts, unless_empty},
-    problem::{Checks, Problem},
+    problem::Problem,
 };
 
 /// The default address of the public listener. A proxy with TLS stands in front of it.

@@ -19,7 +19,7 @@ use tidings_model::{
 };
 use toml::Spanned;
 
-use super::problem::Checks;
+use super::checks::{Checks, SpannedList};
 
 /// What the file says for a key.
 pub(super) trait Raw {
@@ -84,9 +84,6 @@ pub struct Origin {
 /// The origins of settings, by name. A setting without one is a default.
 pub type Origins = BTreeMap<String, Origin>;
 
-/// A list whose entries each have a place of their own.
-pub(super) type SpannedList = Spanned<Vec<Spanned<String>>>;
-
 /// What the file may say for a key.
 pub(super) type Text = Option<Spanned<String>>;
 pub(super) type Number = Option<Spanned<i64>>;
@@ -132,7 +129,7 @@ macro_rules! table {
                 Self { $($key: $crate::config::keys::table!(@over self base $key $kind),)+ }
             }
 
-            fn origins(&self, table: &str, checks: &$crate::config::problem::Checks<'_>) -> $crate::config::Origins {
+            fn origins(&self, table: &str, checks: &$crate::config::checks::Checks<'_>) -> $crate::config::Origins {
                 let places = [$($crate::config::keys::table!(@places self checks $key $kind)),+];
                 let origin = |(name, place)| {
                     let key = format!("{table}.{name}");
@@ -166,7 +163,7 @@ macro_rules! table {
                 &self,
                 table: &str,
                 $settings: &mut $type,
-                checks: &mut $crate::config::problem::Checks<'_>,
+                checks: &mut $crate::config::checks::Checks<'_>,
                 $($param: $given,)*
             ) {
                 let (raw, name) = (self, |key: &str| format!("{table}.{key}"));

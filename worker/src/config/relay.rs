@@ -14,8 +14,9 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
+    checks::{Checks, Overridable, shown, whole},
     keys::{Flag, List, Show as _, Shown, Table, Text, ToTable as _, table, texts, unless_empty},
-    problem::{Checks, Overridable, Problem, shown, whole},
+    problem::Problem,
     secret::{EXPOSED, is_exposed},
 };
 

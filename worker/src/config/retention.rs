@@ -8,8 +8,9 @@ use tidings_model::{settings::DigestSettings, words};
 use tidings_store::archive::Archive;
 
 use super::{
+    checks::Checks,
     keys::{Show as _, table},
-    problem::{Checks, Problem},
+    problem::Problem,
 };
 
 const DAY: u64 = 24 * 3600;

@@ -16,7 +16,7 @@ use tidings_model::{
 use toml::Spanned;
 use url::Url;
 
-use super::problem::{Checks, Problem};
+use super::{checks::Checks, problem::Problem};
 
 /// A checked URL whose passwords are never printed.
 #[derive(Clone, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
+    checks::{Checks, SpannedList},
     dkim::{self, DkimConfig, DkimTable, RawDkim},
-    keys::{Keys as _, List, Origin, Origins, Show as _, SpannedList, Text, table},
-    problem::{Checks, Problem, did_you_mean},
+    keys::{Keys as _, List, Origin, Origins, Show as _, Text, table},
+    problem::{Problem, did_you_mean},
     relay,
 };
 

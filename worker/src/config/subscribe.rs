@@ -14,9 +14,10 @@ use tidings_model::{
 use toml::Spanned;
 
 use super::{
+    checks::Checks,
     former,
     keys::{List, Show as _, Shown, Table, Text, texts, unless_empty},
-    problem::{Checks, Problem, did_you_mean},
+    problem::{Problem, did_you_mean},
 };
 
 /// Characters of a name. It is a part of a workflow id.

@@ -11,17 +11,13 @@ use toml::Spanned;
 use url::Url;
 
 use super::{
+    checks::{Checks, name, sentence},
     digest::{self, RawDigest},
     former,
     keys::{Keys as _, List, Origins, Text, table},
-    problem::{Checks, did_you_mean},
+    problem::did_you_mean,
     stream::{KnownRelays, Layer, Layers, RawMail, RawStreams, Streams},
 };
-
-/// Characters of a name that recipients read.
-const NAME_CHARS: usize = 80;
-/// Characters of a sentence that recipients read.
-const SENTENCE_CHARS: usize = 300;
 
 /// The tables `[digest.NAME]`, by name.
 pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
@@ -177,30 +173,6 @@ pub(super) fn check(
     });
     // `collect` comes last, so that every tenant is checked even after a wrong one.
     checked.collect::<Vec<_>>().into_iter().collect()
-}
-
-/// Parses a name that recipients read.
-pub(super) fn name(text: &str) -> Result<String, String> {
-    line(text, NAME_CHARS)
-}
-
-/// Parses a sentence that recipients read.
-pub(super) fn sentence(text: &str) -> Result<String, String> {
-    line(text, SENTENCE_CHARS)
-}
-
-fn line(text: &str, limit: usize) -> Result<String, String> {
-    let chars = text.chars().count();
-    if text.trim().is_empty() {
-        return Err("is empty; leave the key out".to_owned());
-    }
-    if text.chars().any(char::is_control) {
-        return Err("has a line break or another control character; write one line of text".to_owned());
-    }
-    if chars > limit {
-        return Err(format!("has {chars} characters, the limit is {limit}"));
-    }
-    Ok(text.to_owned())
 }
 
 /// Parses the address of a picture. Pages allow pictures of its origin and no other.

@@ -3,10 +3,7 @@ use tidings_model::limits::{COUNT_NAME_BYTES, COUNTS, ID_BYTES};
 
 use super::Answer;
 use crate::{
-    api::openapi::{
-        operation::{Operation, Tag},
-        parameter::Header,
-    },
+    api::openapi::operation::{Header, Operation, Tag},
     problem::Problem,
 };
 

@@ -18,8 +18,8 @@ use crate::{
         caller::Caller,
         refusal::{Fault, Refusal},
     },
-    parsing,
     problem::Problem,
+    request_body,
 };
 
 /// Items of a request.
@@ -104,7 +104,7 @@ fn unreadable(Invalid { field, problem }: Invalid) -> Refusal {
 
 /// Refuses an item that needs much more memory than its bytes, before it is read.
 fn bounded(json: &[u8]) -> Result<(), Invalid> {
-    parsing::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
+    request_body::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
 }
 
 impl Checks<'_> {

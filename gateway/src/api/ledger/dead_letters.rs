@@ -14,18 +14,11 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::{
-    delivery_events::Received,
-    operations::dead_letters::{
-        Emission, Error, LetterId, ShownLetter, emit as emit_events,
-        list::{EventsOf, Filter, Letter, Place, Source, list as listed},
-        shown,
-        webhook::{self, Error as WebhookError},
-    },
+use tidings_activities::operations::dead_letters::{
+    Emitted, Error, Letter, LetterId, Place, ShownLetter, emit_events, emit_webhook, list as listed, shown,
 };
 use tidings_client::{Client, Config};
 use tidings_model::{
-    command::Order,
     delivery_events::Reported,
     records::{DeadLetterId, KeptLetter, KeptWebhookLetter, Listed, WebhookLetterId},
 };
@@ -36,16 +29,11 @@ use crate::{
         Api,
         body::{self, Why},
         caller::Caller,
-        openapi::{
-            operation::{Operation, Tag},
-            parameter::Query,
-        },
-        params::Params,
-        path::Named,
+        openapi::operation::{Operation, Query, Tag},
+        params::{Named, Params},
         refusal::Refusal,
     },
     problem::Problem,
-    tell,
     webhooks::{ShownWebhookLetter, read_letter, shown_letter},
 };
 
@@ -61,14 +49,10 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
 ) -> Result<Json<Listed<Letter, Place>>, Refusal> {
-    let now = Timestamp::now();
     let mut params = Params::read(&uri, &LIST)?;
-    let source = params.one_of("source", &Source::ALL, Source::name)?;
-    let tenant = caller.tenant(params.text("tenant"))?;
-    let of = EventsOf { tenant, digest_type: params.text("type"), user: params.text("user") };
-    let span = [params.moment("since", now)?, params.moment("until", now)?];
-    let filter = Filter::new(source, of, span, params.page()?);
-    Ok(Json(listed(&*api.state.store, &filter).await?))
+    let source = params.value("source")?;
+    let filter = params.filter(&caller)?;
+    Ok(Json(listed(&*api.state.store, source, &filter, &params.page()?).await?))
 }
 
 pub(crate) fn describe_list() -> Operation {
@@ -89,31 +73,6 @@ pub(crate) fn describe_list() -> Operation {
 pub(crate) enum Shown {
     Events(ShownLetter),
     Webhook(ShownWebhookLetter),
-}
-
-/// The emission of a webhook's letter.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct WebhookEmission {
-    /// The letter.
-    #[schema(value_type = String)]
-    id: WebhookLetterId,
-    /// Reports that were recorded.
-    new: usize,
-    /// Reports that were known.
-    again: usize,
-    /// Reports about messages that no relay was given.
-    unknown: usize,
-    /// Reports about messages that another relay was given.
-    foreign: usize,
-}
-
-/// The emission of a letter of either source.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DeadLetterEmitted)]
-#[serde(untagged)]
-pub(crate) enum Emitted {
-    Events(Emission),
-    Webhook(WebhookEmission),
 }
 
 /// Shows a letter without its payload, and what an emission would do.
@@ -147,9 +106,30 @@ pub(crate) async fn emit(
 ) -> Result<Json<Emitted>, Refusal> {
     let Why { why } = body::read(&headers, &bytes)?;
     let order = caller.order(why)?;
-    match find(&api, &caller, &id, &uri).await? {
-        Found::Events(id, _) => emit_events_of(&api, &id, &order).await,
-        Found::Webhook(id, letter) => emit_webhook(&api, &id, &letter, &order).await,
+    let store = &*api.state.store;
+    let emitted = match find(&api, &caller, &id, &uri).await? {
+        Found::Events(id, _) => {
+            let config = Config { task_queue: api.task_queue.clone(), deadline: DEADLINE, ..Config::default() };
+            emit_events(store, &Client::new(api.temporal()?, config), &id, &order).await
+        }
+        Found::Webhook(id, letter) => {
+            let emitted = emit_webhook(store, &api.state.settings, &id, read(&api, &letter), &order).await;
+            if let Ok((_, withdrawn)) = &emitted {
+                api.state.wake(withdrawn).await;
+            }
+            emitted.map(|(emitted, _)| emitted)
+        }
+    };
+    match emitted {
+        Ok(emitted) => Ok(Json(emitted)),
+        Err(Error::Refused { id: LetterId::Webhook(_), why }) => Err(Refusal::conflict(&why)),
+        Err(refused @ (Error::Emitted { .. } | Error::Refused { .. })) => Err(Refusal::conflict(&refused.to_string())),
+        Err(Error::Unknown(_)) => Err(Problem::NotFound.into()),
+        Err(Error::Store(error) | Error::NotMarked { error, .. }) => Err(error.into()),
+        Err(error @ Error::NotTaken { .. }) => {
+            tracing::warn!(%error, "a dead letter was not emitted");
+            Err(Problem::NoAnswer.into())
+        }
     }
 }
 
@@ -192,38 +172,4 @@ async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, 
 fn read(api: &Api, letter: &KeptWebhookLetter) -> Result<Vec<Reported>, String> {
     let relay = api.state.settings.relays.get(&letter.record.relay);
     read_letter(letter, relay.map(|relay| relay.provider), Timestamp::now())
-}
-
-async fn emit_events_of(api: &Api, id: &DeadLetterId, order: &Order) -> Result<Json<Emitted>, Refusal> {
-    let config = Config { task_queue: api.task_queue.clone(), deadline: DEADLINE, ..Config::default() };
-    let client = Client::new(api.temporal()?, config);
-    match emit_events(&*api.state.store, &client, id, order).await {
-        Ok(sent) => Ok(Json(Emitted::Events(sent.of(id)))),
-        Err(refused @ (Error::Emitted { .. } | Error::Refused { .. })) => Err(Refusal::conflict(&refused.to_string())),
-        Err(Error::Unknown(_)) => Err(Problem::NotFound.into()),
-        Err(Error::Store(error) | Error::NotMarked { error, .. }) => Err(error.into()),
-        Err(error @ Error::NotTaken { .. }) => {
-            tracing::warn!(%error, "a dead letter was not emitted");
-            Err(Problem::NoAnswer.into())
-        }
-    }
-}
-
-async fn emit_webhook(
-    api: &Api,
-    id: &WebhookLetterId,
-    letter: &KeptWebhookLetter,
-    order: &Order,
-) -> Result<Json<Emitted>, Refusal> {
-    let events = read(api, letter).map_err(|why| Refusal::conflict(&why))?;
-    match webhook::emit(&*api.state.store, &api.state.settings, id, events, order).await {
-        Ok(received) => {
-            let Received { new, again, unknown, foreign, withdrawn } = received;
-            tell::open_windows(&api.state, &Vec::from_iter(withdrawn)).await;
-            Ok(Json(Emitted::Webhook(WebhookEmission { id: id.clone(), new, again, unknown, foreign })))
-        }
-        Err(refused @ WebhookError::Emitted { .. }) => Err(Refusal::conflict(&refused.to_string())),
-        Err(WebhookError::Unknown(_)) => Err(Problem::NotFound.into()),
-        Err(WebhookError::Store(error)) => Err(error.into()),
-    }
 }

@@ -12,10 +12,8 @@ use tokio::{sync, time::Instant};
 use url::Url;
 
 use super::{
-    Trust,
-    jwt::Jwt,
+    Jwt, Refused, Trust,
     key::{self, Algorithm, Key},
-    refused::Refused,
 };
 use crate::{
     api::caller::Caller,
@@ -109,7 +107,7 @@ impl Issuer {
     pub(super) async fn verify(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<Caller, Refused> {
         let jwt = Jwt::parse(token, self.trust.token_type)?;
         let key = self.key(&jwt.kid, jwt.algorithm).await?;
-        super::claims::decide(&jwt.claims(&key)?, &self.trust, now)
+        super::decide(&jwt.claims(&key)?, &self.trust, now)
     }
 
     async fn key(self: &Arc<Self>, kid: &str, algorithm: Algorithm) -> Result<Arc<Key>, Refused> {

@@ -16,7 +16,7 @@ use tidings_model::{api_token::Scope, inbox::Limits};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-use super::{claims::decide, jwt::Jwt, refused::Refused, *};
+use super::{Jwt, Refused, decide, *};
 use crate::{
     Admission,
     api::{Api, caller::Caller, router},

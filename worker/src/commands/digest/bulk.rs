@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
 use temporalio_client::Client as Temporal;
-use tidings_activities::operations::{at_rate::at_rate, key_filter::KeyFilter};
+use tidings_activities::operations::{at_rate, key_filter::KeyFilter};
 use tidings_client::{Commands, commands::Done};
 use tidings_model::{Key, command::Order, job::Task};
 

@@ -5,8 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::json;
 use tidings_activities::{
     Deps,
-    digest::preview::{Instead, Preview},
-    operations::preview::{PreviewView, preview},
+    digest::render::{Instead, Preview},
+    operations::digest::{PreviewView, preview},
 };
 use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::{Key, settings::UnknownRecipients};

@@ -32,7 +32,7 @@ use tidings_model::{
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::Status;
 
-use super::unknown::unknown;
+use super::show::unknown;
 use crate::{Config, error::Usage, storage};
 
 /// Rows of a page. Messages come with their bytes.

@@ -6,21 +6,22 @@ use std::{
     path::Path,
 };
 
-use indicatif::HumanCount;
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_activities::{
-    operations::rows::Row,
-    recipients::{self, COLUMNS, WrongValue},
+    choices,
+    operations::{at_rate, rows::Row},
+    recipients::{self, COLUMNS, WrongValue, keys_of},
 };
-use tidings_model::{PersonId, records::RecipientChange, settings::FormerNames};
+use tidings_model::{Key, PersonId, records::RecipientChange, settings::FormerNames};
 use tidings_store::Store;
 
-use super::moved;
 use crate::{
     Config,
     error::Usage,
     line_input::{self, Rejection, Report},
+    phrases::counted,
     storage,
 };
 
@@ -68,7 +69,7 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
     moved.extend(put(&*store, &mut batch, &mut report).await?);
     let done = report.end("recipients");
     listed.report_others(&*store, json).await?;
-    moved::tell(&moved, rate, json, config).await?;
+    tell_moved(&moved, rate, json, config).await?;
     Ok(done)
 }
 
@@ -130,6 +131,64 @@ fn recipient(
         let quoted = if written.is_empty() { problem } else { format!("{written:?} {problem}") };
         Rejection::new(row.line, &field, &quoted)
     })
+}
+
+/// Signals every key of these people, whose zone is another one, at `rate` keys a second, so that open windows follow at once (rule 15).
+/// Prints the number of keys. A failure or a crash is harmless: admission finds the changed revision when the window is due. Keys are
+/// made of the configured digest types, and not asked for in visibility, which is a moment behind. A signal starts no workflow.
+///
+/// # Errors
+/// The progress cannot be shown.
+pub(super) async fn tell_moved(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
+    let keys = keys_of(people, &config.unsigned());
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let untold = signal(&keys, rate, config).await?;
+    let told = keys.len().saturating_sub(untold) as u64;
+    if as_json {
+        anstream::println!("{}", json!({ "moved": people.len(), "signalled": told, "not_signalled": untold }));
+    } else {
+        let people = counted(people.len() as u64, "person");
+        anstream::println!("another zone: {people}, {} told", counted(told, "key"));
+    }
+    Ok(())
+}
+
+/// Returns the number of keys that could not be signalled.
+async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usize> {
+    let temporal = match crate::installation::connect(config).await {
+        Ok(temporal) => temporal,
+        Err(error) => {
+            warn(&error.to_string());
+            return Ok(keys.len());
+        }
+    };
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} keys told of another zone, {eta} left")?;
+    let bar = ProgressBar::new(keys.len() as u64).with_style(style);
+    let (mut untold, mut first) = (0, None);
+    at_rate(
+        keys,
+        rate,
+        |key| choices::tell(&temporal, key),
+        |answer| {
+            bar.inc(1);
+            if let Err(error) = answer {
+                untold += 1;
+                first.get_or_insert(error.to_string());
+            }
+        },
+    )
+    .await;
+    bar.finish_and_clear();
+    if let Some(error) = first {
+        warn(&format!("{} keys were not told ({error})", HumanCount(untold as u64)));
+    }
+    Ok(untold)
+}
+
+fn warn(problem: &str) {
+    anstream::eprintln!("warning: {problem}; the zones are stored, and open windows follow them when they are due");
 }
 
 #[cfg(test)]

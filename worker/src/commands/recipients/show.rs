@@ -16,7 +16,6 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
-use super::unknown::unknown;
 use crate::{
     Config,
     phrases::{counted, local},
@@ -66,6 +65,12 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
     };
     anstream::println!("{text}");
     Ok(true)
+}
+
+/// Says that there is nothing to show.
+pub(super) fn unknown(person: &PersonId) -> bool {
+    anstream::eprintln!("nothing is held about {person}; see tidings recipients list");
+    false
 }
 
 /// A person's standing with a digest type.

@@ -141,7 +141,7 @@ pub(super) fn written(span: SignedDuration) -> String {
 pub(super) mod tests {
     use tidings_activities::{
         operations::stats::{Open, Troubled, UnknownZone, Upkeep},
-        task_queue::{Queue, TaskKind},
+        visibility::{Queue, TaskKind},
     };
     use tidings_model::{
         ZoneData, ZoneSource,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use tidings_activities::{Deps, digest::preview::Instead, operations::preview::preview};
+use tidings_activities::{Deps, digest::render::Instead, operations::digest::preview};
 use tidings_mail::render::{Error, Rendered, Renderer, Trial};
 use tidings_model::{Key, settings::UnknownRecipients};
 use tokio::{

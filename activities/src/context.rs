@@ -1,4 +1,4 @@
-//! The worker's clock against Temporal's (rule 59).
+//! What an activity needs of its context: the worker's clock against Temporal's (rule 59), heartbeats and the answer to a cancel.
 //!
 //! The answer of an activity has times that its workflow waits for: the next attempt, the next look at a breaker, the end of a throttle. They
 //! are by the worker's clock. A worker whose clock is ahead would hold a digest back for as long as it is ahead. Therefore it does not begin
@@ -8,10 +8,10 @@
 //! workflow task stands for it, which is seconds old. A process that was frozen meanwhile looks as if its clock were ahead, and its refusal
 //! costs little: a local attempt is made once, and then the same activity comes through the queue.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use temporalio_sdk::activities::ActivityContext;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::StoredWait;
 
 use crate::error::Error;
@@ -40,6 +40,53 @@ fn check(started: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
     match started {
         Some(started) if !StoredWait::PAST.believes(now, started) => Err(Error::ClockAhead { now, started }),
         _ => Ok(()),
+    }
+}
+
+/// Well under the heartbeat timeout: neither a busy moment nor the SDK's throttling looks like a dead worker.
+const INTERVAL: Duration = Duration::from_secs(3);
+
+/// Sends heartbeats until `work` is done.
+///
+/// The first heartbeat comes late. Most deliveries are over by then, and the server writes each heartbeat to its database.
+pub(crate) async fn during<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        never = beat(ctx) => match never {},
+    }
+}
+
+async fn beat(ctx: &ActivityContext) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        // The server judges a missing heartbeat; a failure to send one is no reason to stop the work.
+        ctx.record_heartbeat(()).await.ok();
+    }
+}
+
+/// An answer, or nothing because of a cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancellable<T> {
+    /// The step is done.
+    Done(T),
+    /// Temporal cancelled the step, and the step had no effect.
+    Cancelled,
+}
+
+impl<T> Cancellable<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Cancellable<U> {
+        match self {
+            Self::Done(answer) => Cancellable::Done(change(answer)),
+            Self::Cancelled => Cancellable::Cancelled,
+        }
+    }
+
+    /// The answer of an activity.
+    pub(crate) fn into_activity(self) -> Result<T, ActivityError> {
+        match self {
+            Self::Done(answer) => Ok(answer),
+            Self::Cancelled => Err(ActivityError::cancelled()),
+        }
     }
 }
 

@@ -1,0 +1,314 @@
+//! The checks of values, one by one, which collect the problems.
+
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, str::FromStr};
+
+use tidings_model::foreign_text::clean_edges;
+use toml::Spanned;
+
+use super::{
+    door::{self, Door},
+    problem::{Environment, Problem, place_of},
+    secret::{EXPOSED, is_exposed, masked},
+};
+
+/// Characters of a name that recipients read.
+const NAME_CHARS: usize = 80;
+/// Characters of a sentence that recipients read.
+const SENTENCE_CHARS: usize = 300;
+
+/// A list whose entries each have a place of their own.
+pub(super) type SpannedList = Spanned<Vec<Spanned<String>>>;
+
+/// A key of the file that an environment variable overrides.
+pub(super) struct Overridable {
+    pub key: &'static str,
+    pub variable: &'static str,
+    pub default: &'static str,
+}
+
+/// Checks values one by one and collects the problems.
+pub(super) struct Checks<'a> {
+    place: &'a Path,
+    text: &'a str,
+    environment: Environment<'a>,
+    pub problems: Vec<Problem>,
+    /// The addresses to listen on.
+    pub listeners: Vec<Door>,
+    /// The first password of the file.
+    password: Option<Problem>,
+}
+
+impl<'a> Checks<'a> {
+    pub fn new(place: &'a Path, text: &'a str, environment: Environment<'a>) -> Self {
+        Self { place, text, environment, problems: Vec::new(), listeners: Vec::new(), password: None }
+    }
+
+    /// The content of the file.
+    pub const fn content(&self) -> &'a str {
+        self.text
+    }
+
+    /// Returns the warning of a file with a password that every user of the machine can read.
+    pub fn exposed_password(&self) -> Option<Problem> {
+        self.password.clone().filter(|_| is_exposed(self.place))
+    }
+
+    /// Parses the value of `key`; `None` without a value, or if the value is wrong.
+    pub fn text<T, V: AsRef<str>>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned<V>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = value?;
+        let text = value.as_ref().as_ref();
+        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, text.to_owned(), problem));
+        self.accept(result)
+    }
+
+    /// Parses a URL that may hold a password: the environment variable's, else the file's, else the default.
+    pub fn secret_url<T>(
+        &mut self,
+        Overridable { key, variable, default }: Overridable,
+        value: Option<&Spanned<String>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        match (self.variable(variable), value) {
+            (Some(url), _) => self.secret_outside("environment", variable, &url, parse),
+            (None, Some(_)) => self.secret(key, value, parse),
+            (None, None) => self.secret_outside("default", key, default, parse),
+        }
+    }
+
+    /// Parses a value of the file that may hold a password.
+    pub fn secret<T>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned<String>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = value?;
+        let text = value.as_ref();
+        let shown = masked(text);
+        // A user alone is masked, too: it may be a token in the wrong place.
+        let has_password = shown != *text && [":***", "=***"].iter().any(|masked| shown.contains(masked));
+        if has_password && self.password.is_none() {
+            let problem = format!("has a password, and the file {EXPOSED}");
+            self.password = Some(Problem::new(self.place_of(value), key, problem).of(shown.clone()));
+        }
+        let result = parse(clean_edges(text)).map_err(|problem| self.wrong(value, key, shown, problem));
+        self.accept(result)
+    }
+
+    /// Parses a value from outside the file that may hold a password.
+    pub fn secret_outside<T>(
+        &mut self,
+        place: &str,
+        key: &str,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        self.accept(parse(text).map_err(|problem| Problem::new(place, key, problem).of(masked(text))))
+    }
+
+    /// Parses the address of a listener, and refuses one beyond this machine without words for its lack of TLS, unless a proxy is expected
+    /// in front. Keeps its door.
+    pub fn listener(
+        &mut self,
+        (key, raw): (&str, Option<&Spanned<String>>),
+        (tls_key, tls): (&str, Option<&Spanned<String>>),
+        has_proxy: bool,
+    ) -> Option<SocketAddr> {
+        let is_said = self.text(tls_key, tls, door::no_tls).is_some();
+        let address = self.text(key, raw, |text| {
+            text.parse()
+                .map_err(|_| "is not an IP address with a port; write for example \"127.0.0.1:9464\"".to_owned())
+        })?;
+        let place = raw.map(|raw| self.place_of(raw)).unwrap_or_default();
+        let (door, refusal) = Door::listener(place, key, address, (tls_key, is_said), !has_proxy);
+        self.listeners.push(door);
+        if let Some(refusal) = refusal {
+            self.report(refusal);
+        }
+        Some(address)
+    }
+
+    /// Reads an environment variable, without the line end of the file or the mark of the page that its value came from. `None` if nothing is
+    /// left.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let value = (self.environment)(name)?;
+        Some(clean_edges(&value).to_owned()).filter(|value| !value.is_empty())
+    }
+
+    /// Reads the variable that `key` names: its name, and its value if it is set. `None`: this is not a name.
+    pub fn named_variable(
+        &mut self,
+        key: &str,
+        variable: &Spanned<String>,
+        right: &str,
+    ) -> Option<(String, Option<String>)> {
+        let name = variable.as_ref();
+        let is_name = variable_name(name, right);
+        self.accept(is_name.map_err(|problem| Problem::new(self.place_of(variable), key, problem).of(shown(name))))?;
+        Some((name.clone(), self.variable(name)))
+    }
+
+    /// Parses the secret in the variable that `key` names, as [`Checks::named_variable`]. `None`: the secret is wrong.
+    pub fn secret_of<T>(
+        &mut self,
+        key: &str,
+        variable: &Spanned<String>,
+        right: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<(String, Option<T>)> {
+        let (name, value) = self.named_variable(key, variable, right)?;
+        let secret = value.map(|value| parse(&value)).transpose();
+        let secret = self.accept(secret.map_err(|problem| Problem::of_secret(&name, problem)))?;
+        Some((name, secret))
+    }
+
+    /// Parses a value that is a number, or a flag.
+    pub fn number<T, V: ToString>(
+        &mut self,
+        key: &str,
+        value: Option<&Spanned<V>>,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let value = value?;
+        self.text(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
+    }
+
+    /// Parses every entry of a list and reports each wrong one; `None` without a list, or if any was wrong.
+    pub fn each<T>(
+        &mut self,
+        key: &str,
+        list: Option<&SpannedList>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let entries: Vec<_> = list?.as_ref().iter().map(|entry| self.text(key, Some(entry), &parse)).collect();
+        entries.into_iter().collect()
+    }
+
+    /// Checks a list that is more than its entries.
+    pub fn list<T>(
+        &mut self,
+        key: &str,
+        list: Option<&SpannedList>,
+        check: impl FnOnce(&str, &SpannedList, &mut Self) -> Option<T>,
+    ) -> Option<T> {
+        check(key, list?, self)
+    }
+
+    /// Parses each entry of a table; `instead` is what to write in the place of `*`.
+    pub fn entries<T>(
+        &mut self,
+        table: &str,
+        entries: &BTreeMap<String, Spanned<String>>,
+        parse: impl Fn(&str) -> Result<T, String>,
+        instead: &str,
+    ) -> BTreeMap<String, T> {
+        let mut parsed = BTreeMap::new();
+        for (name, value) in entries {
+            self.report_star(table, name, self.place_of(value), instead);
+            parsed
+                .extend(self.text(&format!("{table}.{name}"), Some(value), &parse).map(|value| (name.clone(), value)));
+        }
+        parsed
+    }
+
+    /// Reports an entry `*` of `table`: it looks like all entries, and would be the one of this name.
+    pub fn report_star(&mut self, table: &str, name: &str, place: String, instead: &str) {
+        if name == "*" {
+            let problem = format!("does not stand for all of them; {instead}");
+            self.report(Problem::new(place, format!("{table}.\"*\""), problem));
+        }
+    }
+
+    /// Returns the value, or reports its problem.
+    pub fn accept<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
+        result.map_err(|problem| self.report(problem)).ok()
+    }
+
+    /// Reports a problem of `key` at the place of `raw`.
+    pub fn fault<T>(&mut self, raw: &Spanned<T>, key: impl Into<String>, problem: impl Into<String>) {
+        self.report(Problem::new(self.place_of(raw), key, problem));
+    }
+
+    /// Adds a problem, unless another key reported the same one. A tenant inherits the keys of a digest type, and with
+    /// them their problems.
+    pub fn report(&mut self, problem: Problem) {
+        let problem = if problem.value.contains('\n') { problem.without_value() } else { problem };
+        let same = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
+        if !self.problems.iter().any(same) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Reports if the value spans several lines of the file. The parsed text may lack the line break, because TOML drops
+    /// one right after the opening quotes.
+    pub fn spans_lines<T>(&self, value: &Spanned<T>) -> bool {
+        let raw = self.text.get(value.span()).unwrap_or_default();
+        ["\"\"\"", "'''"].iter().any(|quotes| raw.starts_with(quotes)) && raw.contains('\n')
+    }
+
+    /// Returns the place of the value.
+    pub fn place_of<T>(&self, value: &Spanned<T>) -> String {
+        place_of(self.place, self.text, Some(value.span()))
+    }
+
+    fn wrong<T>(&self, value: &Spanned<T>, key: &str, shown: String, problem: String) -> Problem {
+        let problem = Problem::new(self.place_of(value), key, problem).of(shown);
+        if self.spans_lines(value) { problem.without_value() } else { problem }
+    }
+}
+
+/// The name as a problem shows it. A token instead of a name is not shown: only words in capital letters with an underscore are
+/// certain to be a name.
+pub(super) fn shown(variable: &str) -> String {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_name = variable.contains('_') && variable.bytes().all(fits);
+    if is_name { variable.to_owned() } else { "***".to_owned() }
+}
+
+/// Accepts the names that Kubernetes accepts. A URL or a secret fails, because a value is easily mixed up with its variable.
+fn variable_name(text: &str, right: &str) -> Result<(), String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if !text.is_empty() && text.bytes().all(fits) {
+        return Ok(());
+    }
+    Err(format!("is not the name of a variable; write for example {right}"))
+}
+
+/// Parses a whole number from one to `most`.
+pub(super) fn whole<T: FromStr + PartialOrd + From<u8> + fmt::Display + Copy>(
+    most: T,
+) -> impl Fn(&str) -> Result<T, String> {
+    move |text| {
+        let count = text.parse().ok().filter(|count| (T::from(1)..=most).contains(count));
+        count.ok_or_else(|| format!("write a whole number from 1 to {most}"))
+    }
+}
+
+/// Parses a name that recipients read.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    line(text, NAME_CHARS)
+}
+
+/// Parses a sentence that recipients read.
+pub(super) fn sentence(text: &str) -> Result<String, String> {
+    line(text, SENTENCE_CHARS)
+}
+
+fn line(text: &str, limit: usize) -> Result<String, String> {
+    let chars = text.chars().count();
+    if text.trim().is_empty() {
+        return Err("is empty; leave the key out".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return Err("has a line break or another control character; write one line of text".to_owned());
+    }
+    if chars > limit {
+        return Err(format!("has {chars} characters, the limit is {limit}"));
+    }
+    Ok(text.to_owned())
+}
