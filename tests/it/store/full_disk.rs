@@ -39,10 +39,12 @@ async fn a_full_disk_delays_digests_and_loses_none() -> Result<()> {
     fs::write(&file, events)?;
 
     cli.start_worker_with_a_disk()?;
+    let says = async |words: &str| Ok(fs::read_to_string(cli.worker_log())?.contains(words).then_some(()));
+    // One that cannot write when it starts ends.
+    eventually("the worker runs", MINUTE, async || says("the worker runs").await).await?;
     cli.limit_files(Some(SPACE))?;
     let acknowledged = cli.emit(&file).await?;
-    let said = async || Ok(fs::read_to_string(cli.worker_log())?.contains("alert=activity_failed").then_some(()));
-    eventually("the worker says that it cannot write", MINUTE, said).await?;
+    eventually("the worker says that it cannot write", MINUTE, async || says("alert=activity_failed").await).await?;
     let before = cli.relay.mails().len();
     assert!(before < KEYS, "the disk had space for all digests");
 

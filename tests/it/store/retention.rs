@@ -108,7 +108,8 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     ensure!(policies.overlap_policy == 1, "skip");
 
     schedule.pause(Some("the disk is being moved"), PauseScheduleOptions::default()).await?;
-    let paused = describe().await?;
+    let when_paused = async || Ok(Some(describe().await?).filter(|schedule| schedule.paused()));
+    let paused = eventually("the schedule is paused", MINUTE, when_paused).await?;
     nightly(time(3, 30, 0, 0)).ensure(&client).await?;
     let after: Option<SystemTime> = describe().await?.update_time();
     ensure!(after == paused.update_time(), "what is as wanted is not touched");
@@ -125,6 +126,9 @@ async fn the_schedule_is_created_once_and_stays_paused_across_restarts() -> Resu
     left.ensure(&client).await?;
     let left = client.get_schedule_handle(names::retention("left"));
     left.pause(Some("an operator's"), PauseScheduleOptions::default()).await?;
+    // A pause is a signal, and counts when the server has carried it out.
+    let is_paused = async || Ok(left.describe(RpcOptions::default()).await?.paused().then_some(()));
+    eventually("the schedule is paused", MINUTE, is_paused).await?;
     // `task_queue` was another one before, and no worker serves it any more.
     RetentionSchedule { task_queue: "before", at: time(3, 30, 0, 0) }.ensure(&client).await?;
     let before = client.get_schedule_handle(names::retention("before"));
