@@ -14,17 +14,17 @@ use tidings_model::{
     settings::{Guarantee, Stream},
     step::{ReplyCode, Sent, UnrecordedEnd},
 };
-use tidings_store::{ErrorEnd, Moment, Store};
-use tokio::time::Instant;
-use uuid::Uuid;
-
-use crate::{
-    context::Cancellable,
+use tidings_services::{
     deps::Deps,
     error::Error,
     metrics,
     relays::{AwaitedReply, Choice, Relays, Route},
 };
+use tidings_store::{ErrorEnd, Moment, Store};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::context::Cancellable;
 
 mod verdict;
 

@@ -13,8 +13,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::StoredWait;
-
-use crate::error::Error;
+use tidings_services::error::Error;
 
 /// Does the work unless the clock is ahead of Temporal's. `asked_at` is the time at which the workflow asked, where the input has it.
 ///

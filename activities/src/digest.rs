@@ -9,17 +9,12 @@ use tidings_model::step::{
     AuditInput, ClaimAnswer, ClaimInput, CloseInput, DeadLettersInput, Ending, Plan, PlanInput, RenderInput, Rendered,
     ReopenInput, Resumed, RetractInput, SendInput, Sent, StashInput, Stashed,
 };
+use tidings_services::{deps::Deps, error::answer, metrics};
 use tidings_workflows::activities::definitions::digest as definitions;
 
-use crate::{
-    context::{during, unless_ahead},
-    deps::Deps,
-    error::answer,
-    metrics,
-};
+use crate::context::{during, unless_ahead};
 
 pub mod claim;
-mod email;
 mod ledger;
 mod measure;
 mod plan;
@@ -39,7 +34,7 @@ impl DigestActivities {
     /// Decides when the window is due.
     ///
     /// # Errors
-    /// The store or the team's own directory cannot answer. [`ErrorKind`](crate::ErrorKind) has the end of each error.
+    /// The store or the team's own directory cannot answer. [`ErrorKind`](tidings_services::ErrorKind) has the end of each error.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
         answer(unless_ahead(&ctx, input.asked_at, Box::pin(plan::run(&self.deps, &input))).await)

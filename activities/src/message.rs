@@ -15,14 +15,16 @@ use tidings_model::{
     step::Sent,
     window::{Closed, Outcome},
 };
+use tidings_services::{
+    deps::{Deps, now},
+    error::{Error, answer},
+    metrics,
+};
 use tidings_workflows::activities::definitions::message as definitions;
 
 use crate::{
     attempt::{Beginning, Outgoing, Shorter},
     context::{Cancellable, during, unless_ahead},
-    deps::{Deps, now},
-    error::{Error, answer},
-    metrics,
 };
 
 pub(crate) mod remake;

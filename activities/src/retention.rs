@@ -15,14 +15,14 @@ use tidings_model::{
     retention::{Cutoff, CutoffsInput, Kind, Purged, RetractExpiry},
     settings::FormerNames,
 };
-use tidings_store::{Store, archive::Archive};
-use tidings_workflows::{Status, activities::definitions::retention as definitions};
-
-use crate::{
-    context::unless_ahead,
+use tidings_services::{
     error::{Error, answer},
     processes,
 };
+use tidings_store::{Store, archive::Archive};
+use tidings_workflows::{Status, activities::definitions::retention as definitions};
+
+use crate::context::unless_ahead;
 
 /// The age limit of each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]

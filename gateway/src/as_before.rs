@@ -10,7 +10,6 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::{choices, unsubscribe::key_of_today};
 use tidings_mail::words::cadence;
 use tidings_model::{
     AsBeforeLink, Key,
@@ -18,6 +17,7 @@ use tidings_model::{
     rules::effective::Effective,
     settings::DigestSettings,
 };
+use tidings_services::{choices, unsubscribe::key_of_today};
 
 use crate::{
     State,

@@ -12,8 +12,8 @@ use axum::{
 use serde::Serialize;
 use temporalio_client::{Client, tonic::IntoRequest as _};
 use temporalio_common::protos::temporal::api::workflowservice::v1::GetSystemInfoRequest;
-use tidings_activities::processes::compared;
 use tidings_model::{ZoneData, process::Aspect, zone_data};
+use tidings_services::processes::compared;
 use tidings_store::Store;
 use tokio::{
     sync::Mutex,

@@ -11,12 +11,12 @@ use axum::{
 };
 use jiff::Timestamp;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
-use tidings_activities::{
+use tidings_model::{ZoneData, inbox::Depth};
+use tidings_services::{
     metric_labels,
     metrics::{labels::ZoneDataOf, table},
     metrics_table,
 };
-use tidings_model::{ZoneData, inbox::Depth};
 use tokio::time::Instant;
 
 /// The label of requests to no route, and of unusual methods.

@@ -12,8 +12,8 @@ use axum::{
     routing::{MethodRouter, get},
 };
 use jiff::Timestamp;
-use tidings_activities::{choices, unsubscribe::key_of_today};
 use tidings_model::{Key, PreferencesLink, records::Wish};
+use tidings_services::{choices, unsubscribe::key_of_today};
 
 use crate::{
     State, page,

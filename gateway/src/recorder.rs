@@ -7,11 +7,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use tidings_activities::delivery_events;
 use tidings_model::{
     delivery_events::{Kind, Report, Reported, WebhookRequest, Which},
     settings::Settings,
 };
+use tidings_services::delivery_events;
 use tidings_store::Store;
 use tokio::{
     sync::mpsc::{self, Receiver, Sender},

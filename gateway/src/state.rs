@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::{Path, rejection::PathRejection};
 use temporalio_client::Client;
-use tidings_activities::{TeamDirectory, choices};
 use tidings_mail::words::{Phrases, Words};
 use tidings_model::{Key, link_keys::LinkKeys, settings::Settings};
+use tidings_services::{TeamDirectory, choices};
 use tidings_store::Store;
 use tokio::sync::watch;
 

@@ -14,9 +14,9 @@ use axum::{
 use futures::stream;
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::unsubscribe::{of_today, unsubscribe};
 use tidings_mail::words::Phrases;
 use tidings_model::{Link, foreign_text::clean_edges};
+use tidings_services::unsubscribe::{of_today, unsubscribe};
 use tokio::time::timeout;
 
 use crate::{

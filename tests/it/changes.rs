@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
-    Cancellable, Deps,
+    Cancellable,
     digest::{claim, send},
 };
 use tidings_harness::{
@@ -21,6 +21,7 @@ use tidings_model::{
     step::{ClaimAnswer, ClaimInput, SendInput, Sent},
     window::{Outcome, Window},
 };
+use tidings_services::Deps;
 use tidings_store::Sqlite;
 
 /// The root of the repository.

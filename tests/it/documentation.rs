@@ -9,7 +9,7 @@ const PAGES: [&str; 5] =
     ["docs/architecture.md", "docs/compatibility.md", "docs/testing.md", "CONTRIBUTING.md", "README.md"];
 
 /// Top-level folders. They distinguish a path of the repository from other text in backticks.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 16] = [
     "proto",
     "model",
     "store",
@@ -17,6 +17,8 @@ const FOLDERS: [&str; 14] = [
     "net",
     "workflows",
     "activities",
+    "operations",
+    "services",
     "client",
     "gateway",
     "worker",

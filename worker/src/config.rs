@@ -10,7 +10,6 @@ use std::{
     sync::Arc,
 };
 
-use tidings_activities::TeamDirectory;
 use tidings_gateway::webhooks::Hook;
 use tidings_mail::dkim::{Dkim, Signers, StreamSigners};
 use tidings_model::{
@@ -20,6 +19,7 @@ use tidings_model::{
     subscription::Subscription,
     zone_data,
 };
+use tidings_services::TeamDirectory;
 use tidings_store::WrongQuery;
 
 mod category;

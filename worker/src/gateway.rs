@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::Context as _;
 use temporalio_client::Client;
-use tidings_activities::{installation::Refusal, processes::Presence};
 use tidings_gateway::{
     Admission, State,
     api::{self, Api, Issuer, LEAST_BODY_BYTES, Making},
@@ -27,6 +26,7 @@ use tidings_model::{
     settings::{Settings, UnknownRecipients},
     zone_data,
 };
+use tidings_services::{installation::Refusal, processes::Presence};
 use tidings_store::Store;
 use tokio::{net::TcpListener, sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use temporalio_client::Client;
-use tidings_activities::installation::{InstallationError, Refusal, check};
 use tidings_mail::dkim::Signers;
 use tidings_model::{
     installation::BEAT,
     link_keys::LinkKeys,
     process::{ProcessProfile, Role, fingerprint},
 };
+use tidings_services::installation::{InstallationError, Refusal, check};
 use tidings_store::{Storage, Store};
 use tokio::{sync::watch, time::sleep};
 

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tidings_activities::operations::rows::{NO_OBJECT, Rows, Unreadable, WrongHeader, WrongLine};
 use tidings_model::foreign_text::{WrongEncoding, cut_bytes, is_utf16, skip_bom};
+use tidings_operations::rows::{NO_OBJECT, Rows, Unreadable, WrongHeader, WrongLine};
 
 use crate::error::Usage;
 

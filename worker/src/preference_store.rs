@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use temporalio_client::Client;
-use tidings_activities::choices::{self, Error};
 use tidings_model::{Key, settings::Settings};
+use tidings_services::choices::{self, Error};
 use tidings_store::Store;
 
 use crate::{Config, error::Usage, storage};

@@ -5,19 +5,19 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 use futures::future::{try_join, try_join_all};
 use temporalio_client::Client;
 use temporalio_sdk::WorkerOptions;
-use tidings_activities::{
-    Deps, RetentionActivities, SubscriptionActivities,
-    installation::{Beats, InstallationError, Refusal},
-    processes::agreed,
-    relays::Relays,
-    subscriptions::Watch,
-    sweep::Sweep,
-};
+use tidings_activities::{RetentionActivities, SubscriptionActivities};
 use tidings_mail::{render::Renderer, smtp::Timeouts};
 use tidings_model::{
     process::{ProcessProfile, Role},
     settings::UnknownRecipients,
     zone_data,
+};
+use tidings_operations::{subscriptions::Watch, sweep::Sweep};
+use tidings_services::{
+    Deps,
+    installation::{Beats, InstallationError, Refusal},
+    processes::agreed,
+    relays::Relays,
 };
 use tidings_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -65,8 +65,8 @@ pub async fn run(
     limits::check_descriptors(limits::raise_descriptors(), needed, "some connections to relays may fail");
     let _listening = match config.metrics_listen {
         Some(address) => {
-            tidings_activities::metrics::prepare(&settings);
-            Some(metrics::listen(address, tidings_activities::metrics::text).await?)
+            tidings_services::metrics::prepare(&settings);
+            Some(metrics::listen(address, tidings_services::metrics::text).await?)
         }
         None => None,
     };

@@ -20,15 +20,13 @@ use tidings_model::{
     step::{ClaimAnswer, ClaimInput, Ending},
     window::{Closed, Outcome},
 };
-
-use super::{
-    email::{Composed, Email},
-    seen::seen_events,
-};
-use crate::{
+use tidings_services::{
     deps::{Deps, now},
+    digest_email::{Composed, Email},
     error::Error,
 };
+
+use super::seen::seen_events;
 
 /// Admits the window and, if admitted, claims its events under the recipient's cap. Without a table of the digest type the window waits
 /// (rule 33).

@@ -7,13 +7,13 @@ use tidings_model::{
     step::{AuditInput, CloseInput, DeadLettersInput, Ending, ReopenInput, Resumed, RetractInput},
     window::{Closed, Outcome, Window},
 };
-
-use super::send::returned_by;
-use crate::{
+use tidings_services::{
     deps::{Deps, now},
     error::Error,
     metrics,
 };
+
+use super::send::returned_by;
 
 /// Records the end. The ledger keeps the first end that it was given.
 ///

@@ -7,8 +7,7 @@ use tidings_model::{
     step::{ClaimAnswer, ClaimInput, Ending, Sent},
     window::{Closed, Outcome, Window},
 };
-
-use crate::metrics;
+use tidings_services::metrics;
 
 /// Counts the answer of a claim.
 pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAnswer, now: Timestamp) {

@@ -14,8 +14,7 @@ use tidings_model::{
     step::{Plan, PlanInput},
     window::THEN,
 };
-
-use crate::{
+use tidings_services::{
     choices::capped_from,
     deps::{Deps, now},
     error::Error,

@@ -14,13 +14,15 @@ use tidings_model::{
     step::Sent,
     window::{Closed, Outcome, Window},
 };
-
-use super::{
-    email::{Composed, Email},
-    render,
-    seen::seen_events,
+use tidings_services::{
+    deps::Deps,
+    digest_email::{Composed, Email},
+    error::Error,
+    team_directory::has_fresh_answer,
 };
-use crate::{attempt::Outgoing, deps::Deps, error::Error, team_directory::has_fresh_answer};
+
+use super::{render, seen::seen_events};
+use crate::attempt::Outgoing;
 
 /// The age from which the `Date` of a message is not true any more.
 const OLD: SignedDuration = SignedDuration::from_hours(1);

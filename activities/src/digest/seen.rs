@@ -8,8 +8,7 @@ use tidings_model::{
     settings::SeenService,
     window::Window,
 };
-
-use crate::{
+use tidings_services::{
     deps::Deps,
     error::Error,
     metrics,

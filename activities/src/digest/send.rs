@@ -16,6 +16,11 @@ use tidings_model::{
     step::{Returned, SendInput, Sent},
     window::{Closed, Goes, Outcome, Wait, Window},
 };
+use tidings_services::{
+    deps::{Deps, now},
+    error::Error,
+    metrics,
+};
 
 use super::{
     remake::{Followed, follow_changes},
@@ -24,9 +29,6 @@ use super::{
 use crate::{
     attempt::{Beginning, DeliveryAttempt, Outgoing, Shorter, is_unavailable, waits_to_repeat},
     context::Cancellable,
-    deps::{Deps, now},
-    error::Error,
-    metrics,
 };
 
 /// Makes one attempt, and answers with what follows. The end of a digest that returned its events says which events of the key

@@ -10,10 +10,9 @@ use tidings_model::{
     step::{DeadLettersInput, Returned, StashInput, Stashed},
     window::{Closed, Outcome, Window},
 };
+use tidings_services::{deps::Deps, error::Error, history, metrics};
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
-
-use crate::{deps::Deps, error::Error, history, metrics};
 
 /// The number of the dead letter about a whole run.
 const LOST: u64 = 0xffff_ffff;

@@ -15,7 +15,6 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::operations::digest::take_back;
 use tidings_model::{
     Content, Event, Key, PersonId, Repetition, Retract,
     inbox::{Item, Kind},
@@ -23,6 +22,7 @@ use tidings_model::{
     settings::UnknownRecipients,
     wire,
 };
+use tidings_operations::digest::take_back;
 use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::ToSchema;
 use uuid::Uuid;

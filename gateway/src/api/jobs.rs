@@ -9,12 +9,12 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidings_activities::operations::key_filter::KeyFilter;
 use tidings_model::{
     job::{Job, JobFilter, JobPlace, KeyResult, MOST_WAITING, Task},
     records::Listed,
     settings::FormerNames,
 };
+use tidings_operations::key_filter::KeyFilter;
 use utoipa::ToSchema;
 use uuid::Uuid;
 

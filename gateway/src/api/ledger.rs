@@ -4,7 +4,6 @@
 use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_activities::operations::digest::{Story, story};
 use tidings_client::CommandError;
 use tidings_model::{
     Key,
@@ -12,6 +11,7 @@ use tidings_model::{
     records::{AuditFilter, AuditPlace, AuditRecord, DigestFilter, DigestPlace, DigestRecord, EventPlace, Listed},
     when,
 };
+use tidings_operations::digest::{Story, story};
 use tidings_workflows::Status;
 use uuid::Uuid;
 

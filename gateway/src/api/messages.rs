@@ -9,15 +9,15 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidings_activities::operations::{
-    message::{self, CancelAnswer, MessageError, RetryAnswer},
-    submit::{self, Accepted, Refused},
-};
 use tidings_model::{
     MessageKey,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
     records::{AttemptRecord, Cursor, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
+};
+use tidings_operations::{
+    message::{self, CancelAnswer, MessageError, RetryAnswer},
+    submit::{self, Accepted, Refused},
 };
 use tokio::time::timeout;
 use utoipa::ToSchema;

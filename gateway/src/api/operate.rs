@@ -13,11 +13,6 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tidings_activities::{
-    Deps, Error,
-    digest::render::Instead,
-    operations::digest::{PreviewError, PreviewView, latest_under_each_name, name_of, preview as previewed},
-};
 use tidings_client::commands::{Commands, Done};
 use tidings_model::{
     Key,
@@ -25,6 +20,11 @@ use tidings_model::{
     job::Task,
     when,
 };
+use tidings_operations::{
+    digest::{PreviewError, PreviewView, latest_under_each_name, name_of, preview as previewed},
+    preview::Instead,
+};
+use tidings_services::{Deps, Error};
 use utoipa::ToSchema;
 use uuid::Uuid;
 

@@ -11,14 +11,12 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidings_activities::{
-    choices,
-    operations::{
-        at_rate,
-        pauses::{self, Resumed, by_id, latest, running, scope},
-    },
-};
 use tidings_model::pause::{Pause, Paused, Scope};
+use tidings_operations::{
+    at_rate,
+    pauses::{self, Resumed, by_id, latest, running, scope},
+};
+use tidings_services::choices;
 use utoipa::ToSchema;
 use uuid::Uuid;
 

@@ -12,7 +12,6 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidings_activities::choices::{self, Chosen, Error, PreferencesView};
 use tidings_model::{
     Key,
     limits::Invalid,
@@ -20,6 +19,7 @@ use tidings_model::{
     settings::DigestSettings,
     when,
 };
+use tidings_services::choices::{self, Chosen, Error, PreferencesView};
 use utoipa::ToSchema;
 
 use super::{

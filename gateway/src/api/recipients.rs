@@ -10,20 +10,20 @@ use axum::{
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
-use tidings_activities::{
-    operations::{
-        erase::{self, Erasure},
-        move_person::{self, MoveKind, PersonMove},
-        person_keys,
-    },
-    recipients::{self, WrongValue},
-    team_directory,
-};
 use tidings_model::{
     PersonId,
     command::Order,
     records::{Facts, ListedRecipient, Recipient, RecipientFilter},
     step::{AuditInput, Note},
+};
+use tidings_operations::{
+    erase::{self, Erasure},
+    move_person::{self, MoveKind, PersonMove},
+    person_keys,
+};
+use tidings_services::{
+    recipients::{self, WrongValue},
+    team_directory,
 };
 use utoipa::ToSchema;
 

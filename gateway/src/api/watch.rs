@@ -9,15 +9,13 @@ use axum::{
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tidings_activities::{
-    operations::stats::{Question, Stats, StatsError, stats as asked},
-    relays::RelayView,
-};
 use tidings_model::{
     RelaysToday,
     report::{self, Line},
     statistics::Scope,
 };
+use tidings_operations::stats::{Question, Stats, StatsError, stats as asked};
+use tidings_services::relays::RelayView;
 use utoipa::ToSchema;
 
 use super::{

@@ -9,10 +9,6 @@ use futures::{StreamExt as _, future::join_all};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
-use tidings_activities::operations::{
-    digest::{OUTCOMES, can_be_reopened, latest},
-    key_filter::KeyFilter,
-};
 use tidings_client::{
     CommandError, Commands,
     commands::{DigestCommands, Done},
@@ -24,6 +20,10 @@ use tidings_model::{
     records::{DigestFilter, DigestRecord, Page},
     settings::FormerNames,
     window::Outcome,
+};
+use tidings_operations::{
+    digest::{OUTCOMES, can_be_reopened, latest},
+    key_filter::KeyFilter,
 };
 use tidings_store::Store;
 use tokio::{

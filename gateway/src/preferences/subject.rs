@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use jiff::Timestamp;
-use tidings_activities::choices;
 use tidings_client::Commands;
 use tidings_model::{
     Key,
@@ -18,6 +17,7 @@ use tidings_model::{
     },
     settings::{DigestSettings, FrequencyLimits},
 };
+use tidings_services::choices;
 use tidings_store::Error;
 use tokio::time::timeout;
 

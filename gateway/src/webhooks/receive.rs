@@ -11,11 +11,11 @@ use axum::{
     routing::{MethodRouter, post},
 };
 use jiff::Timestamp;
-use tidings_activities::delivery_events::{self, Received};
 use tidings_model::{
     Alert,
     delivery_events::{OneTimeToken, WebhookRequest},
 };
+use tidings_services::delivery_events::{self, Received};
 
 use super::{
     Parsed, Refused,

@@ -7,7 +7,6 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::operations::submit::{self, Content, Submission, To};
 use tidings_harness::{
     env::{Env, activities, event, key, settings},
     wait::{eventually, wait_for_emails},
@@ -15,6 +14,7 @@ use tidings_harness::{
 };
 use tidings_mail::{dkim::Signers, render::Renderer};
 use tidings_model::{names, settings::StreamName};
+use tidings_operations::submit::{self, Content, Submission, To};
 use tokio::time::sleep;
 
 use crate::{

@@ -17,7 +17,6 @@ use temporalio_common::{
     protos::temporal::api::{enums::v1::EventType, history::v1::HistoryEvent},
 };
 use tidings::registration;
-use tidings_activities::{Deps, relays::Relays};
 use tidings_mail::{dkim::Signers, render::Renderer, smtp::Timeouts};
 use tidings_model::{
     Key,
@@ -27,6 +26,7 @@ use tidings_model::{
     settings::{DigestSettings, RelaySettings, Sender, Settings, Stream, Streams, UnknownRecipients},
 };
 use tidings_proto::v1;
+use tidings_services::{Deps, relays::Relays};
 use tidings_store::{Sqlite, Store};
 use tidings_workflows::{Digest, Stage, Status, Summary};
 

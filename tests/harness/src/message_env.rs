@@ -11,10 +11,6 @@ use temporalio_client::{
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
 use tidings::registration;
-use tidings_activities::{
-    Deps,
-    operations::submit::{self, Accepted, Content, Refused, Submission, To},
-};
 use tidings_client::{Commands, commands::MessageCommands};
 use tidings_mail::render::Renderer;
 use tidings_model::{
@@ -25,6 +21,8 @@ use tidings_model::{
     records::{MessageRecord, MessageState, Reason, Suppression},
     settings::{Settings, StreamName},
 };
+use tidings_operations::submit::{self, Accepted, Content, Refused, Submission, To};
+use tidings_services::Deps;
 use tidings_store::prelude::*;
 use tidings_workflows::{Message, message::Status};
 

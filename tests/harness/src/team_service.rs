@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tidings_activities::{TeamDirectory, team_directory::Source};
 use tidings_model::{settings, webhook_secret::Secret};
+use tidings_services::{TeamDirectory, team_directory::Source};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
-use tidings_activities::{
-    Deps,
-    digest::{claim, render},
-};
+use tidings_activities::digest::{claim, render};
 use tidings_harness::{
     env::{activities, key, settings, sqlite},
     steps::{claim_of, recorded_event},
@@ -19,6 +16,7 @@ use tidings_model::{
     step::{ClaimAnswer, ClaimInput, RenderInput, Rendered},
     window::{Outcome, Window},
 };
+use tidings_services::Deps;
 use tidings_store::{Sqlite, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use prost::Message as _;
 use serde_json::{Value, json};
 use tidings::registration;
-use tidings_activities::{Deps, Error, TeamDirectory, digest::claim};
+use tidings_activities::digest::claim;
 use tidings_harness::{
     env::{Env, activities, count, event, key, settings, sqlite},
     steps::{claim_of, recorded_event},
@@ -23,6 +23,7 @@ use tidings_model::{
     window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
+use tidings_services::{Deps, Error, TeamDirectory};
 use tidings_store::{Sqlite, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";

@@ -6,7 +6,6 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tidings::registration;
-use tidings_activities::{Deps, choices, relays::BreakerCommand};
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings},
     relay::{self, Act, At, Fault, Relay},
@@ -28,6 +27,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
+use tidings_services::{Deps, choices, relays::BreakerCommand};
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage};
 

@@ -8,7 +8,6 @@ use serde_json::Value;
 use temporalio_client::{Client, WorkflowFetchHistoryOptions};
 use temporalio_common::protos::temporal::api::history::v1::HistoryEvent;
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use tidings_activities::choices;
 use tidings_harness::{
     cli_env::CliEnv,
     env::{Env, event, key, order, settings},
@@ -24,6 +23,7 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_services::choices;
 use tidings_store::{Store, prelude::*};
 use tidings_workflows::{Digest, Stage};
 

@@ -8,11 +8,6 @@ use std::{
 
 use anyhow::Result;
 use jiff::Timestamp;
-use tidings_activities::{
-    choices,
-    operations::{erase::Erasure, person_keys},
-    unsubscribe::unsubscribe,
-};
 use tidings_client::Commands;
 use tidings_harness::env::{Env, event, key, order, settings};
 use tidings_model::{
@@ -25,6 +20,8 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_operations::{erase::Erasure, person_keys};
+use tidings_services::{choices, unsubscribe::unsubscribe};
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage};
 use uuid::Uuid;

@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use mail_parser::MessageParser;
 use serde_json::json;
 use tidings::registration;
-use tidings_activities::Deps;
 use tidings_harness::{
     env::{Env, event, key, settings},
     relay::Mail,
@@ -22,6 +21,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
+use tidings_services::Deps;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_activities::{Deps, digest::claim, metrics};
+use tidings_activities::digest::claim;
 use tidings_harness::{
     env::{Env, activities, event, key, settings, sqlite},
     steps::{claim_of, recorded_event},
@@ -18,6 +18,7 @@ use tidings_model::{
     window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
+use tidings_services::{Deps, metrics};
 use tidings_store::{Sqlite, prelude::*};
 
 const RELAY: &str = "smtp://127.0.0.1:1";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
-use tidings_activities::{Deps, Error, TeamDirectory, digest::claim, team_directory::Source};
+use tidings_activities::digest::claim;
 use tidings_harness::{
     env::{activities, count, key, settings, sqlite},
     postgres,
@@ -18,6 +18,7 @@ use tidings_model::{
     window::Window,
 };
 use tidings_needs::needs;
+use tidings_services::{Deps, Error, TeamDirectory, team_directory::Source};
 use tidings_store::{Queried, TeamQuery, prelude::*};
 
 const TABLES: &str = "

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use tidings_activities::{
-    Cancellable, Deps,
+    Cancellable,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -16,6 +16,7 @@ use tidings_model::{
     step::{ClaimAnswer, RenderInput, Rendered, Sent},
     window::{Outcome, Window},
 };
+use tidings_services::Deps;
 
 /// Sends the `n`th digest of a key: an event about each of these entities. One task opened the first three, so that they have one time.
 async fn digest(deps: &Deps, key: &Key, n: u64, entities: &[&str]) -> Result<()> {

@@ -7,9 +7,8 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tidings_activities::{
-    Cancellable, Deps, Error,
+    Cancellable,
     digest::{claim, send},
-    relays::BreakerCommand,
 };
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
@@ -31,6 +30,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
+use tidings_services::{Deps, Error, relays::BreakerCommand};
 use tidings_store::{Sqlite, prelude::*};
 use tidings_workflows::{Digest, Stage};
 

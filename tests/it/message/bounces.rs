@@ -10,10 +10,6 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tidings_activities::{
-    Deps,
-    operations::submit::{Submission, To},
-};
 use tidings_harness::{
     cli_env::{binary, command},
     env::{Env, activities, sqlite_url},
@@ -31,6 +27,8 @@ use tidings_model::{
     settings::{ReturnPath, Settings},
 };
 use tidings_needs::needs;
+use tidings_operations::submit::{Submission, To};
+use tidings_services::Deps;
 use tidings_store::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 

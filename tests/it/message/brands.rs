@@ -4,7 +4,6 @@ use std::{fs, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use mail_parser::MessageParser;
-use tidings_activities::Deps;
 use tidings_harness::{
     env::{Env, event, settings},
     gateway::footer,
@@ -18,6 +17,7 @@ use tidings_model::{
     settings::{Brand, Settings, TenantSettings},
 };
 use tidings_needs::needs;
+use tidings_services::Deps;
 use tidings_store::prelude::*;
 
 use super::one_click::Served;

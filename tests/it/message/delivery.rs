@@ -9,10 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use temporalio_client::WorkflowStartOptions;
 use temporalio_common::{UntypedWorkflow, data_converters::RawValue};
 use tidings::registration;
-use tidings_activities::{
-    Cancellable, Error, message,
-    operations::submit::{Content, Refused, Submission, To},
-};
+use tidings_activities::{Cancellable, message};
 use tidings_harness::{
     env::{Env, event, key, settings},
     message_env::{ANN, MessageEnv, of, order, submission, waits},
@@ -33,6 +30,8 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_operations::submit::{Content, Refused, Submission, To};
+use tidings_services::Error;
 use tidings_store::prelude::*;
 
 const MINUTE: Duration = Duration::from_mins(1);

@@ -4,10 +4,6 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tidings_activities::{
-    choices,
-    delivery_events::{self, Error},
-};
 use tidings_harness::{
     cli_env::CliEnv,
     env::{Env, event, key, order, settings},
@@ -21,6 +17,10 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_services::{
+    choices,
+    delivery_events::{self, Error},
+};
 use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 use uuid::Uuid;

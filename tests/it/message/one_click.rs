@@ -6,10 +6,6 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use mail_parser::MessageParser;
 use temporalio_client::Client;
-use tidings_activities::{
-    bounces::{self, Taken},
-    choices,
-};
 use tidings_gateway::server;
 use tidings_harness::{
     env::{Env, event, key, settings},
@@ -24,6 +20,8 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_operations::bounces::{self, Taken};
+use tidings_services::choices;
 use tidings_store::prelude::*;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

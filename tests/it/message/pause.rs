@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use tidings_activities::choices;
 use tidings_harness::{
     env::{name_without_spread, settings},
     message_env::{MessageEnv, of, order, submission},
@@ -12,6 +11,7 @@ use tidings_model::{
     records::{AuditEntry, MessageState},
 };
 use tidings_needs::needs;
+use tidings_services::choices;
 use tidings_store::prelude::*;
 use tidings_workflows::message::Stage;
 

@@ -3,10 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use mail_parser::MessageParser;
-use tidings_activities::{
-    Cancellable, Deps, message,
-    operations::submit::{self, Submission},
-};
+use tidings_activities::{Cancellable, message};
 use tidings_harness::{
     env::{activities, settings, sqlite},
     message_env::{BODY, of, submission},
@@ -21,6 +18,8 @@ use tidings_model::{
     step::Sent,
     window::Outcome,
 };
+use tidings_operations::submit::{self, Submission};
+use tidings_services::Deps;
 use tidings_store::prelude::*;
 
 const OLD_KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";

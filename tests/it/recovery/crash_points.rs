@@ -12,7 +12,7 @@ use futures::{
 };
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use tidings_activities::{
-    Cancellable, Deps, Error,
+    Cancellable,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -29,6 +29,7 @@ use tidings_model::{
     window::{Outcome, Wait, Window},
 };
 use tidings_needs::needs;
+use tidings_services::{Deps, Error};
 use tidings_store::{Postgres, Store};
 
 /// Digests per store, each with a seed of its own. `TIDINGS_SEEDS` makes more of them, `TIDINGS_SEED` repeats one.

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tempfile::TempDir;
 use temporalio_client::{WorkflowQueryOptions, WorkflowTerminateOptions};
-use tidings_activities::operations::recover::Recovery;
 use tidings_harness::{
     env::{Env, event, key, order, settings},
     relay::{Act, At, Fault, events_by_message},
@@ -21,6 +20,7 @@ use tidings_harness::{
 };
 use tidings_model::{Key, names, records::DigestRecord, troubled_run::Resolution, window::Outcome};
 use tidings_needs::needs;
+use tidings_operations::recover::Recovery;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, Stage, Status};
 use tracing::Level;

@@ -18,14 +18,6 @@ use temporalio_common::{
         },
     },
 };
-use tidings_activities::{
-    operations::{
-        key_filter::KeyFilter,
-        recover::Recovery,
-        stats::{count_open, troubled_runs},
-    },
-    sweep::Sweep,
-};
 use tidings_client::{Client, CommandError, Commands, Config};
 use tidings_harness::{
     cli_env::CliEnv,
@@ -42,6 +34,12 @@ use tidings_model::{
     troubled_run::{Resolution, Trouble, TroubledRun},
 };
 use tidings_needs::needs;
+use tidings_operations::{
+    key_filter::KeyFilter,
+    recover::Recovery,
+    stats::{count_open, troubled_runs},
+    sweep::Sweep,
+};
 use tidings_workflows::{Digest, Stage, Status};
 use uuid::Uuid;
 

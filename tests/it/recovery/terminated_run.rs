@@ -11,7 +11,6 @@ use temporalio_common::{
     data_converters::RawValue,
     protos::temporal::api::{common::v1::WorkflowExecution, workflowservice::v1::DeleteWorkflowExecutionRequest},
 };
-use tidings_activities::operations::recover::{Recovered, Recovery};
 use tidings_client::{Client, Config, v1};
 use tidings_harness::{
     env::{Env, event, key, ledger, settings},
@@ -22,6 +21,7 @@ use tidings_harness::{
 };
 use tidings_model::{Key, command::Order, names, troubled_run::Resolution, window::Outcome};
 use tidings_needs::needs;
+use tidings_operations::recover::{Recovered, Recovery};
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::Stage;
 

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use tidings_activities::{
-    Deps, Error,
-    digest::{claim, render},
-};
+use tidings_activities::digest::{claim, render};
 use tidings_harness::{
     env::{Env, activities, event, key, order, settings, sqlite},
     retention::worker_profile,
@@ -24,6 +21,7 @@ use tidings_model::{
     window::{Closed, Outcome, Window},
 };
 use tidings_needs::needs;
+use tidings_services::{Deps, Error};
 use tidings_store::{Sqlite, prelude::*};
 use tidings_workflows::{Digest, Stage};
 

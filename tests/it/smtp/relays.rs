@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use futures::future::{join_all, try_join_all};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
-use tidings_activities::relays::{BreakerCommand, Choice, Relays, Route};
 use tidings_harness::{
     buggy_store::Bug,
     cli_env::CliEnv,
@@ -23,6 +22,7 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_services::relays::{BreakerCommand, Choice, Relays, Route};
 use tidings_store::{Sqlite, Store, prelude::*};
 use uuid::Uuid;
 

@@ -5,10 +5,6 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use tempfile::TempDir;
-use tidings_activities::{
-    delivery_events,
-    relays::{BreakerCommand, Choice, Relays},
-};
 use tidings_harness::{
     env::{Env, event, settings, sqlite},
     relay::{self, Act, At, FROM, Fault, Relay},
@@ -23,6 +19,10 @@ use tidings_model::{
     settings::{RelaySettings, Settings, TenantSettings},
 };
 use tidings_needs::needs;
+use tidings_services::{
+    delivery_events,
+    relays::{BreakerCommand, Choice, Relays},
+};
 use tidings_store::{Sqlite, Store, prelude::*};
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, try_join_all};
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tidings_activities::{
-    Cancellable, Deps,
+    Cancellable,
     digest::{claim, send},
 };
 use tidings_harness::{
@@ -26,6 +26,7 @@ use tidings_model::{
     window::{Outcome, Window},
 };
 use tidings_needs::needs;
+use tidings_services::Deps;
 use tidings_store::{Postgres, Store};
 
 const MINUTE: Duration = Duration::from_mins(1);

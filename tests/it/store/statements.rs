@@ -10,7 +10,7 @@ use futures::{TryFutureExt as _, future::try_join_all, try_join};
 use jiff::Timestamp;
 use sqlx::Connection as _;
 use tidings_activities::{
-    Cancellable, Deps,
+    Cancellable,
     digest::{claim, render, send},
 };
 use tidings_harness::{
@@ -25,6 +25,7 @@ use tidings_model::{
     window::{Outcome, Window},
 };
 use tidings_needs::needs;
+use tidings_services::Deps;
 use tidings_store::{Attempts as _, Postgres, Store};
 use tracing::{
     Instrument as _, Subscriber,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use prost::Message;
 use temporalio_client::{Client, WorkflowFetchHistoryOptions, WorkflowHandle, WorkflowQueryOptions};
 use temporalio_sdk::workflow_replayer::{WorkflowReplayer, WorkflowReplayerOptions};
-use tidings_activities::subscriptions::{self, Delivery, Watch};
+use tidings_activities::subscriptions::{self, Delivery};
 use tidings_harness::{
     env::{Env, event, key, settings},
     notice_receiver::{NEXT_SECRET, NoticeReceiver, SECRET, deliver_to},
@@ -20,6 +20,7 @@ use tidings_model::{
     webhook_secret::Secret,
 };
 use tidings_needs::needs;
+use tidings_operations::subscriptions::Watch;
 use tidings_store::{Directory, prelude::*};
 use tidings_workflows::Deliveries;
 

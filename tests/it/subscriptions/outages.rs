@@ -6,7 +6,6 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use temporalio_client::{WorkflowGetResultOptions, tonic::IntoRequest};
 use temporalio_common::protos::temporal::api::testservice::v1::{LockTimeSkippingRequest, UnlockTimeSkippingRequest};
-use tidings_activities::subscriptions::signal;
 use tidings_harness::{
     env::{key, sqlite},
     notice_receiver::{NoticeReceiver, deliver_to},
@@ -19,6 +18,7 @@ use tidings_model::{
     subscription::{NoticeType, Replayed},
 };
 use tidings_needs::needs;
+use tidings_operations::subscriptions::signal;
 use tidings_store::{Sqlite, prelude::*};
 
 use super::delivery::{entry, unsubscribe, workflow};

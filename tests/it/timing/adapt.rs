@@ -147,7 +147,7 @@ async fn one_click_back_moves_the_open_window_as_any_choice() -> Result<()> {
     let own = Preferences { cadence: Some(DAILY.to_owned()), ..Preferences::default() };
     let entry = AuditEntry { at: now, actor: Actor::Recipient, action: "preferences".to_owned(), why: "x".to_owned() };
     env.store.put_preferences(&key, &own, None, &entry).await?;
-    tidings_activities::choices::tell(&env.server.client, &key).await?;
+    tidings_services::choices::tell(&env.server.client, &key).await?;
     let daily = eventually("the window is planned again", Duration::from_mins(1), async || {
         let status = env.planned(&key).await?;
         Ok(status.why.starts_with("daily 08:00 UTC").then_some(status))

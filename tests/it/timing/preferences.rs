@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
-use tidings_activities::choices;
 use tidings_harness::{
     env::{Env, event, key, order, settings},
     time_skipping::TimeSkipping,
@@ -17,6 +16,7 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_services::choices;
 use tidings_store::prelude::*;
 use tidings_workflows::Digest;
 

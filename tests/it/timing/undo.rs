@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use jiff::SignedDuration;
 use tempfile::TempDir;
 use temporalio_client::WorkflowQueryOptions;
-use tidings_activities::metrics;
 use tidings_client::{Client, Config};
 use tidings_harness::{
     cli_env::CliEnv,
@@ -21,6 +20,7 @@ use tidings_model::{
     window::Outcome,
 };
 use tidings_needs::needs;
+use tidings_services::metrics;
 use tidings_store::{Postgres, Store, prelude::*};
 use tidings_workflows::{Digest, Stage};
 

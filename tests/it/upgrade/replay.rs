@@ -21,7 +21,7 @@ use temporalio_workflow::workflow_interceptors::{
     CancellableWorkflowOutboundFuture, ScheduleActivityResult, ScheduleLocalActivityInput, WorkflowInterceptor,
     WorkflowInterceptorConstructor, WorkflowInterceptorContext, WorkflowNext,
 };
-use tidings_activities::{choices, retention::Retention};
+use tidings_activities::retention::Retention;
 use tidings_client::Commands;
 use tidings_harness::{
     env::{Env, event, key, name_without_spread, settings},
@@ -43,6 +43,7 @@ use tidings_model::{
 };
 use tidings_needs::needs;
 use tidings_proto::v1;
+use tidings_services::choices;
 use tidings_store::{Store, prelude::*};
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun, Stage};
 

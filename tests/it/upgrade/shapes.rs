@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use sqlx::Executor as _;
 use temporalio_client::{Client, UntypedWorkflowHandle, WorkflowCancelOptions, WorkflowExecutionStatus};
 use temporalio_common::protos::temporal::api::history::v1::history_event::Attributes;
-use tidings_activities::{choices, subscriptions::Watch};
 use tidings_harness::{
     env::{Env, event, key, ledger, order, settings},
     notice_receiver::{NoticeReceiver, deliver_to},
@@ -27,7 +26,9 @@ use tidings_model::{
     subscription::NoticeType,
     window::Outcome,
 };
+use tidings_operations::subscriptions::Watch;
 use tidings_proto::v1;
+use tidings_services::choices;
 use tidings_store::prelude::*;
 use tidings_workflows::{Digest, PAGE_EVENTS, Stage, Status};
 

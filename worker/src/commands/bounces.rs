@@ -9,12 +9,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_activities::{
-    bounces::{self, Taken},
-    choices,
-};
 use tidings_mail::bounce::{self, Returned};
 use tidings_model::{link_keys::Token, settings::Settings};
+use tidings_operations::bounces::{self, Taken};
+use tidings_services::choices;
 use tidings_store::Store;
 
 use crate::{Config, config, error::TryLater, storage};

@@ -3,11 +3,11 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{
+use tidings_model::{Key, Link, records::Reason};
+use tidings_services::{
     choices,
     unsubscribe::{of_today, unsubscribe},
 };
-use tidings_model::{Key, Link, records::Reason};
 
 use crate::{
     Config,

@@ -6,8 +6,8 @@ use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::Client;
-use tidings_activities::installation::{InstallationError, check, hand_over};
 use tidings_model::installation::Installation;
+use tidings_services::installation::{InstallationError, check, hand_over};
 use tidings_store::{CopiedTable, CopyProgress, Installations as _, Postgres, SoleFile, Sqlite, Store};
 use uuid::Uuid;
 

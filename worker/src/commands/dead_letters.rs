@@ -9,12 +9,6 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_activities::{
-    choices,
-    operations::dead_letters::{
-        Emission, Emitted, Error, Letter, LetterId, Place, WebhookEmission, emit_events, emit_webhook, list, shown,
-    },
-};
 use tidings_gateway::webhooks::{read_letter, shown_letter};
 use tidings_model::{
     decode::{Again, decode_again},
@@ -25,6 +19,10 @@ use tidings_model::{
     subscription::{COUNTED, SubscriptionState},
     without_addresses,
 };
+use tidings_operations::dead_letters::{
+    Emission, Emitted, Error, Letter, LetterId, Place, WebhookEmission, emit_events, emit_webhook, list, shown,
+};
+use tidings_services::choices;
 
 use super::page::{self, PageOptions};
 use crate::{

@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::{digest::name_of, key_filter::KeyFilter};
 use tidings_client::{Commands, commands::Done};
 use tidings_model::{
     Key,
     command::{Dropped, Flushed, Held, Order, Released, Reopened, Retimed},
     job::Task,
 };
+use tidings_operations::{digest::name_of, key_filter::KeyFilter};
 use uuid::Uuid;
 
 use crate::{

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use tidings_activities::operations::digest::{Story, story};
 use tidings_model::{
     delivery_events::ReportRecord,
     records::{AuditRecord, DigestEvent, DigestFilter, DigestPlace, DigestRecord, EventPlace, MessageRecord},
     window::Closed,
 };
+use tidings_operations::digest::{Story, story};
 use uuid::Uuid;
 
 use crate::{

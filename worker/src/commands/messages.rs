@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use tidings_activities::operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_model::{
     attempt::Phase,
     delivery_events::ReportRecord,
     message::{command::Retry, contract::Retried},
     records::{AttemptRecord, MessageFilter, MessagePlace, MessageRecord, MessageState, Origin},
 };
+use tidings_operations::message::{self, CancelAnswer, MessageError, RetryAnswer};
 use tidings_store::Store;
 use uuid::Uuid;
 

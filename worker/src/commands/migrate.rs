@@ -18,13 +18,13 @@ use temporalio_common::protos::temporal::api::{
     enums::v1::IndexedValueType,
     operatorservice::v1::{AddSearchAttributesRequest, ListSearchAttributesRequest},
 };
-use tidings_activities::installation;
 use tidings_model::{
     Key, PersonId, names,
     records::{Listed, Page, Recipient},
     settings::Settings,
     time_zone,
 };
+use tidings_services::installation;
 use tidings_store::Store;
 use tokio::time::sleep;
 

@@ -10,18 +10,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
 use temporalio_client::Client;
-use tidings_activities::{
-    choices,
-    installation::Refusal,
-    operations::{
-        at_rate,
-        pauses::{self, Resumed, by_id, latest, running, scope},
-    },
-};
 use tidings_model::{
     pause::{Pause, PauseEnd, Paused, Scope},
     settings::FormerNames,
 };
+use tidings_operations::{
+    at_rate,
+    pauses::{self, Resumed, by_id, latest, running, scope},
+};
+use tidings_services::{choices, installation::Refusal};
 use uuid::Uuid;
 
 use crate::{

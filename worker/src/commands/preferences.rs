@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use tidings_activities::{
-    choices::{self, Chosen, Error, PreferencesView, capped_from},
-    operations::rows::Row,
-};
 use tidings_model::{Key, command::Order, records::Preferences, when};
+use tidings_operations::rows::Row;
+use tidings_services::choices::{self, Chosen, Error, PreferencesView, capped_from};
 
 use crate::{
     Config,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tidings_activities::operations::move_person::MoveKind;
 use tidings_model::{
     PersonId,
     records::{ListedRecipient, Recipient, RecipientFilter, RecipientPlace},
 };
+use tidings_operations::move_person::MoveKind;
 
 use crate::{
     Config,

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use tidings_activities::operations::recover::{EndedRun, OpenDigest, Recovered, Recovery};
 use tidings_model::{
     Key,
     command::{Hold, Reopened},
     troubled_run::Resolution,
 };
+use tidings_operations::recover::{EndedRun, OpenDigest, Recovered, Recovery};
 use uuid::Uuid;
 
 use crate::{Config, args::Reason, client, commands::digest, phrases::counted, storage};

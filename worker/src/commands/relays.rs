@@ -6,7 +6,6 @@ use anyhow::Context;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::relays::{BreakerCommand, ExplainedRefusal, RelayView, Relays};
 use tidings_mail::{
     mime::{Draft, MessageKind, Party},
     smtp::{AttemptOutcome, Lane, Timeouts},
@@ -17,6 +16,7 @@ use tidings_model::{
     breaker,
     settings::{Stream, StreamName, UnknownRecipients},
 };
+use tidings_services::relays::{BreakerCommand, ExplainedRefusal, RelayView, Relays};
 use uuid::Uuid;
 
 use crate::{
@@ -276,7 +276,7 @@ fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
 
 /// One mail, as its stream would send it.
 async fn mail(
-    route: &tidings_activities::relays::Route<'_>,
+    route: &tidings_services::relays::Route<'_>,
     to: &EmailAddress,
     relay: &str,
     config: &Config,

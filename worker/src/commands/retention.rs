@@ -7,12 +7,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde::Serialize;
 use temporalio_client::{Client, WorkflowGetResultOptions, WorkflowHandle, WorkflowQueryOptions};
-use tidings_activities::processes::agreed;
 use tidings_model::{
     command::Order,
     records::AuditEntry,
     retention::{Cutoff, Kind},
 };
+use tidings_services::processes::agreed;
 use tidings_store::archive::Archive;
 use tidings_workflows::{RetentionRun, retention::Report};
 use tracing::{Instrument as _, debug_span};

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tidings_activities::operations::digest::take_back;
 use tidings_model::{
     Key, Retract,
     records::{Reach, Reached},
     when,
 };
+use tidings_operations::digest::take_back;
 use tidings_proto::v1;
 use tokio::time::timeout;
 

@@ -4,8 +4,8 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::stats::troubled_runs;
 use tidings_model::troubled_run::{Resolution, TroubledRun};
+use tidings_operations::stats::troubled_runs;
 use uuid::Uuid;
 
 use crate::{Config, args::Reason, error::Usage, phrases::counted, storage};

@@ -4,9 +4,9 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
-use tidings_activities::operations::submit::{self, Content, Refused, Submission, To};
 use tidings_mail::render::Renderer;
 use tidings_model::{AddressError, EmailAddress, foreign_text::decode_file, settings::StreamName};
+use tidings_operations::submit::{self, Content, Refused, Submission, To};
 
 use crate::{Config, error::Usage, storage};
 

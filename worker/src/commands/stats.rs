@@ -8,8 +8,8 @@ use std::{
 use anyhow::ensure;
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
-use tidings_activities::operations::stats::{Question, Stats, stats};
 use tidings_model::{RelaysToday, statistics::Scope};
+use tidings_operations::stats::{Question, Stats, stats};
 use tidings_store::Store;
 
 use crate::{

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::operations::rows::Row;
 use tidings_model::{
     AddressError, EmailAddress,
     records::{AuditEntry, Reason, Suppression, SuppressionFilter, SuppressionPlace},
 };
+use tidings_operations::rows::Row;
 use tidings_store::Store;
 
 use crate::{

@@ -2,12 +2,12 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::operations::{
+use tidings_client::Commands;
+use tidings_model::PersonId;
+use tidings_operations::{
     person_keys,
     tenant_end::{Ended, TenantEnd},
 };
-use tidings_client::Commands;
-use tidings_model::PersonId;
 
 use crate::{
     Config,

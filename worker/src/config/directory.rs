@@ -3,8 +3,8 @@
 //! A variable with the secret or the address of the database may be missing. Only who asks the directory needs its value.
 
 use serde::Deserialize;
-use tidings_activities::team_directory::Source;
 use tidings_model::{settings::DirectoryUrl, webhook_secret::Secret};
+use tidings_services::team_directory::Source;
 use tidings_store::{TeamQuery, WrongQuery};
 use toml::Spanned;
 

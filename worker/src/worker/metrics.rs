@@ -10,16 +10,16 @@ use anyhow::Context as _;
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use jiff::{SignedDuration, Timestamp};
 use temporalio_client::Client;
-use tidings_activities::{
+use tidings_gateway::server::{self, Limits};
+use tidings_model::{RelaysToday, settings::Settings, subscription::COUNTED};
+use tidings_operations::stats::{StatsError, count_open, task_queues};
+use tidings_services::{
     metrics::{
         self,
         fleet::{Fleet, PolledSource},
     },
-    operations::stats::{StatsError, count_open, task_queues},
     processes::compared,
 };
-use tidings_gateway::server::{self, Limits};
-use tidings_model::{RelaysToday, settings::Settings, subscription::COUNTED};
 use tidings_store::Store;
 use tokio::{
     net::TcpListener,

@@ -19,9 +19,9 @@ use temporalio_common::protos::{
     temporal::api::common::v1::Payload,
 };
 use temporalio_sdk::interceptors::WorkerInterceptor;
-use tidings_activities::metrics;
 use tidings_client::hand_over_payloads;
 use tidings_model::{Alert, Key, names, presentable};
+use tidings_services::metrics;
 use tidings_workflows::Inbound;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;

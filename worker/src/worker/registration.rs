@@ -9,8 +9,9 @@ use temporalio_sdk::{
     interceptors::{ActivityInboundInterceptor, ExecuteActivityInput, ExecuteActivityOutput, Next},
     runtime::worker_tuner::{FixedSizeSlotSupplier, TunerHolder},
 };
-use tidings_activities::{Deps, DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
+use tidings_activities::{DigestActivities, MessageActivities, RetentionActivities, SubscriptionActivities};
 use tidings_model::{Alert, names, settings::StreamName};
+use tidings_services::Deps;
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
 /// The time for activities in progress to end at shutdown. A delivery past the dot should end by itself.

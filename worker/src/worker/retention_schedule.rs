@@ -19,9 +19,9 @@ use temporalio_client::{
     tonic::Code,
 };
 use temporalio_common::protos::temporal::api::schedule::v1::{Range, Schedule, schedule_action::Action};
-use tidings_activities::operations::stats::task_queues;
 use tidings_client::check_namespace;
 use tidings_model::{Alert, names};
+use tidings_operations::stats::task_queues;
 use tidings_workflows::RetentionRun;
 use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};

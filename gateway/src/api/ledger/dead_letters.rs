@@ -14,13 +14,13 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::operations::dead_letters::{
-    Emitted, Error, Letter, LetterId, Place, ShownLetter, emit_events, emit_webhook, list as listed, shown,
-};
 use tidings_client::{Client, Config};
 use tidings_model::{
     delivery_events::Reported,
     records::{DeadLetterId, KeptLetter, KeptWebhookLetter, Listed, WebhookLetterId},
+};
+use tidings_operations::dead_letters::{
+    Emitted, Error, Letter, LetterId, Place, ShownLetter, emit_events, emit_webhook, list as listed, shown,
 };
 use utoipa::ToSchema;
 

@@ -4,9 +4,9 @@ use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tidings_activities::operations::submit::{Content, Submission, To};
 use tidings_mail::mime::Attachment;
 use tidings_model::{AddressError, EmailAddress, limits, settings::StreamName};
+use tidings_operations::submit::{Content, Submission, To};
 use utoipa::ToSchema;
 
 use crate::api::{

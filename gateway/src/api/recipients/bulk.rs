@@ -12,19 +12,17 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
-use tidings_activities::{
-    operations::{
-        at_rate,
-        rows::{Row, Rows, WrongHeader, WrongLine},
-    },
-    recipients::{self, COLUMNS},
-};
 use tidings_model::{
     PersonId,
     foreign_text::{WrongEncoding, is_utf16},
     records::RecipientChange,
     settings::Settings,
 };
+use tidings_operations::{
+    at_rate,
+    rows::{Row, Rows, WrongHeader, WrongLine},
+};
+use tidings_services::recipients::{self, COLUMNS};
 use utoipa::ToSchema;
 
 use super::{TAG, audit, writable};

@@ -1,11 +1,11 @@
 //! `/v1/messages` without Temporal: what is refused, what the outbox has, and who sees addresses.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use tidings_activities::operations::submit::ATTACHMENTS_BYTES;
 use tidings_model::{
     MessageKey,
     records::{Reason, Recipient, Suppression},
 };
+use tidings_operations::submit::ATTACHMENTS_BYTES;
 
 use super::*;
 

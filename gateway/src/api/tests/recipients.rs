@@ -1,7 +1,7 @@
 //! `/v1/recipients`: what is stored, what is refused, and who sees addresses.
 
-use tidings_activities::{TeamDirectory, team_directory::Source};
 use tidings_model::{PersonId, records::Recipient, webhook_secret::Secret};
+use tidings_services::{TeamDirectory, team_directory::Source};
 
 use super::*;
 

@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
 use temporalio_client::Client as Temporal;
-use tidings_activities::operations::{at_rate, key_filter::KeyFilter};
 use tidings_client::{Commands, commands::Done};
 use tidings_model::{Key, command::Order, job::Task};
+use tidings_operations::{at_rate, key_filter::KeyFilter};
 
 use crate::{Config, client::explain, phrases::counted};
 

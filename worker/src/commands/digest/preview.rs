@@ -3,13 +3,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::json;
-use tidings_activities::{
-    Deps,
-    digest::render::{Instead, Preview},
-    operations::digest::{PreviewView, preview},
-};
 use tidings_mail::render::{Rendered, Renderer};
 use tidings_model::{Key, settings::UnknownRecipients};
+use tidings_operations::{
+    digest::{PreviewView, preview},
+    preview::{Instead, Preview},
+};
+use tidings_services::Deps;
 
 use crate::{Config, client, commands::template, phrases::counted, storage};
 

@@ -4,7 +4,6 @@ use std::io::BufRead;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_activities::operations::rows;
 use tidings_mail::render::doubts;
 use tidings_model::{
     Event,
@@ -12,6 +11,7 @@ use tidings_model::{
     limits::Invalid,
     wire,
 };
+use tidings_operations::rows;
 use tidings_proto::v1;
 use tokio::sync::mpsc;
 use uuid::Uuid;

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use tidings_activities::operations::{
+use tidings_client::Commands;
+use tidings_model::{PersonId, records::Erased};
+use tidings_operations::{
     erase::{Answer, Archives, Erasure},
     move_person::{self, Error, MoveKind, PersonMove},
     person_keys,
 };
-use tidings_client::Commands;
-use tidings_model::{PersonId, records::Erased};
 
 use crate::{Config, args::Reason, confirm::confirmed, error::Usage, storage};
 

@@ -15,13 +15,6 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use temporalio_client::Client;
-use tidings_activities::{
-    history::run_inputs,
-    operations::{
-        erase::{Archives, lines_about},
-        person_keys::{self, PersonRuns},
-    },
-};
 use tidings_client::Commands;
 use tidings_model::{
     Event, Key, PersonId,
@@ -29,6 +22,11 @@ use tidings_model::{
     records::{Cursor, Listed, Page, Part, Person, RowPlace},
     troubled_run::{FoundRun, RunId},
 };
+use tidings_operations::{
+    erase::{Archives, lines_about},
+    person_keys::{self, PersonRuns},
+};
+use tidings_services::history::run_inputs;
 use tidings_store::{Store, archive::Archive};
 use tidings_workflows::Status;
 

@@ -9,12 +9,12 @@ use std::{
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{
+use tidings_model::{Key, PersonId, records::RecipientChange, settings::FormerNames};
+use tidings_operations::{at_rate, rows::Row};
+use tidings_services::{
     choices,
-    operations::{at_rate, rows::Row},
     recipients::{self, COLUMNS, WrongValue, keys_of},
 };
-use tidings_model::{Key, PersonId, records::RecipientChange, settings::FormerNames};
 use tidings_store::Store;
 
 use crate::{

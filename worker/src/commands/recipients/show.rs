@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_activities::{
-    choices::{PreferencesView, capped_from},
-    operations::person_keys,
-    team_directory,
-};
 use tidings_model::{
     Key, PersonId,
     records::{DigestRecord, Facts, Person, Recipient, Suppression},
     settings::Settings,
+};
+use tidings_operations::person_keys;
+use tidings_services::{
+    choices::{PreferencesView, capped_from},
+    team_directory,
 };
 use tidings_store::Store;
 

@@ -1,7 +1,7 @@
 //! The statistics in words: one line for each thing that is counted, the most urgent first.
 
 use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
-use tidings_activities::operations::stats::{Notices, OpenBreaker, Stats};
+use tidings_operations::stats::{Notices, OpenBreaker, Stats};
 
 use crate::{commands::runs, phrases::counted};
 
@@ -139,10 +139,6 @@ pub(super) fn written(span: SignedDuration) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidings_activities::{
-        operations::stats::{Open, Troubled, UnknownZone, Upkeep},
-        visibility::{Queue, TaskKind},
-    };
     use tidings_model::{
         ZoneData, ZoneSource,
         inbox::Depth,
@@ -152,6 +148,8 @@ pub(super) mod tests {
         troubled_run::{Trouble, TroubledRun},
         window::Outcome,
     };
+    use tidings_operations::stats::{Open, Troubled, UnknownZone, Upkeep};
+    use tidings_services::visibility::{Queue, TaskKind};
 
     use super::*;
 

@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use tidings_activities::{Deps, digest::render::Instead, operations::digest::preview};
 use tidings_mail::render::{Error, Rendered, Renderer, Trial};
 use tidings_model::{Key, settings::UnknownRecipients};
+use tidings_operations::{digest::preview, preview::Instead};
+use tidings_services::Deps;
 use tokio::{
     sync::{Mutex, Semaphore},
     task::spawn_blocking,

@@ -1,0 +1,439 @@
+//! The erasure of a person (GDPR, article 17): stop, erase, look again.
+//!
+//! The person is looked for in what exists, whatever the file says today (rule 58): in Temporal, in each table, and in each folder that
+//! was ever archived to. The person's keys drop what they collect, so that no step of theirs writes a text any more. Each store call is a transaction of its
+//! own. After a crash another erasure goes on with what is left, because the row of the directory goes last.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use temporalio_client::{
+    Client as Temporal, NamespacedClient as _, errors::ClientError, grpc::WorkflowService, tonic::IntoRequest as _,
+};
+use temporalio_common::protos::temporal::api::workflowservice::v1::DescribeNamespaceRequest;
+use tidings_client::{CommandError, Commands};
+use tidings_model::{
+    Key, PersonId,
+    command::Order,
+    records::{Erased, Listed, Page, Part},
+    retention::ArchiveRecord,
+    step::{AuditInput, Note},
+    troubled_run::{FoundRun, Resolution},
+};
+use tidings_services::processes::{self, AgreementError};
+use tidings_store::{
+    Store,
+    archive::{self, Archive, LinesAbout, Whose},
+};
+use tidings_workflows::Status;
+use tokio::time::{Instant, sleep};
+
+use super::person_keys::{self, PersonRuns};
+
+/// The pause between two looks at a key that drops its events.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest wait for a key. An attempt past the dot may take longer, and ends by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Passes over the store. A later one finds what came during the one before.
+const PASSES: usize = 3;
+/// Single messages of a call.
+const MESSAGES: u32 = 500;
+
+/// An erasure of one person.
+pub struct Erasure<'a> {
+    pub store: &'a dyn Store,
+    /// The archive of retention, if there is one. Each other folder that the store remembers is added.
+    pub archive: Option<&'a Archive>,
+    pub person: &'a PersonId,
+    /// The person under each name of the tenant ([`person_keys::people`]).
+    pub people: &'a [PersonId],
+    /// The tenant's digest types. Those that the store or Temporal has something of are added.
+    pub types: BTreeSet<String>,
+    /// The digests' task queue.
+    pub task_queue: &'a str,
+}
+
+/// The result of an erasure.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Erasure))]
+pub struct Answer {
+    /// Events that waited in workflows and were dropped.
+    pub dropped: u64,
+    /// Rows that were erased.
+    pub erased: Erased,
+    /// Rows that came meanwhile and are still there.
+    pub left: Erased,
+    /// Events that came meanwhile and wait in workflows.
+    pub pending: u64,
+    /// Folders of the archive that were looked through.
+    #[serde(skip)]
+    pub archives: Vec<PathBuf>,
+    /// Folders that were archived to, and that this machine does not have. They may have lines about the person.
+    pub unreachable_archives: Vec<String>,
+    /// Addresses that another person in the directory has too, and that stay there.
+    pub shared_addresses: u64,
+    /// Time until which Temporal may keep histories with events. `None`: Temporal does not say.
+    pub histories_until: Option<Timestamp>,
+}
+
+impl Answer {
+    /// The number of rows and events that came meanwhile.
+    #[must_use]
+    pub fn came_meanwhile(&self) -> u64 {
+        self.pending + self.left.counts().map(|(_, rows)| rows).sum::<u64>()
+    }
+
+    /// Reports that nothing is left.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.came_meanwhile() == 0 && self.unreachable_archives.is_empty()
+    }
+}
+
+/// The folders of the archive, on this machine or not.
+#[derive(Debug, Default)]
+pub struct Archives {
+    pub there: Vec<Archive>,
+    /// Each with the files that are known.
+    pub unreachable: Vec<String>,
+}
+
+impl Archives {
+    /// The folder of the file, and each that the store remembers.
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn find(store: &dyn Store, configured: Option<&Archive>) -> tidings_store::Result<Self> {
+        let records = store.archives().await?;
+        let written: Vec<_> = records.into_iter().filter(|record| record.begun_at.is_some()).collect();
+        let mut found = Self::default();
+        for ArchiveRecord { folder, first_file, last_file, .. } in &written {
+            let archive = Archive::new(PathBuf::from(folder));
+            if archive.holds(last_file) {
+                found.there.push(archive);
+            } else if last_file.is_empty() {
+                found.unreachable.push(folder.clone());
+            } else {
+                found.unreachable.push(format!("{folder} (files {first_file} to {last_file})"));
+            }
+        }
+        // Files of a version that remembered no folder.
+        if let Some(archive) = configured
+            && !written.iter().any(|record| record.folder == archive.name())
+        {
+            if archive.is_there() {
+                found.there.push(archive.clone());
+            } else {
+                found.unreachable.push(archive.name());
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// An erasure that is not complete. Another one goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A key did not drop its events.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+    #[error(transparent)]
+    Archive(#[from] archive::Error),
+    /// Temporal does not list the person's keys.
+    #[error("Temporal cannot list the person's keys: {0}")]
+    Visibility(#[from] ClientError),
+    /// Workers that are alive may write again what is erased, or keep it elsewhere.
+    #[error(transparent)]
+    Agreement(#[from] AgreementError),
+}
+
+impl Erasure<'_> {
+    /// Counts the rows that an erasure would change. Events that wait in workflows are not among them.
+    ///
+    /// # Errors
+    /// The store cannot answer, or the archive cannot be read.
+    pub async fn count(&self) -> Result<Erased, Error> {
+        let scope = self.scope().await?;
+        let mut erased = self.erasable(&scope).await?;
+        for archive in &Archives::find(self.store, self.archive).await?.there {
+            erased.archived += archive.count(self.lines(&scope).await?).await?;
+        }
+        Ok(erased)
+    }
+
+    /// Erases the person, and reports each step to `progress`. `linger` is the longest time for which a run of a key stays open.
+    ///
+    /// # Errors
+    /// The workers do not agree, a key does not answer, the store cannot answer, or the archive cannot be written.
+    pub async fn run(
+        &self,
+        temporal: &Temporal,
+        commands: &Commands,
+        order: &Order,
+        linger: Duration,
+        mut progress: impl FnMut(&Erased),
+    ) -> Result<Answer, Error> {
+        processes::agreed(self.store, None).await?;
+        let mut scope = self.begin(order).await?;
+        let Archives { there, unreachable } = Archives::find(self.store, self.archive).await?;
+        let mut answer = Answer {
+            dropped: 0,
+            erased: Erased::default(),
+            left: Erased::default(),
+            pending: 0,
+            archives: there.iter().map(|archive| archive.folder().to_owned()).collect(),
+            unreachable_archives: unreachable,
+            shared_addresses: scope.shared,
+            histories_until: None,
+        };
+        for _ in 0..PASSES {
+            let runs = person_keys::find(temporal, self.people).await?;
+            answer.dropped += self.stop(commands, runs, &mut scope, order).await?;
+            self.pass(&scope, &there, &mut answer.erased, &mut progress).await?;
+            answer.left = self.left(&mut scope).await?;
+            scope.types.extend(person_keys::find(temporal, self.people).await?.types);
+            answer.pending = pending(commands, self.keys(&scope.types)).await?;
+            if answer.came_meanwhile() == 0 {
+                break;
+            }
+        }
+        if answer.is_complete() {
+            // Last: the lines of an archive that was out of reach are found by them.
+            self.store.forget_ids(self.person).await?;
+        }
+        answer.histories_until = histories_until(temporal, linger).await;
+        Ok(answer)
+    }
+
+    /// Erases what the store and these runs have, in one pass and without any archive, and returns what was erased and what is left. Adds
+    /// the ids that lines of an archive may name to `messages`.
+    pub(super) async fn run_once(
+        &self,
+        commands: &Commands,
+        order: &Order,
+        runs: PersonRuns,
+        messages: Option<&mut BTreeSet<String>>,
+    ) -> Result<(Erased, Erased), Error> {
+        let mut scope = self.begin(order).await?;
+        let mut erased = Erased::default();
+        self.stop(commands, runs, &mut scope, order).await?;
+        self.pass(&scope, &[], &mut erased, &mut |_: &Erased| ()).await?;
+        let left = self.left(&mut scope).await?;
+        if let Some(messages) = messages {
+            messages.extend(messages_of(self.store, self.people, &scope.types, &scope.addresses).await?);
+        }
+        self.store.forget_ids(self.person).await?;
+        Ok((erased, left))
+    }
+
+    /// Counts what the store has.
+    pub(super) async fn count_rows(&self) -> Result<Erased, Error> {
+        self.erasable(&self.scope().await?).await
+    }
+
+    /// From here on no click on an old link writes anything more.
+    async fn begin(&self, order: &Order) -> Result<Scope, Error> {
+        self.audit(order).await?;
+        self.store.raise_generation(self.person).await?;
+        self.scope().await
+    }
+
+    async fn audit(&self, order: &Order) -> Result<(), Error> {
+        let note = Note { at: Timestamp::now(), by: order.by.clone(), action: "erase".into(), why: order.why.clone() };
+        Ok(self.store.audit(&AuditInput { key: self.person.key(""), notes: vec![note] }).await?)
+    }
+
+    async fn scope(&self) -> Result<Scope, Error> {
+        let known = person_keys::known(self.store, self.people).await?;
+        let addresses = self.store.own_addresses(self.person, &known.addresses).await?;
+        let shared = known.addresses.len().saturating_sub(addresses.len()) as u64;
+        Ok(Scope { types: &self.types | &known.digest_types, addresses, shared })
+    }
+
+    async fn erasable(&self, Scope { types, addresses, .. }: &Scope) -> Result<Erased, Error> {
+        let mut erasable = Erased::default();
+        for person in self.people {
+            erasable += self.store.erasable(person, types, addresses).await?;
+        }
+        Ok(erasable)
+    }
+
+    /// Counts what came meanwhile. That may have another type or address.
+    async fn left(&self, scope: &mut Scope) -> Result<Erased, Error> {
+        let found = self.scope().await?;
+        scope.types.extend(found.types);
+        scope.addresses.extend(found.addresses);
+        self.erasable(scope).await
+    }
+
+    fn keys(&self, types: &BTreeSet<String>) -> Vec<Key> {
+        let of_person = |person: &PersonId| types.iter().map(|digest_type| person.key(digest_type)).collect::<Vec<_>>();
+        self.people.iter().flat_map(of_person).collect()
+    }
+
+    /// Drops what the person's keys collect and deliver, and returns the number of dropped events.
+    async fn stop(
+        &self,
+        commands: &Commands,
+        PersonRuns { types, ended }: PersonRuns,
+        scope: &mut Scope,
+        order: &Order,
+    ) -> Result<u64, Error> {
+        scope.types.extend(types);
+        let mut dropped = 0;
+        for key in self.keys(&scope.types) {
+            dropped += commands.digest(&key).drop_pending(order.clone()).await?.events;
+            idle(commands, &key).await?;
+        }
+        self.dismiss(ended).await?;
+        Ok(dropped)
+    }
+
+    /// Takes runs that ended without their code from the list, before the sweep or an operator recovers them with the person's events.
+    async fn dismiss(&self, ended: Vec<FoundRun>) -> Result<(), Error> {
+        for run in ended {
+            self.store.resolve_run(&run, self.task_queue, Resolution::Dismissed, None, Timestamp::now()).await?;
+        }
+        Ok(())
+    }
+
+    async fn pass(
+        &self,
+        Scope { types, addresses, .. }: &Scope,
+        archives: &[Archive],
+        erased: &mut Erased,
+        progress: &mut impl FnMut(&Erased),
+    ) -> Result<(), Error> {
+        let mut done = |more: Erased| {
+            *erased += more;
+            progress(erased);
+        };
+        for person in self.people {
+            done(self.store.erase_addresses(person, addresses).await?);
+        }
+        for key in self.keys(types) {
+            loop {
+                let some = self.store.erase_digests(&key, Timestamp::now()).await?;
+                done(some);
+                if some.is_nothing() {
+                    break;
+                }
+            }
+        }
+        for person in self.people {
+            let mut page = Page { limit: MESSAGES, after: None };
+            loop {
+                let (some, next) = self.store.erase_messages(person, addresses, &page, Timestamp::now()).await?;
+                done(some);
+                match next {
+                    None => break,
+                    after => page.after = after,
+                }
+            }
+            done(self.store.erase_choices(person, types).await?);
+        }
+        for archive in archives {
+            let lines = lines_about(self.store, self.person, self.people, types, addresses).await?;
+            done(Erased { archived: archive.forget(lines).await?, ..Erased::default() });
+        }
+        for person in self.people {
+            done(self.store.erase_recipient(person).await?);
+        }
+        Ok(())
+    }
+
+    async fn lines(&self, Scope { types, addresses, .. }: &Scope) -> Result<LinesAbout, Error> {
+        Ok(lines_about(self.store, self.person, self.people, types, addresses).await?)
+    }
+}
+
+/// The lines of an archive that are about the person, under each of these names of the tenant.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn lines_about(
+    store: &dyn Store,
+    person: &PersonId,
+    people: &[PersonId],
+    types: &BTreeSet<String>,
+    addresses: &BTreeSet<String>,
+) -> tidings_store::Result<LinesAbout> {
+    Ok(LinesAbout {
+        tenants: people.iter().map(|person| person.tenant.clone()).collect(),
+        whose: Whose::Ids(store.held_ids(person).await?),
+        addresses: addresses.clone(),
+        messages: messages_of(store, people, types, addresses).await?,
+        pseudonyms: store.pseudonyms().await?,
+    })
+}
+
+/// The ids of the person's digests and single messages.
+async fn messages_of(
+    store: &dyn Store,
+    people: &[PersonId],
+    types: &BTreeSet<String>,
+    addresses: &BTreeSet<String>,
+) -> tidings_store::Result<BTreeSet<String>> {
+    let mut messages = BTreeSet::new();
+    let digests = types.iter().map(|name| (name.as_str(), Part::Digests, "digest_id"));
+    let parts: Vec<_> = digests.chain([("", Part::Messages, "id")]).collect();
+    for person in people {
+        for (digest_type, part, id) in &parts {
+            let mut page = Page { limit: MESSAGES, after: None };
+            loop {
+                let Listed { rows, next } = store.held(&person.key(digest_type), addresses, *part, &page).await?;
+                messages.extend(rows.iter().filter_map(|row| row[*id].as_str().map(str::to_owned)));
+                match next {
+                    None => break,
+                    after => page.after = after,
+                }
+            }
+        }
+    }
+    Ok(messages)
+}
+
+/// Counts the events that keys collect now.
+pub(super) async fn pending(commands: &Commands, keys: impl IntoIterator<Item = Key>) -> Result<u64, CommandError> {
+    let mut pending = 0;
+    for key in keys {
+        let status = commands.digest(&key).status::<Status>().await?;
+        pending += status.map_or(0, |status| status.pending + status.uncompared);
+    }
+    Ok(pending)
+}
+
+/// The digest types and addresses that an erasure looks for.
+struct Scope {
+    types: BTreeSet<String>,
+    /// Addresses that only this person has in the directory.
+    addresses: BTreeSet<String>,
+    /// Number of the other addresses.
+    shared: u64,
+}
+
+/// Waits until the key has nothing pending and nothing in delivery.
+async fn idle(commands: &Commands, key: &Key) -> Result<(), Error> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let status = commands.digest(key).status::<Status>().await?;
+        let busy = status.is_some_and(|status| status.pending > 0 || status.delivering.is_some());
+        if !busy || Instant::now() >= until {
+            return Ok(());
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Temporal deletes a run's history when the namespace's retention has passed since its end.
+async fn histories_until(temporal: &Temporal, linger: Duration) -> Option<Timestamp> {
+    let request = DescribeNamespaceRequest { namespace: temporal.namespace(), ..DescribeNamespaceRequest::default() };
+    let answer = WorkflowService::describe_namespace(&mut temporal.clone(), request.into_request()).await;
+    let answer = answer.ok()?.into_inner();
+    let kept = answer.config?.workflow_execution_retention_ttl?;
+    let kept = Duration::from_secs(u64::try_from(kept.seconds).ok()?);
+    Timestamp::now().checked_add(linger.checked_add(kept)?).ok()
+}

@@ -1,0 +1,156 @@
+//! Pauses (rule 35): the scope of `--where`, the end of a pause, and the workflows that a pause covers.
+
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
+use tidings_model::{
+    Key, MessageKey, names,
+    pause::{Pause, Scope},
+    records::AuditEntry,
+    settings::FormerNames,
+};
+use tidings_store::Store;
+use tracing::instrument;
+use uuid::Uuid;
+
+use crate::key_filter::KeyFilter;
+
+/// A pause that was resumed.
+pub struct Resumed {
+    /// `None`: the pause was not in force any more.
+    pub ended: Option<Pause>,
+    /// The pauses in force that cover some of its keys.
+    pub still: Vec<Pause>,
+}
+
+/// Returns the pause of this scope, under whichever of its names, that began last, also one that has ended.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn latest(store: &dyn Store, names: &FormerNames, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
+    let scope = names.scope(scope);
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| names.scope(&pause.scope) == scope))
+}
+
+/// Returns the pause with this id, also one that has ended.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<Pause>> {
+    Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
+}
+
+/// Ends a pause that [`latest`] or [`by_id`] found. A pause that has ended does not change.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn resume(
+    store: &dyn Store,
+    names: &FormerNames,
+    known: &Pause,
+    entry: &AuditEntry,
+) -> tidings_store::Result<Resumed> {
+    let ended = if known.ended.is_none() { store.resume(&known.scope, entry).await? } else { None };
+    let still = store.pauses(false, entry.at).await?;
+    let scope = names.scope(&known.scope);
+    let still = still.into_iter().filter(|other| names.scope(&other.scope).overlaps(&scope)).collect();
+    Ok(Resumed { ended, still })
+}
+
+/// The ids of the running workflows that a pause of this scope covers under each of its names, with `messages` those of single messages, too. Visibility
+/// knows them a moment later.
+///
+/// # Errors
+/// Temporal does not answer.
+#[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
+pub async fn running(
+    temporal: &Client,
+    names: &FormerNames,
+    scope: &Scope,
+    messages: bool,
+) -> Result<Vec<String>, ClientError> {
+    let mut ids = Vec::new();
+    for scope in names.scopes(scope) {
+        ids.extend(running_under(temporal, &scope, messages).await?);
+    }
+    Ok(ids)
+}
+
+async fn running_under(temporal: &Client, scope: &Scope, messages: bool) -> Result<Vec<String>, ClientError> {
+    let Scope { tenant, digest_type } = scope.clone();
+    let keys = KeyFilter { tenant, digest_type, user: None }.keys(temporal).await?;
+    let mut ids: Vec<_> = keys.iter().map(Key::workflow_id).collect();
+    if messages {
+        let found = temporal.list_workflows(messages_query(scope), WorkflowListOptions::default());
+        let keys = found.try_filter_map(async |found| Ok(MessageKey::from_workflow_id(found.id())));
+        let keys: Vec<_> = keys.try_collect().await?;
+        ids.extend(keys.iter().filter(|key| scope.covers_tenant(&key.tenant)).map(MessageKey::workflow_id));
+    }
+    Ok(ids)
+}
+
+/// Asks by workflow id, as [`KeyFilter`] does.
+fn messages_query(scope: &Scope) -> String {
+    // The id of a message without a key ends with the slash after its tenant.
+    let tenant = scope.tenant.clone().map(|tenant| MessageKey { tenant, key: String::new() }.workflow_id());
+    let ids = tenant.unwrap_or_else(|| "message/".to_owned());
+    format!(
+        "WorkflowType = '{}' AND ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{ids}'",
+        names::MESSAGE_WORKFLOW_TYPE
+    )
+}
+
+const NOT_ONE_USER: &str = "a pause stops tenants and digest types, and no single user; \
+     hold the key with `tidings digest hold TENANT/TYPE/USER --why TEXT`, \
+     or set the recipient's own pause with `tidings preferences set TENANT/TYPE/USER --pause-until TIME`";
+
+/// Parses `tenant=`, `type=` or both, or `all`.
+///
+/// # Errors
+/// Points at the wrong word, or says what to do for a single user.
+pub fn scope(words: &str) -> Result<Scope, String> {
+    if words.trim() == "all" {
+        return Ok(Scope::default());
+    }
+    let KeyFilter { tenant, digest_type, user } = words.parse().map_err(|error| format!("{error}"))?;
+    match user {
+        Some(_) => Err(NOT_ONE_USER.to_owned()),
+        None => Ok(Scope { tenant, digest_type }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_found_by_their_tenant() {
+        for (tenant, prefix) in
+            [(None, "message/"), (Some("acme"), "message/acme/"), (Some("a b'"), "message/a%20b%27/")]
+        {
+            let scope = Scope { tenant: tenant.map(str::to_owned), digest_type: None };
+            assert!(messages_query(&scope).ends_with(&format!("STARTS_WITH '{prefix}'")), "{}", messages_query(&scope));
+        }
+    }
+
+    #[test]
+    fn the_words_name_tenants_and_types_and_no_user() {
+        for (words, expected) in [
+            ("tenant=acme", "tenant=acme"),
+            ("type=alerts and tenant='big corp'", "tenant='big corp' and type=alerts"),
+            (" all ", "all"),
+        ] {
+            let scope = scope(words).unwrap();
+            assert_eq!(scope.to_string(), expected);
+            assert_eq!(super::scope(&scope.to_string()), Ok(scope), "the words come back");
+        }
+        for (words, problem) in [
+            ("tenant=acme and user=ann", "tidings digest hold"),
+            ("user=ann", "--pause-until"),
+            ("all and tenant=acme", "\"all\" selects nothing"),
+            ("", "write tenant="),
+        ] {
+            assert!(scope(words).unwrap_err().contains(problem), "{words:?}");
+        }
+    }
+}

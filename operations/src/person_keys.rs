@@ -1,0 +1,106 @@
+//! The keys of a person as Temporal knows them (rule 58). The file may have lost a digest type, and a producer may have misspelt one, so
+//! that neither today's file nor the ledger has all of them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+};
+
+use futures::TryStreamExt as _;
+use temporalio_client::{Client, WorkflowListOptions, errors::ClientError};
+use tidings_model::{Key, PersonId, records::Person, settings::Settings, troubled_run::FoundRun};
+use tidings_services::visibility::{self, ended_run};
+use tidings_store::Store;
+use tracing::{Instrument as _, debug_span};
+
+/// What Temporal has of a person, as far as visibility knows it: that is a moment behind.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PersonRuns {
+    /// Digest types of runs that may hold events.
+    pub types: BTreeSet<String>,
+    /// Runs that ended without their code. A recovery would emit their events again.
+    pub ended: Vec<FoundRun>,
+}
+
+/// The person under each name of the tenant: those of the file, and those that rows were written under by processes with another file.
+/// What is about one of them is about the person.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn people(store: &dyn Store, settings: &Settings, person: &PersonId) -> tidings_store::Result<Vec<PersonId>> {
+    let mut people = settings.names.people(person);
+    for other in store.same_person(person).await? {
+        if !people.contains(&other) {
+            people.push(other);
+        }
+    }
+    Ok(people)
+}
+
+/// What the store holds of a person under all these names.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn known(store: &dyn Store, people: &[PersonId]) -> tidings_store::Result<Person> {
+    let mut known = Person::default();
+    for person in people {
+        known += store.person(person).await?;
+    }
+    Ok(known)
+}
+
+/// Looks through the runs of the person's tenant, under each of its names, that are open, or that ended without their code. What
+/// completed has left its events to the ledger.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn find(temporal: &Client, people: &[PersonId]) -> Result<PersonRuns, ClientError> {
+    let mut all = PersonRuns::default();
+    for PersonId { tenant, user } in people {
+        let PersonRuns { types, ended } =
+            runs(temporal, tenant, |found| found == user).await?.remove(user).unwrap_or_default();
+        all.types.extend(types);
+        all.ended.extend(ended);
+    }
+    Ok(all)
+}
+
+/// The same for all people of a tenant under these names, by user.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn find_all(temporal: &Client, tenants: &[String]) -> Result<BTreeMap<String, PersonRuns>, ClientError> {
+    let mut all = BTreeMap::<_, PersonRuns>::new();
+    for tenant in tenants {
+        for (user, PersonRuns { types, ended }) in runs(temporal, tenant, |_| true).await? {
+            let runs = all.entry(user).or_default();
+            runs.types.extend(types);
+            runs.ended.extend(ended);
+        }
+    }
+    Ok(all)
+}
+
+async fn runs(
+    temporal: &Client,
+    tenant: &str,
+    is_wanted: impl Fn(&String) -> bool,
+) -> Result<BTreeMap<String, PersonRuns>, ClientError> {
+    let condition = format!("WorkflowId STARTS_WITH '{}'", Key::workflow_ids_of(tenant));
+    let found = visibility::list_unfinished(temporal, &condition, WorkflowListOptions::default());
+    let collected = async {
+        let (mut found, mut runs) = (pin!(found), BTreeMap::<_, PersonRuns>::new());
+        while let Some(run) = found.try_next().await? {
+            if let Ok(key) = Key::from_workflow_id(run.id())
+                && key.tenant == tenant
+                && is_wanted(&key.user)
+            {
+                let of_user = runs.entry(key.user).or_default();
+                of_user.types.insert(key.digest_type);
+                of_user.ended.extend(ended_run(&run));
+            }
+        }
+        Ok(runs)
+    };
+    collected.instrument(debug_span!("temporal", call = "list_workflows", tenant)).await
+}

@@ -1,0 +1,590 @@
+//! Recovery of runs that were terminated, timed out or failed (rule 31). Such a run executes no code of its own any more.
+//!
+//! The recovery finds the runs, brings back an operator's hold, reopens the digests that the runs left without an end, and emits the
+//! events of their histories again. A run that our workers cannot execute, of another workflow type or task queue, is terminated
+//! first.
+
+use std::{collections::BTreeSet, mem, pin::pin, time::Duration};
+
+use futures::{
+    TryStreamExt as _,
+    future::{try_join, try_join_all},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+use temporalio_client::{
+    Client as Temporal, NamespacedClient as _, UntypedWorkflowHandle, WorkflowDescribeOptions, WorkflowExecution,
+    WorkflowExecutionDescription, WorkflowExecutionInfo, WorkflowExecutionStatus, WorkflowTerminateOptions,
+    errors::{ClientError, WorkflowInteractionError},
+};
+use temporalio_common::UntypedWorkflow;
+use tidings_client::{ByteBudget, Client, CommandError, Commands, check_namespace, start_later, v1};
+use tidings_model::{
+    Event, Key, Retract,
+    command::{Held, Hold, Order, Reopen},
+    inbox::Item,
+    names,
+    step::{AuditInput, Note},
+    troubled_run::{FoundRun, Resolution, RunId, Trouble},
+};
+use tidings_services::{
+    Error,
+    history::{hold_of, run_inputs},
+    visibility,
+};
+use tidings_store::Store;
+use tidings_workflows::{RunInput, Status};
+use tokio::time::sleep;
+use tracing::{Instrument as _, Span, debug_span};
+use uuid::Uuid;
+
+/// The most digests of a key that a recovery reads. Few keys have more than two without an end.
+const DIGESTS: u32 = 1_000;
+/// The most runs of a key that one recovery takes.
+const RUNS: usize = 1_000;
+/// Events and retracts in flight together.
+const PAGE: usize = 2_000;
+/// The longest wait for one delivery before the next digest is reopened. The workflow refuses a digest that comes too early.
+const DELIVERY: Duration = Duration::from_mins(1);
+/// The first workflow task of a run that gets a hold waits for the hold, at most for this long.
+const UNTIL_HELD: Duration = Duration::from_secs(30);
+/// Why a digest is not reopened while the hold of its key is lost.
+const NOT_HELD: &str = "its key was on hold, which cannot be brought back; `tidings digest reopen` sends it";
+
+/// A recovery of runs of one key.
+#[derive(Clone, Copy)]
+pub struct Recovery<'a> {
+    /// The server with the history.
+    pub temporal: &'a Temporal,
+    /// The client that emits the events again.
+    pub events: &'a Client,
+    /// The digests' task queue.
+    pub task_queue: &'a str,
+    /// The store with the ledger.
+    pub store: &'a dyn Store,
+    /// The key of the runs.
+    pub key: &'a Key,
+    /// The id of the run; `None` for all of the key that were not recovered yet.
+    pub run_id: Option<&'a str>,
+}
+
+/// The result of a recovery, or of its dry run.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Recovered {
+    /// The id of the latest run.
+    pub run_id: String,
+    /// The end of the run: `terminated`, `timed out` or `failed`.
+    pub ended: &'static str,
+    /// Earlier runs that are recovered as well, the earliest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EndedRun>,
+    /// The hold that the run had, and that the key has again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    /// The key's digests without an end, except those of a later run: the one in delivery, and the one of its open window.
+    pub digests: Vec<OpenDigest>,
+    /// Events in the histories of the runs, with duplicates.
+    pub events: u64,
+    /// Retracts in the histories of the runs.
+    pub retracts: u64,
+    /// Events that failed digests of the key returned. They open a window (rule 25).
+    pub returned: u64,
+    /// Earlier runs that left events unread, and whose histories Temporal has deleted. Their events are lost.
+    pub gone: Vec<String>,
+}
+
+/// A run with its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndedRun {
+    /// The id of the run.
+    pub run_id: String,
+    /// As in [`Recovered::ended`].
+    pub ended: &'static str,
+    #[serde(skip)]
+    trouble: Trouble,
+    #[serde(skip)]
+    since: Timestamp,
+}
+
+/// A digest without an end.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct OpenDigest {
+    /// The id of the digest.
+    pub digest_id: Uuid,
+    /// Events in the digest.
+    pub events: u64,
+    /// The reason why the workflow did not reopen the digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl Recovered {
+    /// Why the recovery is not complete; `None`: it is.
+    #[must_use]
+    pub fn left(&self) -> Option<String> {
+        let refused = self.digests.iter().find_map(|digest| Some((digest.digest_id, digest.refused.as_ref()?)));
+        let gone = self.gone.first().map(|run| format!("Temporal has no history of run {run} any more"));
+        refused.map(|(digest, why)| format!("digest {digest}: {why}")).or(gone)
+    }
+}
+
+/// The use of the pages of a history.
+#[derive(Clone, Copy)]
+enum Pages {
+    Counted,
+    Emitted,
+}
+
+/// A recovery that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoverError {
+    /// Temporal does not know the run.
+    #[error("{0}: Temporal has no such run, or has deleted it")]
+    NoSuchRun(Key),
+    /// The run needs no recovery.
+    #[error("{key}: run {run_id} {why}")]
+    NotNeeded {
+        /// The key of the run.
+        key: Key,
+        /// The id of the run.
+        run_id: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// No run of the key needs a recovery.
+    #[error(
+        "{key}: its last run {run_id} {why}, and no earlier run waits for a recovery; name one with --run to recover it again"
+    )]
+    NothingLeft {
+        /// The key.
+        key: Key,
+        /// The id of the last run.
+        run_id: String,
+        /// The reason why that one needs none.
+        why: &'static str,
+    },
+    /// The recovery started, and must run again.
+    #[error("run {run_id} is only partly recovered; recover the run again")]
+    Unfinished {
+        /// The id of the run.
+        run_id: String,
+        /// The cause.
+        source: Box<Self>,
+    },
+    /// A workflow did not carry out a command.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// Temporal did not take an event or a retract.
+    #[error(transparent)]
+    Emit(#[from] tidings_client::Error),
+    /// Temporal does not describe or terminate a run.
+    #[error("Temporal does not describe the run")]
+    Describe(#[from] WorkflowInteractionError),
+    /// Temporal does not list the runs of the key.
+    #[error("Temporal does not list the key's runs")]
+    List(#[from] ClientError),
+    /// The history cannot be read.
+    #[error(transparent)]
+    History(#[from] Error),
+    /// The store cannot answer.
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+    /// An event cannot be emitted as it was recorded.
+    #[error(transparent)]
+    Event(#[from] serde_json::Error),
+    /// An event cannot be emitted as it was recorded.
+    #[error(transparent)]
+    Invalid(#[from] tidings_model::limits::Invalid),
+}
+
+impl Recovery<'_> {
+    /// Returns what [`Recovery::run`] would do.
+    ///
+    /// # Errors
+    /// No run needs a recovery, the history is gone, or Temporal, the store or a worker does not answer.
+    pub async fn dry_run(&self) -> Result<Recovered, RecoverError> {
+        let runs = self.runs().await?;
+        let mut recovered = self.find(&runs).await?;
+        self.read(&mut recovered, Pages::Counted).await?;
+        Ok(recovered)
+    }
+
+    /// Brings the hold of the last run back, reopens the key's digests without an end, then emits the runs' events again, and one of
+    /// the events that failed digests returned. Digests come first, so that no other digest claims their events. Running a recovery
+    /// twice is safe, because known events change nothing (rule 3). A late write of the old run joins the window of these events
+    /// ([`Ledger::stash`](tidings_store::Ledger::stash)). A complete recovery takes the runs from the list of runs in trouble.
+    ///
+    /// # Errors
+    /// As for [`Recovery::dry_run`].
+    pub async fn run(&self, order: &Order, resolution: Resolution) -> Result<Recovered, RecoverError> {
+        let runs = self.runs().await?;
+        for run in runs.iter().filter(|run| !run.trouble.is_end()) {
+            self.terminate(run, order).await?;
+        }
+        let mut recovered = self.find(&runs).await?;
+        self.audit(order).await?;
+        let first = self.read(&mut recovered, Pages::Counted).await?;
+        if let Err(error) = Box::pin(self.resume(&mut recovered, first, order)).await {
+            return Err(RecoverError::Unfinished { run_id: recovered.run_id, source: Box::new(error) });
+        }
+        let left = recovered.left();
+        for EndedRun { run_id, trouble, since, .. } in runs {
+            let id = RunId { workflow_id: self.key.workflow_id(), run_id };
+            if let Some(why) = &left {
+                self.store.list_run(&id, None, why, None).await?;
+            } else {
+                let run = FoundRun { id, trouble, since };
+                self.store.resolve_run(&run, self.task_queue, resolution, None, Timestamp::now()).await?;
+            }
+        }
+        Ok(recovered)
+    }
+
+    async fn resume(&self, recovered: &mut Recovered, first: Option<Event>, order: &Order) -> Result<(), RecoverError> {
+        let returned = self.store.returned_event(self.key).await?;
+        let hold = recovered.hold.clone();
+        let held = match &hold {
+            Some(hold) => self.hold(hold, first.or_else(|| returned.clone())).await?,
+            None => false,
+        };
+        for digest in &mut recovered.digests {
+            if hold.is_some() && !held {
+                digest.refused = Some(NOT_HELD.to_owned());
+                continue;
+            }
+            self.until_delivered().await?;
+            let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
+            digest.refused = self.commands().digest(self.key).reopen(reopen).await?.refused;
+        }
+        // Counted already.
+        let (events, retracts, gone) = (recovered.events, recovered.retracts, mem::take(&mut recovered.gone));
+        self.read(recovered, Pages::Emitted).await?;
+        (recovered.events, recovered.retracts, recovered.gone) = (events, retracts, gone);
+        // The ledger knows this event, so that the event itself changes nothing. The workflow learns of all that wait.
+        self.emit(RunInput { events: returned.into_iter().collect(), ..RunInput::default() }).await?;
+        if let Some(hold) = hold.filter(|_| !held) {
+            self.commands().digest(self.key).hold(hold).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the key on hold before anything goes out. A run without events takes no hold, so one of the events starts a run whose first
+    /// workflow task waits, and that task finds both. Returns `false` without an event.
+    async fn hold(&self, hold: &Hold, event: Option<Event>) -> Result<bool, RecoverError> {
+        if self.live().await?.is_none() {
+            let Some(event) = event else { return Ok(false) };
+            let Item { json, kind, .. } = Item::event(event_of(self.key, &event)?)?;
+            let items = [(kind, json.as_str())];
+            start_later(self.temporal, self.task_queue, self.key, items, UNTIL_HELD, Uuid::new_v4()).await?;
+        }
+        Ok(self.commands().digest(self.key).hold(hold.clone()).await? != Held::default())
+    }
+
+    /// The runs to recover, the earliest first.
+    async fn runs(&self) -> Result<Vec<EndedRun>, RecoverError> {
+        let described = match self
+            .workflow(self.run_id)
+            .describe(WorkflowDescribeOptions::default())
+            .instrument(self.describing())
+            .await
+        {
+            Err(WorkflowInteractionError::NotFound(refusal)) => {
+                check_namespace(&refusal)?;
+                None
+            }
+            described => Some(described?),
+        };
+        let last = described.as_ref().map(|run| self.ended(run));
+        if self.run_id.is_some() {
+            let (run, last) = described.zip(last).ok_or_else(|| RecoverError::NoSuchRun(self.key.clone()))?;
+            let not_needed =
+                |why| RecoverError::NotNeeded { key: self.key.clone(), run_id: run.run_id().to_owned(), why };
+            return Ok(vec![last.map_err(not_needed)?]);
+        }
+        let workflow_id = self.key.workflow_id();
+        // Visibility lags, and may not have the last run yet.
+        let query = format!("WorkflowId = '{workflow_id}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed')");
+        let found = visibility::list(self.temporal, query, RUNS).instrument(self.listing()).await?;
+        let mut runs: Vec<_> = found.iter().filter_map(listed).collect();
+        runs.extend(last.clone().and_then(Result::ok));
+        let resolved = self.store.resolved_runs(&workflow_id).await?;
+        runs.retain(|run| !resolved.contains(&run.run_id));
+        runs.sort_by(|a, b| (a.since, &a.run_id).cmp(&(b.since, &b.run_id)));
+        runs.dedup_by(|a, b| a.run_id == b.run_id);
+        match (runs.is_empty(), described) {
+            (false, _) => Ok(runs),
+            (true, None) => Err(RecoverError::NoSuchRun(self.key.clone())),
+            (true, Some(run)) => {
+                let why = last.and_then(Result::err).unwrap_or("was recovered or dismissed");
+                Err(RecoverError::NothingLeft { key: self.key.clone(), run_id: run.run_id().to_owned(), why })
+            }
+        }
+    }
+
+    /// The described run as one to recover; otherwise, the reason why the run needs no recovery.
+    fn ended(&self, run: &WorkflowExecutionDescription) -> Result<EndedRun, &'static str> {
+        let (trouble, ended) = match bad_end(run.status()) {
+            Err(_) if run.workflow_type() != names::WORKFLOW_TYPE && is_open(run.status()) => {
+                (Trouble::WrongType, "of another workflow type")
+            }
+            Err(_) if run.task_queue() != self.task_queue && is_open(run.status()) => {
+                (Trouble::WrongQueue, "of another task queue")
+            }
+            end => end?,
+        };
+        let since = run.close_time().or_else(|| run.start_time()).and_then(|at| Timestamp::try_from(at).ok());
+        Ok(EndedRun { run_id: run.run_id().to_owned(), ended, trouble, since: since.unwrap_or_else(Timestamp::now) })
+    }
+
+    async fn find(&self, runs: &[EndedRun]) -> Result<Recovered, RecoverError> {
+        let Self { store, key, .. } = self;
+        let Some((last, earlier)) = runs.split_last() else {
+            return Err(RecoverError::NoSuchRun((*key).clone()));
+        };
+        // A dry run has not terminated it. Nothing answers for such a run.
+        let live = if last.trouble.is_end() { self.live().await? } else { None };
+        let of_a_later_run: Vec<_> = live
+            .iter()
+            .flat_map(|status| [status.digest_id, status.delivering.as_ref().map(|delivery| delivery.digest_id)])
+            .flatten()
+            .collect();
+        let digests = store.digests(key, DIGESTS).await?.into_iter();
+        // A digest without events is a late write of a run that was already recovered.
+        let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
+        let digests = digests.filter(|digest| !of_a_later_run.contains(&digest.digest_id));
+        let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
+        let hold = hold_of(self.temporal.clone(), key, &last.run_id, Timestamp::now()).await?;
+        Ok(Recovered {
+            run_id: last.run_id.clone(),
+            ended: last.ended,
+            earlier: earlier.to_vec(),
+            // The later run has a hold of its own, or an operator released it.
+            hold: hold.filter(|_| live.as_ref().is_none_or(|status| status.hold.is_none())),
+            digests: digests.collect(),
+            events: 0,
+            retracts: 0,
+            returned: store.returned(key).await?.map_or(0, |returned| returned.events()),
+            gone: Vec::new(),
+        })
+    }
+
+    async fn terminate(&self, run: &EndedRun, order: &Order) -> Result<(), RecoverError> {
+        let reason = format!("tidings recover, by {}: {}", order.by, order.why);
+        let options = WorkflowTerminateOptions::builder().reason(reason).build();
+        let span = debug_span!("temporal", call = "terminate", key = %self.key, run = run.run_id);
+        Ok(self.workflow(Some(&run.run_id)).terminate(options).instrument(span).await?)
+    }
+
+    fn workflow(&self, run_id: Option<&str>) -> UntypedWorkflowHandle<Temporal> {
+        let execution = WorkflowExecutionInfo::builder()
+            .namespace(self.temporal.namespace())
+            .workflow_id(self.key.workflow_id())
+            .maybe_run_id(run_id)
+            .build();
+        execution.bind_untyped(self.temporal.clone())
+    }
+
+    fn commands(&self) -> Commands {
+        Commands::new(self.temporal.clone(), self.task_queue)
+    }
+
+    fn describing(&self) -> Span {
+        debug_span!("temporal", call = "describe", key = %self.key)
+    }
+
+    fn listing(&self) -> Span {
+        debug_span!("temporal", call = "list_workflows", key = %self.key)
+    }
+
+    async fn audit(&self, Order { by, why }: &Order) -> Result<(), RecoverError> {
+        let note = Note { at: Timestamp::now(), by: by.clone(), action: "recover".to_owned(), why: why.clone() };
+        Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
+    }
+
+    /// Waits for the delivery of the key's other digest. A key has at most one digest in delivery.
+    async fn until_delivered(&self) -> Result<(), RecoverError> {
+        let until = Timestamp::now() + DELIVERY;
+        while let Some(delivery) = self.live().await?.and_then(|status| status.delivering) {
+            if !may_end(delivery.next_attempt_at, Timestamp::now(), until) {
+                break;
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
+    }
+
+    /// The status of the later run, if one is open.
+    async fn live(&self) -> Result<Option<Status>, RecoverError> {
+        let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
+        let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;
+        if !is_open(run.status()) {
+            return Ok(None);
+        }
+        Ok(self.commands().digest(self.key).status().await?)
+    }
+
+    /// Counts the events and retracts of the runs, and of still earlier runs that left theirs unread. Returns the first event.
+    async fn read(&self, recovered: &mut Recovered, pages: Pages) -> Result<Option<Event>, RecoverError> {
+        let mut first = None;
+        let mut runs = vec![recovered.run_id.clone()];
+        runs.extend(recovered.earlier.iter().rev().map(|run| run.run_id.clone()));
+        let mut seen = BTreeSet::new();
+        let mut page = RunInput::default();
+        while let Some(run) = runs.pop() {
+            // Several runs may point to one.
+            if !seen.insert(run.clone()) {
+                continue;
+            }
+            let mut history = pin!(run_inputs(self.temporal.clone(), self.key, &run));
+            loop {
+                let RunInput { events, retracts, runs: earlier } = match history.try_next().await {
+                    Ok(Some(told)) => told,
+                    Ok(None) => break,
+                    Err(Error::HistoryGone { run }) if run != recovered.run_id => {
+                        recovered.gone.push(run);
+                        break;
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                runs.extend(earlier);
+                recovered.events += events.len() as u64;
+                recovered.retracts += retracts.len() as u64;
+                first = first.or_else(|| events.first().cloned());
+                page.events.extend(events);
+                page.retracts.extend(retracts);
+                if page.events.len() + page.retracts.len() >= PAGE {
+                    self.page(pages, mem::take(&mut page)).await?;
+                }
+            }
+        }
+        self.page(pages, page).await?;
+        Ok(first)
+    }
+
+    async fn page(&self, pages: Pages, page: RunInput) -> Result<(), RecoverError> {
+        match pages {
+            Pages::Counted => Ok(()),
+            Pages::Emitted => self.emit(page).await,
+        }
+    }
+
+    async fn emit(&self, page: RunInput) -> Result<(), RecoverError> {
+        let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
+        let budget = ByteBudget::default();
+        let events = events.into_iter().map(|event| budget.emit(self.events, event));
+        // A workflow would take a retract by id for one of today. The ledger keeps its time.
+        let is_dated = |retract: &Retract| matches!(retract, Retract::EventUntil { .. });
+        let (dated, retracts): (Vec<_>, Vec<_>) = page.retracts.into_iter().partition(is_dated);
+        if !dated.is_empty() {
+            self.store.put_retracts(self.key, &dated, Timestamp::now()).await?;
+        }
+        let retracts = retracts.into_iter().map(|retract| self.events.retract(retract_of(self.key, retract)));
+        try_join(try_join_all(events), try_join_all(retracts)).await?;
+        Ok(())
+    }
+}
+
+/// Names the end of a run that needs a recovery; otherwise, says why the run needs none.
+fn bad_end(status: WorkflowExecutionStatus) -> Result<(Trouble, &'static str), &'static str> {
+    match status {
+        WorkflowExecutionStatus::Terminated => Ok((Trouble::Terminated, "terminated")),
+        WorkflowExecutionStatus::TimedOut => Ok((Trouble::TimedOut, "timed out")),
+        WorkflowExecutionStatus::Failed => Ok((Trouble::Failed, "failed")),
+        WorkflowExecutionStatus::Completed => Err("completed and left nothing behind"),
+        WorkflowExecutionStatus::Canceled => {
+            Err("was cancelled, and the ledger has all its events (`tidings digest reopen` sends a digest of the run)")
+        }
+        _ => Err("is still running"),
+    }
+}
+
+const fn is_open(status: WorkflowExecutionStatus) -> bool {
+    matches!(status, WorkflowExecutionStatus::Running | WorkflowExecutionStatus::Paused)
+}
+
+/// A run of a listing, if it has such an end.
+fn listed(run: &WorkflowExecution) -> Option<EndedRun> {
+    let (trouble, ended) = bad_end(run.status()).ok()?;
+    let since = Timestamp::try_from(run.close_time()?).ok()?;
+    Some(EndedRun { run_id: run.run_id().to_owned(), ended, trouble, since })
+}
+
+/// Reports if a delivery may end in time. Without a next attempt, one is in progress. For a digest on hold, the next attempt
+/// stays in the past.
+fn may_end(next_attempt_at: Option<Timestamp>, now: Timestamp, until: Timestamp) -> bool {
+    next_attempt_at.map_or(now, |at| at.max(now)) < until
+}
+
+fn event_of(key: &Key, event: &Event) -> serde_json::Result<v1::Event> {
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    Ok(v1::Event { tenant, digest, user, ..serde_json::from_value(json!(event))? })
+}
+
+fn retract_of(key: &Key, retract: Retract) -> v1::Retract {
+    let Key { tenant, digest_type: digest, user } = key.clone();
+    let wire = v1::Retract { tenant, digest, user, ..v1::Retract::default() };
+    match retract {
+        Retract::Event(event_id) | Retract::EventUntil { event_id, .. } => v1::Retract { event_id, ..wire },
+        Retract::Entity { category, entity_type, entity_id, until } => {
+            v1::Retract { category, entity_type, entity_id, occurred_at: Some(until.into()), ..wire }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        "acme/activity/ann".parse().unwrap()
+    }
+
+    #[test]
+    fn only_a_terminated_timed_out_or_failed_run_is_recovered() {
+        for (status, says) in [
+            (WorkflowExecutionStatus::Terminated, Ok("terminated")),
+            (WorkflowExecutionStatus::TimedOut, Ok("timed out")),
+            (WorkflowExecutionStatus::Failed, Ok("failed")),
+            (WorkflowExecutionStatus::Running, Err("is still running")),
+            (WorkflowExecutionStatus::ContinuedAsNew, Err("is still running")),
+            (WorkflowExecutionStatus::Completed, Err("completed")),
+            (WorkflowExecutionStatus::Canceled, Err("was cancelled")),
+        ] {
+            match (bad_end(status), says) {
+                (Ok((_, ended)), Ok(expected)) => assert_eq!(ended, expected),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
+                (found, _) => panic!("{status:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_recovery_waits_for_a_delivery_only_within_its_deadline() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (next_attempt_at, now, waits) in [
+            (None, 0, true),
+            (None, 60, false),
+            (Some(59), 0, true),
+            (Some(60), 0, false),
+            (Some(-5), 59, true),
+            (Some(-5), 60, false),
+        ] {
+            assert_eq!(may_end(next_attempt_at.map(at), at(now), at(60)), waits, "{next_attempt_at:?} {now}");
+        }
+    }
+
+    #[test]
+    fn an_emitted_event_equals_the_recorded_one() {
+        let json = r#"{"event_id":"e1","category":"comment","entity_type":"page","actor":"Ann","counts":{"critical":2},
+                       "occurred_at":"2026-01-31T08:00:00.5Z","urgent":true,"payload":{"title":"Plan","n":3}}"#;
+        let event: Event = serde_json::from_str(json).unwrap();
+        assert_eq!(Event::from_wire(event_of(&key(), &event).unwrap(), None).unwrap(), (key(), event));
+        let until = "2026-01-31T08:00:00.5Z".parse().unwrap();
+        let (category, entity_type, entity_id) = ("comment".to_owned(), "page".to_owned(), String::new());
+        for retract in [Retract::Event("e1".to_owned()), Retract::Entity { category, entity_type, entity_id, until }] {
+            let wire = retract_of(&key(), retract.clone());
+            assert_eq!(Retract::from_wire(wire, None).unwrap(), (key(), retract));
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! The statistics of the fleet (rule 37): open windows from Temporal's visibility, digests from the ledger, and the backlog of the
+//! task queues.
+//!
+//! A window that is due while no worker runs is in no ledger yet. Its key waits as a workflow task in the digests' task queue,
+//! and the backlog of the queue shows the key and its age.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::{TryStreamExt as _, future::try_join_all, try_join};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use temporalio_client::{
+    Client, NamespacedClient as _, RpcOptions, WorkflowListOptions,
+    errors::ClientError,
+    grpc::WorkflowService,
+    schedules::ScheduleError,
+    tonic::{Code, IntoRequest as _, Status},
+};
+use temporalio_common::protos::temporal::api::{
+    enums::v1::TaskQueueType,
+    taskqueue::v1::{TaskQueue, TaskQueueStats},
+    workflowservice::v1::{DescribeTaskQueueRequest, DescribeTaskQueueResponse},
+};
+use tidings_model::{
+    Key, Provider, RelaysToday, ZoneData,
+    breaker::parts,
+    inbox::Depth,
+    known_zone, names,
+    process::{Difference, UPKEEP_LATE_AFTER},
+    retention::ArchiveRecord,
+    statistics::{LedgerStatistics, Scope},
+    subscription::{COUNTED, SubscriptionState},
+    troubled_run::{Owner, Trouble, TroubledRun, remedy},
+    zone_data,
+};
+use tidings_services::{
+    processes::compared,
+    visibility::{self, Queue, TaskKind},
+};
+use tidings_store::{ListedRun, Store};
+use tracing::{Instrument as _, debug_span};
+
+/// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.
+const LISTED: usize = 50_000;
+/// The most runs in trouble that an answer names.
+const TROUBLED: u32 = 100;
+
+/// A question about the fleet.
+pub struct Question<'a> {
+    pub store: &'a dyn Store,
+    pub temporal: &'a Client,
+    /// The digests' task queue.
+    pub task_queue: &'a str,
+    /// The providers of the relays.
+    pub providers: BTreeMap<String, Provider>,
+    pub relays: RelaysToday,
+    pub scope: Scope,
+}
+
+/// An answer that did not come.
+#[derive(Debug, thiserror::Error)]
+pub enum StatsError {
+    /// Temporal's visibility does not answer.
+    #[error("Temporal cannot count the open windows: {0}")]
+    Visibility(#[from] ClientError),
+    /// Temporal does not describe a task queue.
+    #[error("Temporal cannot describe a task queue: {0}")]
+    TaskQueue(#[from] Box<Status>),
+    /// The store cannot answer.
+    #[error(transparent)]
+    Store(#[from] tidings_store::Error),
+}
+
+/// The statistics of the fleet. The names in JSON are stable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Stats {
+    pub at: Timestamp,
+    pub since: Timestamp,
+    /// The keys whose workflow runs, lingering ones included.
+    pub open_digest_count: u64,
+    /// The same by tenant and type. A key without search attributes counts by its workflow id.
+    pub open: Vec<Open>,
+    /// `true` if `open` covers only the first 50,000 keys.
+    pub open_is_partial: bool,
+    /// Digests that were claimed and have no end.
+    pub undelivered_digest_count: u64,
+    /// Those among them whose window is past due.
+    pub overdue_digest_count: u64,
+    /// The age of the oldest overdue digest, or of the oldest workflow task that waits for a worker of digests; 0 if nothing waits.
+    pub oldest_overdue_seconds: u64,
+    /// Events of the digests that ended in the span.
+    pub event_count: u64,
+    #[serde(flatten)]
+    pub ledger: LedgerStatistics,
+    /// The providers of the relays in `reported`.
+    pub providers: BTreeMap<String, &'static str>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub task_queues: Vec<Queue>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub breakers: Vec<OpenBreaker>,
+    /// Events that the api accepted and that Temporal does not have yet, of all tenants.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub inbox: Depth,
+    /// Notices to each subscription, about all its tenants.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub notices: Vec<Notices>,
+    /// Runs in Temporal that ended without their code, or that no worker can execute, and that wait for an operator.
+    pub troubled_run_count: u64,
+    /// The age of the oldest of them, since its end or its start; 0 without one.
+    pub oldest_troubled_run_seconds: u64,
+    /// The same by the trouble.
+    pub troubled: Vec<Troubled>,
+    /// The latest 100 of them, each with the command to run.
+    pub troubled_runs: Vec<TroubledRun>,
+    /// Zones of the directory and of choices that no zone data has. The digests go out by another zone.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub unknown_zones: Vec<UnknownZone>,
+    /// The zone data of the process that answers.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub zone_data: ZoneData,
+    /// The newest release of zone data that any worker had. Empty: none said so.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub newest_zone_release: String,
+    /// What the workers and gateways that are alive differ in.
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub differences: Vec<Difference>,
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub upkeep: Upkeep,
+}
+
+/// The nightly deletion of what is too old.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Upkeep {
+    /// The end of the last one, or the first beat of a worker where none came to an end. `None`: no worker was here yet.
+    pub last_ended_at: Option<Timestamp>,
+    /// Why the next one may not come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// A zone that no zone data has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnknownZone {
+    /// As it was written.
+    pub zone: String,
+    /// Rows of the directory and choices that have it.
+    pub rows: u64,
+}
+
+/// Runs with one trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TroubledRuns))]
+pub struct Troubled {
+    pub trouble: Trouble,
+    pub runs: u64,
+}
+
+/// The runs in the list, each with its remedy.
+///
+/// # Errors
+/// The store cannot answer.
+pub async fn troubled_runs(
+    store: &dyn Store,
+    task_queue: &str,
+    tenant: Option<&str>,
+    limit: u32,
+) -> tidings_store::Result<Vec<TroubledRun>> {
+    let listed = store.troubled_runs(tenant, limit).await?.into_iter();
+    let with_remedy = listed.map(|ListedRun { run, by, why }| {
+        let remedy = remedy(&Owner::of(&run.id.workflow_id, task_queue), &run.id, run.trouble);
+        let (workflow_id, run_id) = (run.id.workflow_id, run.id.run_id);
+        TroubledRun { workflow_id, run_id, trouble: run.trouble, since: run.since, by, why, remedy }
+    });
+    Ok(with_remedy.collect())
+}
+
+/// Notices to one subscription. Each count stops at 100,000.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
+pub struct Notices {
+    pub subscription: String,
+    pub waiting: u64,
+    /// The time at which the first of these was written. `None`: nothing waits.
+    pub oldest: Option<Timestamp>,
+    pub dead_letters: u64,
+    /// The time at which the receiver answered 410.
+    pub gone_at: Option<Timestamp>,
+}
+
+impl From<SubscriptionState> for Notices {
+    fn from(state: SubscriptionState) -> Self {
+        let SubscriptionState { name, waiting, oldest_at, dead_letters, gone_at } = state;
+        Self { subscription: name, waiting, oldest: oldest_at, dead_letters, gone_at }
+    }
+}
+
+/// The keys of one tenant and type whose workflow runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = OpenDigests))]
+pub struct Open {
+    pub tenant: String,
+    #[serde(rename = "type")]
+    pub digest_type: String,
+    pub digests: u64,
+}
+
+/// A relay whose breaker is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OpenBreaker {
+    pub relay: String,
+    /// The tenant whose mail the relay does not get; none: the relay as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    pub cause: &'static str,
+    pub why: String,
+    pub open_since: Timestamp,
+}
+
+/// Asks Temporal and the store.
+///
+/// # Errors
+/// One of them does not answer.
+pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
+    let Question { store, temporal, task_queue, providers, relays, scope } = question;
+    let counted = async { Ok(store.statistics(scope).await?) };
+    let breakers = async { Ok(relays.breakers(store.breakers().await?)) };
+    let inbox = async { Ok(store.depth().await?) };
+    let subscriptions = async { Ok(store.subscriptions(COUNTED).await?) };
+    let queues = task_queues(temporal, task_queue);
+    let troubled = async { Ok(store.count_troubled_runs(scope.tenant.as_deref()).await?) };
+    let runs = async { Ok(troubled_runs(*store, task_queue, scope.tenant.as_deref(), TROUBLED).await?) };
+    let zones = async { Ok(store.count_zones(scope.tenant.as_deref()).await?) };
+    let newest = async { Ok(store.zone_release().await?) };
+    let differences = async { Ok(compared(*store).await?) };
+    let upkeep = upkeep(*store, temporal, task_queue, scope.now);
+    let (
+        open_digest_count,
+        open,
+        ledger,
+        breakers,
+        task_queues,
+        inbox,
+        subscriptions,
+        troubled,
+        troubled_runs,
+        zones,
+        newest_zone_release,
+        differences,
+        upkeep,
+    ) = try_join!(
+        count_open(temporal, scope.tenant.as_deref()),
+        list_open(temporal, scope.tenant.as_deref()),
+        counted,
+        breakers,
+        queues,
+        inbox,
+        subscriptions,
+        troubled,
+        runs,
+        zones,
+        newest,
+        differences,
+        upkeep,
+    )?;
+    let breakers = breakers.into_iter().filter_map(|(name, versioned)| {
+        let open = versioned.breaker.open?;
+        let (relay, tenant) = parts(&name);
+        let (relay, tenant) = (relay.to_owned(), tenant.map(str::to_owned));
+        Some(OpenBreaker { relay, tenant, cause: open.cause.name(), why: open.why, open_since: open.since })
+    });
+    let oldest_troubled = troubled.iter().map(|(_, _, oldest_at)| *oldest_at).min();
+    let reported = ledger.reported.iter().filter_map(|of| Some((of.relay.clone(), providers.get(&of.relay)?.name())));
+    Ok(Stats {
+        at: scope.now,
+        since: scope.since,
+        open_digest_count,
+        open_is_partial: open.values().sum::<u64>() >= LISTED as u64,
+        open: open.into_iter().map(|((tenant, digest_type), digests)| Open { tenant, digest_type, digests }).collect(),
+        undelivered_digest_count: ledger.undelivered.iter().map(|of| of.digests).sum(),
+        overdue_digest_count: ledger.undelivered.iter().map(|of| of.overdue).sum(),
+        oldest_overdue_seconds: oldest_overdue(&ledger, &task_queues, task_queue, scope.now),
+        event_count: ledger.ended.iter().map(|of| of.events).sum(),
+        providers: reported.collect(),
+        ledger,
+        task_queues,
+        breakers: breakers.collect(),
+        inbox,
+        notices: subscriptions.into_iter().map(Into::into).collect(),
+        troubled_run_count: troubled.iter().map(|(_, runs, _)| runs).sum(),
+        oldest_troubled_run_seconds: oldest_troubled.map_or(0, |at| age_in_seconds(at, scope.now)),
+        troubled: troubled.into_iter().map(|(trouble, runs, _)| Troubled { trouble, runs }).collect(),
+        troubled_runs,
+        unknown_zones: zones
+            .into_iter()
+            .filter(|(zone, _)| known_zone(zone).is_none())
+            .map(|(zone, rows)| UnknownZone { zone, rows })
+            .collect(),
+        zone_data: zone_data().clone(),
+        newest_zone_release,
+        differences,
+        upkeep,
+    })
+}
+
+async fn upkeep(store: &dyn Store, temporal: &Client, task_queue: &str, now: Timestamp) -> Result<Upkeep, StatsError> {
+    let last_ended_at = store.upkeep_at().await?;
+    let id = names::retention(task_queue);
+    let span = debug_span!("temporal", call = "describe_schedule", id);
+    let described = temporal.get_schedule_handle(&id).describe(RpcOptions::default()).instrument(span).await;
+    let late = last_ended_at.map(|at| now.duration_since(at)).filter(|age| *age > UPKEEP_LATE_AFTER);
+    let unscheduled = match described {
+        Err(ScheduleError::Rpc(status)) if status.code() == Code::NotFound => Some(format!(
+            "there is no schedule {id}, so that nothing is deleted at night: a worker makes it when it starts, and within an hour"
+        )),
+        Ok(schedule) if schedule.paused() => {
+            Some(format!("the schedule {id} is paused, so that nothing is deleted at night"))
+        }
+        _ => late.map(|age| {
+            format!(
+                "the last one ended {} hours ago: the Temporal UI says what keeps {id} from its end",
+                age.as_hours()
+            )
+        }),
+    };
+    let waits = store.archives().await?.into_iter().find_map(waits_for);
+    Ok(Upkeep { last_ended_at, trouble: waits.or(unscheduled) })
+}
+
+fn waits_for(ArchiveRecord { failed_at, failure, .. }: ArchiveRecord) -> Option<String> {
+    let (since, why) = (failed_at?, failure?);
+    Some(format!("waits for its archive since {since:.0}, and the store grows: {why}"))
+}
+
+fn age_in_seconds(at: Timestamp, now: Timestamp) -> u64 {
+    now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs()
+}
+
+/// The age in seconds of the oldest thing that should have happened to a digest.
+fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, now: Timestamp) -> u64 {
+    let planning = queues.iter().find(|queue| queue.name == digests && queue.kind == TaskKind::Workflow);
+    let waits = planning.and_then(|queue| SignedDuration::try_from_secs_f64(queue.backlog_seconds?).ok());
+    let oldest = ledger.oldest_overdue(now).max(waits).unwrap_or(SignedDuration::ZERO);
+    oldest.as_secs().unsigned_abs()
+}
+
+/// The condition for the keys of a tenant, or of all, without the status. The workflow id has the tenant also if the producer set no search
+/// attributes.
+fn keys_of(tenant: Option<&str>) -> String {
+    let workflow = names::WORKFLOW_TYPE;
+    let ids = tenant.map_or_else(|| format!("{workflow}/"), Key::workflow_ids_of);
+    format!("WorkflowType = '{workflow}' AND WorkflowId STARTS_WITH '{ids}'")
+}
+
+/// Counts the open keys, those that are paused in Temporal included.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
+    let span = debug_span!("temporal", call = "count_workflows", tenant);
+    Ok(visibility::count_open(temporal, &keys_of(tenant)).instrument(span).await?)
+}
+
+/// Counts the open keys by tenant and type.
+async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(String, String), u64>, StatsError> {
+    let options = WorkflowListOptions::builder().limit(LISTED).build();
+    let span = debug_span!("temporal", call = "list_workflows", tenant);
+    let found = visibility::list_open(temporal, &keys_of(tenant), options);
+    let counts = found.try_fold(BTreeMap::new(), async |mut counts, run| {
+        // A dev server takes `a` for `A` in STARTS_WITH.
+        if let Ok(key) = Key::from_workflow_id(run.id())
+            && tenant.is_none_or(|tenant| key.tenant == tenant)
+        {
+            *counts.entry((key.tenant, key.digest_type)).or_default() += 1;
+        }
+        Ok(counts)
+    });
+    Ok(counts.instrument(span).await?)
+}
+
+/// Describes the task queues that the workers of `task_queue` serve.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn task_queues(temporal: &Client, task_queue: &str) -> Result<Vec<Queue>, StatsError> {
+    let others = [names::bulk(task_queue), names::transactional(task_queue), names::retention(task_queue)];
+    let queues = std::iter::once(task_queue.to_owned()).chain(others);
+    let kinds = queues.flat_map(|name| [TaskKind::Workflow, TaskKind::Activity].map(|kind| (name.clone(), kind)));
+    try_join_all(kinds.map(|(name, kind)| describe(temporal, name, kind))).await
+}
+
+async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Queue, StatsError> {
+    let of_type = match kind {
+        TaskKind::Workflow => TaskQueueType::Workflow,
+        TaskKind::Activity => TaskQueueType::Activity,
+    };
+    let request = DescribeTaskQueueRequest {
+        namespace: temporal.namespace(),
+        task_queue: Some(TaskQueue { name: name.clone(), ..Default::default() }),
+        task_queue_type: of_type.into(),
+        report_stats: true,
+        ..Default::default()
+    };
+    let span = debug_span!("temporal", call = "describe_task_queue", task_queue = name);
+    // The client retries, as `connection().workflow_service()` does not.
+    let mut client = temporal.clone();
+    let described = WorkflowService::describe_task_queue(&mut client, request.into_request()).instrument(span).await;
+    Ok(queue(name, kind, described.map_err(Box::new)?.into_inner()))
+}
+
+fn queue(name: String, kind: TaskKind, described: DescribeTaskQueueResponse) -> Queue {
+    let seconds = |stats: &TaskQueueStats| {
+        let age = stats.approximate_backlog_age.unwrap_or_default();
+        Duration::new(age.seconds.max(0).unsigned_abs(), age.nanos.max(0).unsigned_abs()).as_secs_f64()
+    };
+    let stats = described.stats.as_ref();
+    Queue {
+        name,
+        kind,
+        backlog: stats.map(|stats| stats.approximate_backlog_count.max(0).unsigned_abs()),
+        backlog_seconds: stats.map(seconds),
+        pollers: described.pollers.len() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_model::statistics::Undelivered;
+
+    use super::*;
+
+    fn waiting(name: &str, kind: TaskKind, backlog_seconds: f64) -> Queue {
+        Queue { name: name.into(), kind, backlog: Some(1), backlog_seconds: Some(backlog_seconds), pollers: 0 }
+    }
+
+    #[test]
+    fn a_server_without_figures_is_not_a_server_without_a_backlog() {
+        let of = |stats| {
+            let described = DescribeTaskQueueResponse { stats, ..Default::default() };
+            let queue = queue("tidings".into(), TaskKind::Workflow, described);
+            (queue.backlog, queue.backlog_seconds)
+        };
+        assert_eq!(of(None), (None, None));
+        assert_eq!(of(Some(TaskQueueStats::default())), (Some(0), Some(0.0)));
+    }
+
+    #[test]
+    fn the_oldest_overdue_is_a_digest_or_a_waiting_key() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        for (due, queue, oldest) in [
+            (None, waiting("tidings", TaskKind::Workflow, 0.0), 0),
+            (Some(900), waiting("tidings", TaskKind::Workflow, 30.5), 100),
+            (Some(900), waiting("tidings", TaskKind::Workflow, 130.5), 130),
+            (Some(2_000), waiting("tidings", TaskKind::Workflow, 2.9), 2),
+            (None, waiting("tidings", TaskKind::Activity, 50.0), 0),
+            (None, waiting("tidings-bulk", TaskKind::Workflow, 50.0), 0),
+        ] {
+            let undelivered = due.map(|due| Undelivered {
+                tenant: "acme".into(),
+                digest_type: "activity".into(),
+                digests: 1,
+                attempted: 0,
+                overdue: 1,
+                oldest_due_at: Timestamp::from_second(due).unwrap(),
+            });
+            let ledger = LedgerStatistics { undelivered: undelivered.into_iter().collect(), ..Default::default() };
+            assert_eq!(
+                oldest_overdue(&ledger, std::slice::from_ref(&queue), "tidings", now),
+                oldest,
+                "{due:?} {queue:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_open_windows_of_a_tenant_are_found_by_workflow_id() {
+        let query = keys_of(Some("it's"));
+        assert!(query.ends_with("AND WorkflowId STARTS_WITH 'digest/it%27s/'"), "{query}");
+        assert!(keys_of(None).ends_with("AND WorkflowId STARTS_WITH 'digest/'"));
+    }
+}

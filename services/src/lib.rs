@@ -1,0 +1,25 @@
+//! What activities and operations both need: the relays in use, choices of recipients, the team's own directory, the email of a digest,
+//! installations and their processes, metrics, visibility.
+
+pub mod apart;
+pub mod choices;
+pub mod delivery_events;
+pub mod deps;
+pub mod digest_email;
+pub mod error;
+pub mod history;
+pub mod installation;
+pub mod message_configuration;
+pub mod metrics;
+mod namespace_claim;
+pub mod processes;
+pub mod recipients;
+pub mod relays;
+pub mod team_directory;
+pub mod team_service;
+pub mod unsubscribe;
+pub mod visibility;
+
+pub use deps::Deps;
+pub use error::{Error, ErrorKind};
+pub use team_directory::TeamDirectory;

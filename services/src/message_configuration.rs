@@ -1,0 +1,96 @@
+//! What a single message shows of the configuration: sender, links and signature.
+
+use serde::Serialize;
+use tidings_mail::{
+    dkim::Signers,
+    mime::{Configured, OwnMessage, Party},
+};
+use tidings_model::{
+    Link, MessageKey, hex_sha256,
+    records::Message,
+    settings::{InForce, RecipientLinks, Settings, Stream, StreamName},
+};
+
+use crate::error::Error;
+
+/// What a single message is made from besides its submission.
+pub struct Configuration<'a> {
+    pub settings: &'a Settings,
+    pub signers: &'a Signers,
+    pub key: &'a MessageKey,
+    pub stream: StreamName,
+    /// The user in the directory, if it is to one.
+    pub user: Option<&'a str>,
+    /// The address of the envelope.
+    pub address: &'a str,
+}
+
+/// The part of the configuration that a message shows.
+#[derive(Serialize)]
+struct MadeFrom<'a> {
+    from: [&'a str; 2],
+    envelope_from: String,
+    unsubscribe: [Option<&'a str>; 2],
+    view: Option<&'a str>,
+    signed_by: Vec<[String; 2]>,
+}
+
+impl Configuration<'_> {
+    /// The links of a bulk message. A transactional message has none.
+    #[must_use]
+    pub fn links(&self) -> RecipientLinks {
+        if self.stream == StreamName::Transactional {
+            return RecipientLinks::default();
+        }
+        let (tenant, address) = (self.key.tenant.clone(), self.address.to_owned());
+        let link = Link::Suppress { tenant, address, message: self.key.message_id() };
+        self.settings.recipient_links(&link, self.user.unwrap_or_default(), self.stream)
+    }
+
+    /// The token by which reports about the message are believed.
+    #[must_use]
+    pub fn token(&self) -> Option<String> {
+        self.settings.report_token(&self.key.tenant, self.key.message_id())
+    }
+
+    /// See [`Message::made_from`].
+    ///
+    /// # Errors
+    /// Never: all of it is text.
+    pub fn made_from(&self) -> serde_json::Result<String> {
+        let (stream, links) = (self.stream_settings(), self.links());
+        let made_from = MadeFrom {
+            from: [&stream.sender.name, stream.sender.address.as_str()],
+            envelope_from: stream.envelope_from(self.token().as_deref()),
+            unsubscribe: [links.unsubscribe_url.as_deref(), links.unsubscribe_mailto.as_deref()],
+            view: links.view_url.as_deref(),
+            signed_by: self.signers.records(&self.key.tenant, self.stream),
+        };
+        Ok(hex_sha256(&serde_json::to_vec(&made_from)?))
+    }
+
+    fn stream_settings(&self) -> &Stream {
+        let InForce { stream, .. } = self.settings.for_tenant(&self.key.tenant, self.stream);
+        stream
+    }
+
+    /// The message with this configuration. `None`: its bytes are not all ours.
+    ///
+    /// # Errors
+    /// The message cannot be composed or signed.
+    pub fn applied(&self, message: &Message) -> Result<Option<Message>, Error> {
+        let failed = |error: &dyn ToString| Error::Render(error.to_string());
+        let Some(own) = OwnMessage::read(message) else { return Ok(None) };
+        let (stream, links, token) = (self.stream_settings(), self.links(), self.token());
+        let from = Party { name: &stream.sender.name, address: &stream.sender.address };
+        let composed = own.composed_with(Configured { from, links: &links, token: token.as_deref() });
+        let composed = composed.map_err(|error| failed(&error))?;
+        let signed = self.signers.sign(&self.key.tenant, self.stream, composed.bytes, message.made_at);
+        Ok(Some(Message {
+            envelope_from: stream.envelope_from(token.as_deref()),
+            bytes: signed.map_err(|error| failed(&error))?,
+            made_from: self.made_from().map_err(|error| failed(&error))?,
+            ..message.clone()
+        }))
+    }
+}

@@ -1,0 +1,177 @@
+//! The claim of an installation in its Temporal namespace: a schedule that never starts anything.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use temporalio_client::{
+    Client, NamespacedClient as _,
+    tonic::{Code, IntoRequest as _, Status},
+};
+use temporalio_common::protos::temporal::api::{
+    common::v1::{Payload, Payloads, WorkflowType},
+    schedule::v1::{Schedule, ScheduleAction, ScheduleSpec, ScheduleState, schedule_action::Action},
+    taskqueue::v1::TaskQueue,
+    workflow::v1::NewWorkflowExecutionInfo,
+    workflowservice::v1::{CreateScheduleRequest, DescribeScheduleRequest, UpdateScheduleRequest},
+};
+use tidings_client::check_namespace;
+use tidings_model::{
+    installation::{Claim, SCHEDULE},
+    process::clock_offset,
+};
+use tokio::time::sleep;
+use tracing::{Instrument as _, Span, debug_span};
+use uuid::Uuid;
+
+/// The content of a namespace.
+pub enum Kept {
+    /// The server has no schedules, or does not let us read them: nothing is refused.
+    Nothing,
+    Vacant,
+    Claimed {
+        claim: Option<Claim>,
+        conflict_token: Vec<u8>,
+        /// The server's time of the last change.
+        updated_at: Option<Timestamp>,
+    },
+}
+
+impl Kept {
+    pub const fn claim(&self) -> Option<&Claim> {
+        match self {
+            Self::Claimed { claim, .. } => claim.as_ref(),
+            Self::Nothing | Self::Vacant => None,
+        }
+    }
+}
+
+pub async fn read(temporal: &Client) -> Result<Kept, tidings_client::Error> {
+    let request = DescribeScheduleRequest { namespace: temporal.namespace(), schedule_id: SCHEDULE.to_owned() };
+    let mut service = temporal.connection().workflow_service();
+    match service.describe_schedule(request.into_request()).instrument(call("describe_schedule")).await {
+        Ok(described) => {
+            let described = described.into_inner();
+            let claim = described.schedule.and_then(claim_of);
+            let updated_at = described.info.and_then(|info| info.update_time);
+            let updated_at = updated_at.and_then(|at| Timestamp::new(at.seconds, at.nanos).ok());
+            Ok(Kept::Claimed { claim, conflict_token: described.conflict_token, updated_at })
+        }
+        Err(status) if status.code() == Code::NotFound => {
+            check_namespace(&status)?;
+            Ok(Kept::Vacant)
+        }
+        Err(status) if has_no_schedules(&status) => {
+            tracing::debug!(%status, "the namespace cannot say to which installation it belongs");
+            Ok(Kept::Nothing)
+        }
+        Err(status) => Err((&status).into()),
+    }
+}
+
+fn has_no_schedules(status: &Status) -> bool {
+    matches!(status.code(), Code::Unimplemented | Code::PermissionDenied | Code::FailedPrecondition)
+        || status.message().contains("chedules are not enabled")
+}
+
+pub async fn write(temporal: &Client, claim: &Claim, kept: &Kept) -> Result<(), tidings_client::Error> {
+    let (namespace, schedule_id) = (temporal.namespace(), SCHEDULE.to_owned());
+    let (identity, request_id) = (temporal.identity(), Uuid::new_v4().to_string());
+    let schedule = Some(schedule_of(claim));
+    let mut service = temporal.connection().workflow_service();
+    let written = match kept {
+        Kept::Nothing => return Ok(()),
+        Kept::Vacant => {
+            let request =
+                CreateScheduleRequest { namespace, schedule_id, schedule, identity, request_id, ..Default::default() };
+            service.create_schedule(request.into_request()).instrument(call("create_schedule")).await.map(drop)
+        }
+        Kept::Claimed { conflict_token, .. } => {
+            let conflict_token = conflict_token.clone();
+            let request = UpdateScheduleRequest {
+                namespace,
+                schedule_id,
+                schedule,
+                conflict_token,
+                identity,
+                request_id,
+                ..Default::default()
+            };
+            service.update_schedule(request.into_request()).instrument(call("update_schedule")).await.map(drop)
+        }
+    };
+    match written {
+        // Another process was faster: the next look says whose.
+        Err(status) if matches!(status.code(), Code::AlreadyExists | Code::FailedPrecondition) => Ok(()),
+        Err(status) if has_no_schedules(&status) => Ok(()),
+        written => written.map_err(|status| (&status).into()),
+    }
+}
+
+/// Looks whether a change of the schedule shows, and the pause before each.
+const CLOCK_LOOKS: u32 = 20;
+const CLOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time by which this machine's clock is ahead of Temporal's. No call answers with the server's time, so that the claim is written as
+/// it is: the schedule then has the time of the change. `None`: the namespace has no claim, or the change does not show within two seconds.
+pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDuration>, tidings_client::Error> {
+    let begun = Timestamp::now();
+    let kept = read(temporal).await?;
+    let Kept::Claimed { claim: Some(claim), updated_at: before, .. } = &kept else { return Ok(None) };
+    write(temporal, claim, &kept).await?;
+    for _ in 0..CLOCK_LOOKS {
+        if let Kept::Claimed { updated_at: Some(updated_at), .. } = read(temporal).await?
+            && Some(updated_at) != *before
+        {
+            return Ok(Some(clock_offset(begun, updated_at, Timestamp::now())));
+        }
+        sleep(CLOCK_PAUSE).await;
+    }
+    Ok(None)
+}
+
+/// A schedule that never starts anything: it is paused, and has no times.
+fn schedule_of(claim: &Claim) -> Schedule {
+    let name = SCHEDULE.to_owned();
+    let data = serde_json::json!(claim).to_string().into_bytes();
+    let metadata = [("encoding".to_owned(), b"json/plain".to_vec())].into();
+    let start = NewWorkflowExecutionInfo {
+        workflow_id: name.clone(),
+        workflow_type: Some(WorkflowType { name: name.clone() }),
+        task_queue: Some(TaskQueue { name, ..TaskQueue::default() }),
+        input: Some(Payloads { payloads: vec![Payload { metadata, data, ..Payload::default() }] }),
+        ..NewWorkflowExecutionInfo::default()
+    };
+    let notes = "keeps to which installation of Tidings the namespace belongs; leave it alone".to_owned();
+    Schedule {
+        spec: Some(ScheduleSpec::default()),
+        action: Some(ScheduleAction { action: Some(Action::StartWorkflow(start)) }),
+        state: Some(ScheduleState { notes, paused: true, ..ScheduleState::default() }),
+        ..Schedule::default()
+    }
+}
+
+fn claim_of(schedule: Schedule) -> Option<Claim> {
+    let Some(Action::StartWorkflow(start)) = schedule.action?.action else { return None };
+    serde_json::from_slice(&start.input?.payloads.first()?.data).ok()
+}
+
+fn call(call: &'static str) -> Span {
+    debug_span!("temporal", call, id = SCHEDULE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_brings_its_claim_back_and_never_fires() {
+        let (identity, beat) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        for at in [None, Some(Timestamp::from_second(1_800_000_000).unwrap())] {
+            let claim = Claim { identity, beat, place: "here".into(), at };
+            let schedule = schedule_of(&claim);
+            assert!(schedule.state.as_ref().is_some_and(|state| state.paused));
+            assert_eq!(claim_of(schedule), Some(claim));
+        }
+        assert_eq!(claim_of(Schedule::default()), None);
+    }
+}

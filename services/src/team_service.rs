@@ -1,0 +1,145 @@
+//! One signed request to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
+
+use std::{io, sync::LazyLock, time::Duration};
+
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    body::Bytes,
+    header::{ACCEPT, CONTENT_TYPE, HOST},
+    http::uri::PathAndQuery,
+};
+use jiff::Timestamp;
+use tidings_model::{settings::ServiceUrl, webhook_secret::Secret};
+use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::timeout,
+};
+use uuid::Uuid;
+
+/// Time limit of a question, from the name to the last byte.
+const TIME: Duration = Duration::from_secs(2);
+
+/// Read once, when the first service is asked.
+static TLS: LazyLock<TlsConnector> = LazyLock::new(|| connector(system_roots()));
+
+/// A question.
+pub enum Question<'a> {
+    /// `GET` of a path and query, which are signed in place of a body.
+    Get(&'a str),
+    /// `POST` of JSON.
+    Post(Vec<u8>),
+}
+
+/// The reason for a missing answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// There was no connection, or it broke off.
+    Unreachable,
+    /// The time was over.
+    TimedOut,
+    /// The answer was too long, or broke off.
+    Unreadable,
+}
+
+/// The failure of a question, with its reason in words that name no secret.
+#[derive(Debug)]
+pub struct Failure {
+    pub result: NoAnswer,
+    pub why: String,
+}
+
+/// A failure of the network or of HTTP.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { result: NoAnswer::Unreachable, why: error.to_string() }
+    }
+}
+
+/// The headers by which a service knows a request, as Standard Webhooks names them.
+pub struct Signed {
+    pub id: String,
+    /// Seconds since 1970.
+    pub timestamp: i64,
+    /// One signature or more, with spaces between them.
+    pub signature: String,
+}
+
+/// Asks, and returns status and body of the answer. A body over `most` bytes is unreadable.
+///
+/// # Errors
+/// The service does not answer in time, or not as asked.
+pub async fn ask(
+    url: &ServiceUrl,
+    secret: &Secret,
+    question: Question<'_>,
+    most: usize,
+) -> Result<(StatusCode, Bytes), Failure> {
+    // A question that is asked again is another one: its answer may have changed.
+    let (id, timestamp) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
+    let signature = match &question {
+        Question::Get(target) => secret.sign(&id, timestamp, target.as_bytes()),
+        Question::Post(body) => secret.sign(&id, timestamp, body),
+    };
+    let (status, body) = send(url, question, Signed { id, timestamp, signature }, most, TIME).await?;
+    let unreadable = || Failure {
+        result: NoAnswer::Unreadable,
+        why: format!("the answer is longer than {most} bytes, or breaks off"),
+    };
+    Ok((status, body.ok_or_else(unreadable)?))
+}
+
+/// Sends a request, and returns status and body of the answer. `None`: the body is over `most` bytes, or breaks off.
+///
+/// # Errors
+/// The service does not answer in time, or not as asked.
+pub async fn send(
+    url: &ServiceUrl,
+    question: Question<'_>,
+    signed: Signed,
+    most: usize,
+    within: Duration,
+) -> Result<(StatusCode, Option<Bytes>), Failure> {
+    let request = async {
+        let tcp = connected(url).await?;
+        let request = request(url, question, signed)?;
+        let mut sender = http(tcp, url.is_https().then(|| (&*TLS, url.host()))).await?;
+        let response = sender.send_request(request).await?;
+        Ok((response.status(), read(response.into_body(), most).await.ok()))
+    };
+    let late = || Failure { result: NoAnswer::TimedOut, why: format!("no answer within {} s", within.as_secs()) };
+    timeout(within, request).await.unwrap_or_else(|_| Err(late()))
+}
+
+fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<Request<Body>, Failure> {
+    let of_url = &url.url()[url::Position::BeforePath..];
+    let (method, target, body) = match question {
+        Question::Get(target) => (Method::GET, target, Vec::new()),
+        Question::Post(body) => (Method::POST, of_url, body),
+    };
+    let path: PathAndQuery = target.parse()?;
+    let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
+    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host);
+    let request = match method {
+        Method::POST => request.header(CONTENT_TYPE, "application/json"),
+        _ => request.header(ACCEPT, "application/json"),
+    };
+    let request = request.header("webhook-id", signed.id).header("webhook-timestamp", signed.timestamp.to_string());
+    Ok(request.header("webhook-signature", signed.signature).body(Bytes::from(body).into())?)
+}
+
+/// Connects to one of the host's addresses. Without TLS only addresses of this machine count, whatever the name says.
+async fn connected(url: &ServiceUrl) -> Result<TcpStream, Failure> {
+    let port = url.url().port_or_known_default().unwrap_or_default();
+    let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address that may be asked");
+    for address in lookup_host((url.host(), port)).await? {
+        if !url.is_https() && !address.ip().is_loopback() {
+            continue;
+        }
+        match TcpStream::connect(address).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => problem = error,
+        }
+    }
+    Err(problem.into())
+}

@@ -1,0 +1,174 @@
+//! Questions to Temporal about open runs and task queues. An open run is one that runs, or that is paused in Temporal.
+
+use std::future::ready;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
+use serde::Serialize;
+use temporalio_client::{
+    Client, WorkflowCountOptions, WorkflowExecution, WorkflowExecutionStatus, WorkflowListOptions, errors::ClientError,
+    tonic::Code,
+};
+use tidings_model::troubled_run::{FoundRun, RunId, Trouble};
+
+const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
+/// Servers before 1.30 do not know the status, and refuse the whole question.
+const OPEN_BEFORE_PAUSES: &str = "ExecutionStatus = 'Running'";
+
+/// Statuses in a question, with pauses and without.
+type Statuses = [&'static str; 2];
+
+const OPEN_ONLY: Statuses = [OPEN, OPEN_BEFORE_PAUSES];
+/// Also of runs that ended without their code, and may have left events in their histories.
+const UNFINISHED: Statuses = [
+    "ExecutionStatus IN ('Running', 'Paused', 'Terminated', 'TimedOut', 'Failed')",
+    "ExecutionStatus IN ('Running', 'Terminated', 'TimedOut', 'Failed')",
+];
+
+/// The open runs that meet the condition.
+pub fn list_open(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    list_of(temporal, OPEN_ONLY, condition, options)
+}
+
+/// The runs that meet the condition, and that are open or ended without their code.
+pub fn list_unfinished(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    list_of(temporal, UNFINISHED, condition, options)
+}
+
+fn list_of(
+    temporal: &Client,
+    [statuses, before_pauses]: Statuses,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    let (temporal, condition) = (temporal.clone(), condition.to_owned());
+    let found = async move {
+        let mut found = temporal.list_workflows(format!("{statuses} AND {condition}"), options.clone()).fuse();
+        match found.next().await {
+            Some(Err(error)) if knows_no_pause(&error) => {
+                temporal.list_workflows(format!("{before_pauses} AND {condition}"), options).left_stream()
+            }
+            first => stream::iter(first).chain(found).right_stream(),
+        }
+    };
+    stream::once(found).flatten()
+}
+
+/// The runs that are paused in Temporal, and that meet the condition.
+pub fn list_paused(
+    temporal: &Client,
+    condition: &str,
+    options: WorkflowListOptions,
+) -> impl Stream<Item = Result<WorkflowExecution, ClientError>> + Send + use<> {
+    let paused = temporal.list_workflows(format!("ExecutionStatus = 'Paused' AND {condition}"), options);
+    paused.filter(|found| ready(!found.as_ref().is_err_and(knows_no_pause)))
+}
+
+/// Counts the open runs that meet the condition.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn count_open(temporal: &Client, condition: &str) -> Result<u64, ClientError> {
+    let count =
+        |open: &str| temporal.count_workflows(format!("{open} AND {condition}"), WorkflowCountOptions::default());
+    let counted = match count(OPEN).await {
+        Err(error) if knows_no_pause(&error) => count(OPEN_BEFORE_PAUSES).await?,
+        counted => counted?,
+    };
+    Ok(counted.count() as u64)
+}
+
+/// All runs that meet the condition, whatever their status.
+///
+/// # Errors
+/// Temporal does not answer.
+pub async fn list(temporal: &Client, condition: String, limit: usize) -> Result<Vec<WorkflowExecution>, ClientError> {
+    let options = WorkflowListOptions::builder().limit(limit).build();
+    temporal.list_workflows(condition, options).try_collect().await
+}
+
+fn knows_no_pause(error: &ClientError) -> bool {
+    let ClientError::Rpc(status) = error else { return false };
+    status.code() == Code::InvalidArgument && status.message().contains("Paused")
+}
+
+/// A run that ended without its code, as the list of runs in trouble has it.
+#[must_use]
+pub fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
+    let trouble = match run.status() {
+        WorkflowExecutionStatus::Terminated => Trouble::Terminated,
+        WorkflowExecutionStatus::TimedOut => Trouble::TimedOut,
+        WorkflowExecutionStatus::Failed => Trouble::Failed,
+        _ => return None,
+    };
+    Some(FoundRun { id: id_of(run), trouble, since: Timestamp::try_from(run.close_time()?).ok()? })
+}
+
+#[must_use]
+pub fn id_of(run: &WorkflowExecution) -> RunId {
+    RunId { workflow_id: run.id().to_owned(), run_id: run.run_id().to_owned() }
+}
+
+/// The tasks of one kind that wait in a task queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
+pub struct Queue {
+    pub name: String,
+    pub kind: TaskKind,
+    /// The approximate number of tasks that wait. `None`: the server does not report it; version 1.28 is the first that does.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog: Option<u64>,
+    /// The approximate age of the oldest one. `None` as above.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub backlog_seconds: Option<f64>,
+    /// The workers that polled the queue in the last minutes.
+    pub pollers: u64,
+}
+
+/// The kind of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum TaskKind {
+    Workflow,
+    Activity,
+}
+
+impl TaskKind {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Activity => "activity",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use temporalio_client::tonic::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_a_server_without_pauses_is_asked_again() {
+        let rpc = |code, message: &str| ClientError::Rpc(Status::new(code, message));
+        for (error, again) in [
+            (rpc(Code::InvalidArgument, "invalid query: invalid ExecutionStatus value 'Paused'"), true),
+            (rpc(Code::InvalidArgument, "Namespace default has no mapping defined for search attribute X"), false),
+            (rpc(Code::Unavailable, "Paused"), false),
+        ] {
+            assert_eq!(knows_no_pause(&error), again, "{error}");
+        }
+    }
+}
