@@ -95,28 +95,29 @@ impl Presence {
         profile.installation = installation.map(|installation| installation.identity);
         profile.file = self.store.file().await?;
         let looks_at_clock = self.beats == 0;
-        if let Some(temporal) = temporal {
-            if looks_at_clock {
-                match temporal_clock_offset(temporal).await {
-                    Ok(Some(offset)) => profile.clock.temporal_ms = Some(milliseconds(offset)),
-                    // The last look counts.
-                    Ok(None) => {}
-                    Err(error) => tracing::debug!(%error, "the clock is not compared with Temporal's"),
+        let mut knows_clock = !looks_at_clock;
+        if let Some(temporal) = temporal
+            && looks_at_clock
+        {
+            match temporal_clock_offset(temporal).await {
+                Ok(Some(offset)) => {
+                    profile.clock.temporal_ms = Some(milliseconds(offset));
+                    knows_clock = true;
                 }
+                // The last look counts.
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "the clock is not compared with Temporal's"),
             }
-            self.beats = (self.beats + 1) % CLOCK_LOOK;
         }
         self.process.seen_at = seen_at;
         self.store.put_process(&self.process).await?;
         let fault = self.process.profile.clock.fault();
         // The clock of a file is that of this machine: a wrong one would forget those that are alive.
-        if looks_at_clock && fault.is_none() {
+        if looks_at_clock && knows_clock && fault.is_none() {
             self.store.forget_processes(seen_at - FORGOTTEN_AFTER).await?;
         }
-        if fault.is_some() {
-            // The next beat looks again.
-            self.beats = 0;
-        }
+        // After a fault, and after a look that found nothing, the next beat looks again.
+        self.beats = if knows_clock && fault.is_none() { (self.beats + 1) % CLOCK_LOOK } else { 0 };
         match compared(&*self.store).await {
             Ok(found) => self.log(found),
             Err(error) => tracing::warn!(%error, "this process is not compared with the others, and tries again"),
@@ -175,6 +176,19 @@ mod tests {
     use tidings_store::Sqlite;
 
     use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_know_the_time_of_temporal_forgets_no_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Sqlite::connect(&format!("sqlite:{}", folder.path().join("tidings.db").display())).await.unwrap();
+        store.migrate().await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let profile = |pid| ProcessProfile::new(Role::Worker, "a", pid, "tidings");
+        let old = Process { id: Uuid::new_v4(), seen_at: Timestamp::UNIX_EPOCH, profile: profile(1) };
+        store.put_process(&old).await.unwrap();
+        Presence::new(store.clone(), profile(2)).beat(None).await.unwrap();
+        assert_eq!(store.processes().await.unwrap().len(), 2);
+    }
 
     #[tokio::test]
     async fn a_process_that_beats_is_alive_and_compared_until_its_row_goes() {
