@@ -196,8 +196,10 @@ pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionE
 
 /// The time limit for each window of [`wake`].
 const WAKE: Duration = Duration::from_secs(2);
+/// Windows that [`wake`] signals at once: a request or a folder may be about thousands.
+const WAKES: usize = 32;
 
-/// Tells the open windows of these keys, under each of their names and all at once, that the store has `news` for them. A window looks
+/// Tells the open windows of these keys, under each of their names, that the store has `news` for them. A window looks
 /// again when it is due, so that a failure delays only what the status shows and what a choice makes of the deadline.
 pub async fn wake<E: Display>(
     client: Result<&Client, E>,
@@ -206,15 +208,17 @@ pub async fn wake<E: Display>(
     news: &str,
 ) {
     let client = &client.map_err(|error| error.to_string());
-    let told = keys.into_iter().flat_map(|key| names.keys(key)).map(|key| async move {
-        let told =
-            async { tell(client.as_ref().map_err(Clone::clone)?, &key).await.map_err(|error| error.to_string()) };
+    let keys: Vec<_> = keys.into_iter().flat_map(|key| names.keys(key)).collect();
+    let tell_one = async |key: &Key| {
+        let told = async { tell(client.as_ref().map_err(Clone::clone)?, key).await.map_err(|error| error.to_string()) };
         let told = timeout(WAKE, told).await.unwrap_or_else(|_| Err("Temporal does not answer".to_owned()));
         if let Err(why) = told {
             tracing::warn!(%key, why, "the open window learns of {news} at its deadline");
         }
-    });
-    join_all(told).await;
+    };
+    for some in keys.chunks(WAKES) {
+        join_all(some.iter().map(&tell_one)).await;
+    }
 }
 
 /// Signals a digest's or a message's workflow that its store has something new for it. Starts none.
