@@ -1,6 +1,7 @@
-//! One attempt to deliver a message of the outbox, for digests and single messages alike.
+//! One attempt to deliver a message from the outbox.
 //!
-//! The store fences attempts: each one takes the next number, and only the latest may send the final dot (rule 26).
+//! An attempt is committed once the store has recorded it as about to send SMTP's final dot. Attempts are
+//! numbered, and only the latest may be committed (rule 26).
 
 use std::{pin::Pin, time::Duration};
 
@@ -30,90 +31,76 @@ mod verdict;
 
 use verdict::{Charge, RetryContext, verdict, withheld};
 
-/// The wait before the next try to record the end of an attempt.
 const RECORD_AGAIN: Duration = Duration::from_millis(500);
 
-/// The time for which a process tries to record the end of an attempt, before the workflow keeps the end: longer than a fail-over of the
-/// database, and shorter than the twenty seconds in which a worker stops.
+/// How long to retry recording an attempt's end before the workflow keeps it. Longer than a database
+/// failover, and shorter than a worker's twenty seconds for its shutdown.
 const RECORD_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The tries that are made however late it is. A process that was frozen finds its time over, and its connections are gone.
+/// Minimum tries, since a process which was frozen finds its timeout expired.
 const RECORD_TRIES: u32 = 2;
 
-/// The wait before a message is sent again that costs no attempt, where a stream has no retry delays.
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 
-/// The longest wait for the reply to another attempt before the store is asked again: the attempt may have ended.
+/// How long to wait for another attempt's reply before we check the store again, since the attempt may have
+/// ended.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// The wait before an attempt while this process reads the reply to another one.
 const READ_FIRST: SignedDuration = SignedDuration::from_secs(5);
 
-/// Between two looks at the breakers while a message waits for a connection.
+/// How often to check the breakers while a message waits for a connection.
 const CHOOSE_AGAIN: Duration = Duration::from_secs(5);
 
-/// The message that follows one that the relay finds too large.
+/// What to do if the relay finds a message too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shorter {
-    /// None is possible.
     Never,
-    /// The outbox has it.
     Stored,
-    /// The workflow has it made, for the attempt of this number.
+    /// The workflow should have a shorter message rendered, for the attempt with this number.
     Asked(u32),
 }
 
-/// A message of the outbox that is to be delivered.
 pub(crate) struct Outgoing<'a> {
     pub store: &'a dyn Store,
     pub relays: &'a Relays,
     pub stream: &'a Stream,
     pub lane: Lane,
-    /// The tenant, if its bounces and complaints count apart.
     pub tenant: Option<&'a str>,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
-    /// The id in the outbox.
     pub id: Uuid,
-    /// No attempt follows a failure of this one.
     pub last: bool,
-    /// The wait before a message is sent again that costs no attempt: the first of its retry delays.
+    /// Delay before a retry which does not count as an attempt; the stream's first retry delay.
     pub retry_delay: Duration,
-    /// The workflow [keeps an end](tidings_model::step::SendInput::keeps_ends) that the ledger refuses.
+    /// The workflow [keeps an end](tidings_model::step::SendInput::keeps_ends) if the ledger cannot record
+    /// it.
     pub keeps_ends: bool,
     pub now: Timestamp,
 }
 
-/// The answer of [`Outgoing::begin`].
 pub(crate) enum Beginning<'a> {
-    /// The attempt is recorded. Transmit the message next.
     Begun(Box<DeliveryAttempt<'a>>),
-    /// No attempt is made now: every relay is left alone, or the message has ended.
+    /// No attempt is made now: every relay's breaker is open, or the message has ended.
     NotBegun(Sent),
-    /// The delivery was cancelled while it waited for a connection.
     Cancelled,
 }
 
-/// A relay for a message, and a slot among its connections.
 type RouteSlot<'a> = (Route<'a>, Slot);
 
-/// An attempt that is under way.
 pub(crate) struct DeliveryAttempt<'a> {
     outgoing: Outgoing<'a>,
     route: Route<'a>,
-    /// Taken by [`transmit`](Self::transmit).
     slot: Option<Slot>,
     pub number: u32,
-    /// Set if the ledger hears of the attempt when it comes to its dot, or ends.
+    /// Set if the ledger has not recorded the attempt yet. It will when the attempt is committed or ends.
     first: Option<FirstAttempt>,
     pub message: Box<Message>,
     had_ambiguous_attempt: bool,
-    /// Set from the dot on, until the end of the attempt is recorded.
+    /// Set from the commit until the end is recorded.
     awaited: Option<AwaitedReply<'a>>,
 }
 
 impl<'a> Outgoing<'a> {
-    /// The message `id` of a tenant in a stream.
     pub fn new(deps: &'a Deps, tenant: &str, (stream, lane): (&'a Stream, Lane), id: Uuid, now: Timestamp) -> Self {
         let (soft_bounces, tenant) = (deps.settings.soft_bounces, deps.settings.with_table(tenant));
         let (last, keeps_ends) = (false, false);
@@ -122,10 +109,11 @@ impl<'a> Outgoing<'a> {
         Self { store, relays, stream, lane, tenant, soft_bounces, id, last, retry_delay, keeps_ends, now }
     }
 
-    /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records the attempt with its dot: one write for two.
+    /// Chooses a relay for the first attempt. [`transmit`](DeliveryAttempt::transmit) records it when
+    /// committing, which saves a write.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn begin_first(
         mut self,
         message: Message,
@@ -157,8 +145,6 @@ impl<'a> Outgoing<'a> {
         })))
     }
 
-    /// The relay for an attempt with a slot among its connections, or the answer while none may be used. Breakers may open during the wait
-    /// for a slot. The attempt begins after it.
     async fn route(
         &mut self,
         to: &str,
@@ -195,10 +181,10 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// The relay for an attempt, or the answer while none may be used.
+    /// Chooses a relay for an attempt, or returns how long to wait.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn choose(&self) -> Result<Result<Route<'a>, Sent>, Error> {
         let Self { store, relays, stream, tenant, id, now, .. } = *self;
         Ok(match relays.choose(store, &stream.relays, tenant, id, now).await? {
@@ -209,12 +195,12 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Chooses a relay and records that an attempt begins. While the reply to an earlier attempt may still come, none begins: that attempt
-    /// may be alive, in a worker that lost its task or behind a run that was reset (rule 26). With an `epoch` the attempt is for the
-    /// message as it was then.
+    /// Chooses a relay and records the start of an attempt. None starts while an earlier one may still get
+    /// its reply: it may be alive in another worker or behind a reset run (rule 26). With `epoch`, the
+    /// message must be unchanged.
     ///
     /// # Errors
-    /// The store cannot answer, or the message has another epoch.
+    /// If the store fails, or the message has another epoch.
     pub async fn begin(
         mut self,
         to: &str,
@@ -227,7 +213,8 @@ impl<'a> Outgoing<'a> {
         };
         let Self { store, id, now, .. } = self;
         if self.relays.awaits_reply(id) {
-            // The time for the reply may be over, because the process was frozen. What has arrived is read now.
+            // The reply timeout may have passed because the process was frozen. The data received so far is
+            // being read now.
             let until = now.saturating_add(READ_FIRST).unwrap_or(now);
             let why = "an attempt of this worker is past the dot, and reads its reply".to_owned();
             let waiting = Sent::Waiting { until, why, pause: None, too_large: None, moment: false };
@@ -248,7 +235,8 @@ impl<'a> Outgoing<'a> {
                 }
             };
         if epoch.is_some_and(|epoch| epoch != begun) {
-            // An event was retracted during the wait for a connection. The next attempt fences this one, and makes the message again.
+            // An event was retracted while we waited for a connection. The next attempt will fence this one
+            // and render the message again.
             self.relays.give_up(store, &route, now).await;
             return Err(Error::Fenced);
         }
@@ -275,10 +263,10 @@ impl<'a> Outgoing<'a> {
         Beginning::NotBegun(sent)
     }
 
-    /// Records the end of an attempt that the ledger refused before, and answers with what follows.
+    /// Records an attempt's end which the ledger refused before, and returns what follows.
     ///
     /// # Errors
-    /// The store cannot answer, or still refuses.
+    /// If the store fails or refuses again.
     pub async fn record_end(&self, unrecorded: &UnrecordedEnd, shorter: Shorter) -> Result<Sent, Error> {
         let Self { store, relays, id, .. } = *self;
         let missing = || tidings_store::Error::Broken(format!("message {id} is not in the outbox"));
@@ -299,7 +287,7 @@ impl<'a> Outgoing<'a> {
             envelope_to: &message.envelope_to,
             had_ambiguous_attempt: earlier.iter().any(was_ambiguous),
             was_refused: was_refused(&earlier, unrecorded.number),
-            // Without the bytes nobody knows, and most senders stay.
+            // We no longer have the bytes to compare, and most senders never change.
             has_former_sender: false,
             at: unrecorded.at,
         };
@@ -309,8 +297,8 @@ impl<'a> Outgoing<'a> {
         ended.conclude(&delivery, sent).await
     }
 
-    /// `true` if a second copy does no harm (rule 26): the stream is `at_least_once`, or the relay that may have the first
-    /// copy still drops the second. `latest` counts the ambiguous attempts since an operator last allowed a repeat.
+    /// A second copy is harmless (rule 26) if the stream is `at_least_once`, or the relay would still drop
+    /// it. `latest` counts ambiguous attempts since an operator last allowed a repeat.
     async fn may_resend(&self, route: &Route<'_>, latest: u32) -> Result<bool, tidings_store::Error> {
         let at_least_once = self.stream.guarantee == Guarantee::AtLeastOnce;
         let Some(memory) = route.remembers().filter(|_| !at_least_once) else { return Ok(at_least_once) };
@@ -326,12 +314,11 @@ impl<'a> Outgoing<'a> {
 }
 
 impl DeliveryAttempt<'_> {
-    /// Sends the message up to the final dot, records that the dot follows, and sends the dot.
-    ///
-    /// Dropping the future after the dot leaves the attempt ambiguous, as a crash does.
+    /// Sends the message, commits the attempt, and sends the final dot. Dropping the future after the commit
+    /// leaves the attempt ambiguous, like a crash.
     ///
     /// # Errors
-    /// The store cannot record that the dot follows, so that no dot was sent. No attempt was made.
+    /// If the store cannot commit the attempt. The dot is not sent, and no attempt was made.
     pub async fn transmit(
         &mut self,
         mut cancelled: Pin<&mut impl Future<Output = ()>>,
@@ -347,14 +334,14 @@ impl DeliveryAttempt<'_> {
             Err(delivery) => return Ok(delivery),
         };
         let store = self.outgoing.store;
-        // Not the time at which the attempt began: the relay may have taken minutes for the content.
+        // Read the clock again: the relay may have taken minutes to accept the content.
         let now = self.outgoing.now.max(Timestamp::now());
         let recorded = match &self.first {
             Some(first) => store.first_past_the_dot(first, now).await,
             None => store.past_the_dot(*id, self.number, now).await,
         };
         match recorded {
-            // A cancel that came while the store recorded.
+            // Cancelled while the store committed the attempt.
             Ok(true) if cancelled.as_mut().now_or_never().is_some() => Ok(ready.withdraw(Withdrawal::Cancelled)),
             Ok(true) => {
                 self.awaited = Some(self.outgoing.relays.await_reply(self.outgoing.id));
@@ -362,7 +349,8 @@ impl DeliveryAttempt<'_> {
             }
             Ok(false) => Ok(ready.withdraw(Withdrawal::Fenced)),
             Err(error) => {
-                // The record may be there, and only its answer lost. Where this one is lost, too, the attempt counts as ambiguous.
+                // The store may have committed and only its reply was lost. If this record is lost, too, the
+                // attempt counts as ambiguous.
                 let withdrawn = ready.withdraw(Withdrawal::Unrecorded(error.to_string()));
                 let ended = self.ended(false);
                 let (end, _) = ended.verdict(&withdrawn, Shorter::Never);
@@ -373,12 +361,11 @@ impl DeliveryAttempt<'_> {
         }
     }
 
-    /// Records the end of the attempt, reports it to the relay's breaker, and answers with what follows. `shorter` says if a
-    /// shorter message follows one that is too large. An end that the ledger refuses to record is the answer itself, for a workflow that
-    /// keeps it.
+    /// Records the attempt's end, reports it to the breaker, and returns what follows. An end the ledger
+    /// refuses is returned if the workflow keeps it.
     ///
     /// # Errors
-    /// The store cannot answer, or a later attempt has begun.
+    /// If the store fails, or a later attempt has begun.
     pub async fn finish(&self, delivery: &AttemptOutcome, shorter: Shorter) -> Result<Cancellable<Sent>, Error> {
         let was_refused = delivery.class.is_refusal()
             && self.number > 1
@@ -411,16 +398,14 @@ impl DeliveryAttempt<'_> {
             had_ambiguous_attempt: self.had_ambiguous_attempt,
             was_refused,
             has_former_sender: !self.outgoing.stream.sends_as(&self.message.envelope_from),
-            // Not the time at which the attempt began: the relay may have taken minutes.
+            // Read the clock again: the relay may have taken minutes.
             at: self.outgoing.now.max(Timestamp::now()),
         }
     }
 }
 
-/// An attempt whose end is to be recorded, just made or made while the ledger refused the record.
 struct EndedAttempt<'a> {
     outgoing: &'a Outgoing<'a>,
-    /// The relay's name. The file may have no such relay any more.
     relay: &'a str,
     route: Option<&'a Route<'a>>,
     number: u32,
@@ -428,11 +413,10 @@ struct EndedAttempt<'a> {
     origin: &'a Origin,
     envelope_to: &'a str,
     had_ambiguous_attempt: bool,
-    /// An earlier attempt met a refusal of the recipient.
     was_refused: bool,
-    /// The stream has another sender by now, and the bytes stand: they have passed a dot, or nobody can make them again.
+    /// The stream's sender has changed, but the bytes cannot: an attempt was committed, or we cannot render
+    /// the message again.
     has_former_sender: bool,
-    /// The time of the record.
     at: Timestamp,
 }
 
@@ -455,7 +439,8 @@ impl EndedAttempt<'_> {
         verdict(delivery, (self.origin, self.envelope_to), context, self.at)
     }
 
-    /// Reports a refusal that may be about a sender that is not ours any more. It says nothing about the relay.
+    /// Returns `true` for a rejection which may be caused by our former sender. It should not count against
+    /// the relay.
     fn is_about_former_sender(&self, delivery: &AttemptOutcome) -> bool {
         let classes = [AttemptClass::Policy, AttemptClass::Configuration, AttemptClass::RecipientPolicy];
         self.has_former_sender && delivery.phase >= Phase::Mail && classes.contains(&delivery.class)
@@ -470,7 +455,6 @@ impl EndedAttempt<'_> {
         Ok(recorded?)
     }
 
-    /// Records the end, again and again while the error says that the outcome is to be kept.
     async fn record_patiently(&self, delivery: &AttemptOutcome, end: &AttemptEnd) -> Result<(), Error> {
         let (begun, mut tries) = (Instant::now(), 0);
         loop {
@@ -485,12 +469,10 @@ impl EndedAttempt<'_> {
         }
     }
 
-    /// Reports if the workflow keeps an end of this class. Where nothing was tried there is nothing to keep.
     fn is_kept(&self, delivery: &AttemptOutcome) -> bool {
         self.outgoing.keeps_ends && !matches!(delivery.class, AttemptClass::Cancelled | AttemptClass::Fenced)
     }
 
-    /// Reports the end to breaker, metrics and log, and answers with what follows.
     async fn conclude(&self, delivery: &AttemptOutcome, sent: Sent) -> Result<Sent, Error> {
         let Outgoing { store, relays, stream, tenant, id, now, .. } = *self.outgoing;
         if let Some(route) = self.route {
@@ -503,7 +485,7 @@ impl EndedAttempt<'_> {
         }
         self.report(delivery, &sent);
         match sent {
-            // Another relay of the stream may take it at once, if the message waits for nothing else.
+            // If the message waits only for its relay, another relay may accept it at once.
             Sent::Waiting { until, why, too_large, .. } => {
                 let until = relays.again_at(store, &stream.relays, tenant, id, now.max(self.at)).await?.max(until);
                 Ok(Sent::Waiting { until, why, pause: None, too_large, moment: false })
@@ -523,7 +505,6 @@ impl EndedAttempt<'_> {
         }
     }
 
-    /// The end for the workflow to keep.
     fn unrecorded(&self, delivery: &AttemptOutcome) -> UnrecordedEnd {
         let id = self.outgoing.id;
         let (class, phase) = (delivery.class, delivery.phase);
@@ -540,12 +521,10 @@ impl EndedAttempt<'_> {
     }
 }
 
-/// Reports if an attempt before this one met a refusal of the recipient.
 fn was_refused(attempts: &[AttemptRecord], number: u32) -> bool {
     attempts.iter().any(|attempt| attempt.number < number && attempt.class.is_some_and(AttemptClass::is_refusal))
 }
 
-/// The outcome of an attempt whose end was kept, without the relay's words.
 fn outcome(unrecorded: &UnrecordedEnd) -> AttemptOutcome {
     let UnrecordedEnd { class, phase, reply, .. } = unrecorded;
     let reply = reply.map(|ReplyCode { code, enhanced }| Reply { code, enhanced, text: String::new() });
@@ -554,7 +533,6 @@ fn outcome(unrecorded: &UnrecordedEnd) -> AttemptOutcome {
     AttemptOutcome { phase: *phase, reply, class: *class, detail }
 }
 
-/// Waits and answers `true` if a call of the store is to be repeated, since only this process knows what happened.
 pub(crate) async fn waits_to_repeat<T>(delivery: &AttemptOutcome, answer: &Result<T, Error>) -> bool {
     let repeats = answer.as_ref().is_err_and(|error| keeps_outcome(error, delivery));
     if repeats {
@@ -571,7 +549,6 @@ const fn moment(delivery: &AttemptOutcome) -> Moment {
     if matches!(delivery.phase, Phase::Dot | Phase::Done) { Moment::PastDot } else { Moment::BeforeDot }
 }
 
-/// `true` if the store may answer later.
 pub(crate) const fn is_unavailable(error: &Error) -> bool {
     matches!(error, Error::Store(tidings_store::Error::Unavailable(_)))
 }

@@ -1,12 +1,11 @@
-//! What an activity needs of its context: the worker's clock against Temporal's (rule 59), heartbeats and the answer to a cancel.
+//! Helpers for an activity's context: a clock check (rule 59), heartbeats, and cancellation.
 //!
-//! The answer of an activity has times that its workflow waits for: the next attempt, the next look at a breaker, the end of a throttle. They
-//! are by the worker's clock. A worker whose clock is ahead would hold a digest back for as long as it is ahead. Therefore it does not begin
-//! with such an activity, and Temporal gives it to another worker, or to this one when its clock is right.
+//! Activities return times for the workflow to wait for. With the worker's clock ahead, this would delay the
+//! digest. So such a worker fails the activity at the start, and Temporal gives it to another worker.
 //!
-//! Temporal dates the start of a task from its queue. The SDK dates a local attempt itself, by the clock in question. There the time of the
-//! workflow task stands for it, which is seconds old. A process that was frozen meanwhile looks as if its clock were ahead, and its refusal
-//! costs little: a local attempt is made once, and then the same activity comes through the queue.
+//! For a local activity, the SDK sets the start time from the very clock in question, so we use the workflow
+//! task's time, which is seconds old. A process frozen since then appears to be ahead. This costs little: the
+//! same activity is then queued.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,10 +14,11 @@ use temporalio_sdk::activities::{ActivityContext, ActivityError};
 use tidings_model::StoredWait;
 use tidings_services::error::Error;
 
-/// Does the work unless the clock is ahead of Temporal's. `asked_at` is the time at which the workflow asked, where the input has it.
+/// Does the work unless the clock is ahead of Temporal's. `asked_at` is when the workflow scheduled this, if
+/// known.
 ///
 /// # Errors
-/// [`Error::ClockAhead`], and those of the work.
+/// [`Error::ClockAhead`], or any error from the work.
 pub(crate) async fn unless_ahead<T>(
     ctx: &ActivityContext,
     asked_at: Option<Timestamp>,
@@ -29,12 +29,11 @@ pub(crate) async fn unless_ahead<T>(
     work.await
 }
 
-/// The time that Temporal gave to the start of the attempt.
 fn told(is_local: bool, asked_at: Option<Timestamp>, started: Option<SystemTime>) -> Option<Timestamp> {
     if is_local { asked_at } else { started.and_then(|started| Timestamp::try_from(started).ok()) }
 }
 
-/// A process that was frozen begins late, and tries again, as its task may be another's by now.
+/// A frozen process starts late and should fail here, because its task may belong to another worker by now.
 fn check(started: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
     match started {
         Some(started) if !StoredWait::PAST.believes(now, started) => Err(Error::ClockAhead { now, started }),
@@ -42,12 +41,14 @@ fn check(started: Option<Timestamp>, now: Timestamp) -> Result<(), Error> {
     }
 }
 
-/// Well under the heartbeat timeout: neither a busy moment nor the SDK's throttling looks like a dead worker.
+/// Well below the heartbeat timeout, so neither a busy moment nor the SDK's throttling looks like a dead
+/// worker.
 const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Sends heartbeats until `work` is done.
 ///
-/// The first heartbeat comes late. Most deliveries are over by then, and the server writes each heartbeat to its database.
+/// The first heartbeat is delayed, because most deliveries finish before it and the server writes each
+/// heartbeat to its database.
 pub(crate) async fn during<T>(ctx: &ActivityContext, work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
@@ -58,17 +59,16 @@ pub(crate) async fn during<T>(ctx: &ActivityContext, work: impl Future<Output = 
 async fn beat(ctx: &ActivityContext) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        // The server judges a missing heartbeat; a failure to send one is no reason to stop the work.
+        // The server detects missing heartbeats, so we can ignore a failure to send one.
         ctx.record_heartbeat(()).await.ok();
     }
 }
 
-/// An answer, or nothing because of a cancel.
+/// A step's result, unless it was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cancellable<T> {
-    /// The step is done.
     Done(T),
-    /// Temporal cancelled the step, and the step had no effect.
+    /// Temporal cancelled the step before it had any effect.
     Cancelled,
 }
 
@@ -80,7 +80,6 @@ impl<T> Cancellable<T> {
         }
     }
 
-    /// The answer of an activity.
     pub(crate) fn into_activity(self) -> Result<T, ActivityError> {
         match self {
             Self::Done(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! The activities of the digest workflow, in the order of a digest's life. Each one is a function of its own file.
+//! The digest workflow's activities, in the order of a digest's life. Each has its own file.
 
 use std::sync::Arc;
 
@@ -24,7 +24,6 @@ mod seen;
 pub mod send;
 mod stash;
 
-/// The activities as Temporal's SDK registers them.
 pub struct DigestActivities {
     pub deps: Deps,
 }
@@ -34,7 +33,8 @@ impl DigestActivities {
     /// Decides when the window is due.
     ///
     /// # Errors
-    /// The store or the team's own directory cannot answer. [`ErrorKind`](tidings_services::ErrorKind) has the end of each error.
+    /// If the store or the team's own directory fails. [`ErrorKind`](tidings_services::ErrorKind) describes
+    /// how each error ends.
     #[activity(definition = definitions::Plan)]
     pub async fn plan(self: Arc<Self>, ctx: ActivityContext, input: PlanInput) -> Result<Plan, ActivityError> {
         answer(unless_ahead(&ctx, input.asked_at, Box::pin(plan::run(&self.deps, &input))).await)
@@ -43,7 +43,7 @@ impl DigestActivities {
     /// Moves events from the workflow's state to the ledger.
     ///
     /// # Errors
-    /// The store cannot answer, or Temporal cannot answer with the history of an earlier run: check both. Temporal calls again.
+    /// If the store fails, or Temporal does not return an earlier run's history. Temporal will retry.
     #[activity(definition = definitions::Stash)]
     pub async fn stash(self: Arc<Self>, ctx: ActivityContext, input: StashInput) -> Result<Stashed, ActivityError> {
         let stashed = answer(stash::run(&self.deps, ctx.client(), &input).await)?;
@@ -54,7 +54,7 @@ impl DigestActivities {
     /// Admits the due window and claims its events.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// As for [`plan`](Self::plan).
     #[activity(definition = definitions::Claim)]
     pub async fn claim(self: Arc<Self>, ctx: ActivityContext, input: ClaimInput) -> Result<ClaimAnswer, ActivityError> {
         let answer = answer(unless_ahead(&ctx, Some(input.asked_at), Box::pin(claim::run(&self.deps, &input))).await)?;
@@ -62,10 +62,10 @@ impl DigestActivities {
         Ok(answer)
     }
 
-    /// Puts the email of a claimed digest in the outbox.
+    /// Puts a claimed digest's email in the outbox.
     ///
     /// # Errors
-    /// The store cannot answer, no table has the digest type, no template works, or the sender is invalid.
+    /// If the store fails, the digest type is not configured, no template works, or the sender is invalid.
     #[activity(definition = definitions::Render)]
     pub async fn render(self: Arc<Self>, ctx: ActivityContext, input: RenderInput) -> Result<Rendered, ActivityError> {
         let rendered =
@@ -79,8 +79,8 @@ impl DigestActivities {
     /// Attempts to deliver the email once.
     ///
     /// # Errors
-    /// The store cannot answer, a later attempt has begun, or a message that is made again cannot be made: Temporal calls again. Or the
-    /// attempt was cancelled before the dot.
+    /// If the store fails, a later attempt has begun, or a message cannot be rendered again: Temporal will
+    /// retry. Or if the attempt was cancelled before it was committed.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Sent, ActivityError> {
         let sent = Box::pin(send::run(&self.deps, &input, ctx.cancelled()));
@@ -89,10 +89,10 @@ impl DigestActivities {
         Ok(sent)
     }
 
-    /// Ends a digest that the workflow drops.
+    /// Ends a digest dropped by the workflow.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Ending, ActivityError> {
         let ending = answer(ledger::close(&self.deps, &input).await)?;
@@ -103,16 +103,16 @@ impl DigestActivities {
     /// Withdraws events.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Retract)]
     pub async fn retract(self: Arc<Self>, _ctx: ActivityContext, input: RetractInput) -> Result<(), ActivityError> {
         answer(ledger::retract(&self.deps, &input).await)
     }
 
-    /// Gives a digest that was not sent back to its workflow.
+    /// Returns an unsent digest to its workflow.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Reopen)]
     pub async fn reopen(self: Arc<Self>, _ctx: ActivityContext, input: ReopenInput) -> Result<Resumed, ActivityError> {
         answer(ledger::reopen(&self.deps, &input).await)
@@ -121,16 +121,16 @@ impl DigestActivities {
     /// Records operators' commands in the audit trail.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Audit)]
     pub async fn audit(self: Arc<Self>, _ctx: ActivityContext, input: AuditInput) -> Result<(), ActivityError> {
         answer(ledger::audit(&self.deps, &input).await)
     }
 
-    /// Records signals that could not be decoded.
+    /// Records signals which could not be decoded.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::DeadLetters)]
     pub async fn dead_letter(
         self: Arc<Self>,

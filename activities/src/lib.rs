@@ -1,4 +1,4 @@
-//! What workflows call: the activities of digests, single messages, subscriptions and retention.
+//! Activities called by workflows, for digests, single messages, subscriptions and retention.
 
 mod attempt;
 mod context;

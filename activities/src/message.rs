@@ -1,4 +1,4 @@
-//! The workflow of single messages: what happens to a message once it is in the outbox.
+//! Activities for single messages, from the outbox on.
 
 use std::{pin::pin, sync::Arc};
 
@@ -31,10 +31,10 @@ pub(crate) mod remake;
 
 use remake::follow_configuration;
 
-/// Records the end, and answers with the end that the outbox recorded first.
+/// Records the end, and returns the one recorded first.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
     let CloseInput { asked_at, key, order } = input;
     let (by, why) = match order {
@@ -45,20 +45,18 @@ pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Closed, Error> {
     Ok(deps.store.close_message(key, &closed, by, now(*asked_at)).await?.unwrap_or_else(missing))
 }
 
-/// The end of a workflow that was started without a message.
 fn missing() -> Closed {
     Closed { outcome: Outcome::Failed, why: "the outbox has no such message".to_owned() }
 }
 
-/// Queues the message again, or refuses with a reason.
+/// Queues the message again, or rejects this with a reason.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn retry(deps: &Deps, input: &RetryInput) -> Result<Retried, Error> {
     Ok(deps.store.retry_message(input, now(input.asked_at)).await?)
 }
 
-/// The activities as Temporal's SDK registers them.
 pub struct MessageActivities {
     pub deps: Deps,
 }
@@ -68,36 +66,37 @@ impl MessageActivities {
     /// Attempts to deliver the message once.
     ///
     /// # Errors
-    /// The store cannot answer, or a later attempt has begun: Temporal calls again. Or the attempt was cancelled before the dot.
+    /// If the store fails, or a later attempt has begun: Temporal will retry. Or if the attempt was cancelled
+    /// before it was committed.
     #[activity(definition = definitions::Send)]
     pub async fn send(self: Arc<Self>, ctx: ActivityContext, input: SendInput) -> Result<Attempted, ActivityError> {
         let sent = Box::pin(send(&self.deps, &input, ctx.cancelled()));
         answer(unless_ahead(&ctx, Some(input.asked_at), during(&ctx, sent)).await)?.into_activity()
     }
 
-    /// Ends a message that was cancelled.
+    /// Ends a cancelled message.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Close)]
     pub async fn close(self: Arc<Self>, _ctx: ActivityContext, input: CloseInput) -> Result<Closed, ActivityError> {
         answer(close(&self.deps, &input).await)
     }
 
-    /// Gives a message that has ended back to its workflow.
+    /// Returns an ended message to its workflow.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again.
+    /// If the store fails. Temporal will retry.
     #[activity(definition = definitions::Retry)]
     pub async fn retry(self: Arc<Self>, _ctx: ActivityContext, input: RetryInput) -> Result<Retried, ActivityError> {
         answer(retry(&self.deps, &input).await)
     }
 }
 
-/// Makes one attempt, and answers with what follows.
+/// Makes one attempt and returns what follows.
 ///
 /// # Errors
-/// The store cannot answer, or a later attempt has begun.
+/// If the store fails, or a later attempt has begun.
 pub async fn send(
     deps: &Deps,
     input: &SendInput,
@@ -134,7 +133,7 @@ pub async fn send(
         Beginning::Cancelled => Cancellable::Cancelled,
         Beginning::Begun(mut attempt) => {
             let delivery = attempt.transmit(cancelled).await?;
-            // A single message cannot be shortened: its sender wrote it.
+            // We cannot shorten a single message, since its sender wrote it.
             attempt.finish(&delivery, Shorter::Never).await?
         }
     };
@@ -148,7 +147,7 @@ const fn lane(stream: StreamName) -> Lane {
     }
 }
 
-/// Ends the message if its address was suppressed after it was accepted (rule 28).
+/// Ends the message if its address was suppressed after we accepted it (rule 28).
 async fn suppressed(
     deps: &Deps,
     input: &SendInput,
@@ -163,7 +162,7 @@ async fn suppressed(
     Ok(Some(closed))
 }
 
-/// The answer while an operator's pause covers the messages of the tenant (rule 35).
+/// Waits while an operator's pause covers the tenant's messages (rule 35).
 async fn paused(deps: &Deps, input: &SendInput, now: Timestamp) -> Result<Option<Sent>, Error> {
     let paused = deps.store.pause_of_messages(&input.key.tenant).await?;
     let pause = pause::wait(paused.as_ref(), &input.key.workflow_id(), None, now);

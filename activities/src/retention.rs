@@ -1,4 +1,4 @@
-//! Retention: the activities that archive and delete what is too old, one batch after the other.
+//! Retention activities: archive and delete old data, batch by batch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,27 +24,22 @@ use tidings_workflows::{Status, activities::definitions::retention as definition
 
 use crate::context::unless_ahead;
 
-/// The age limit of each kind of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Events, counted from their digest's end; also retracts and dead letters, counted from when they came, and notices,
-    /// counted from their delivery. `None`: for good. An event id is known for as long (rule 3).
+    /// For events since their digest's end, retracts and dead letters since their arrival, and notices since
+    /// their delivery. `None` keeps them forever. Event ids are deduplicated for as long (rule 3).
     pub events: Option<Duration>,
-    /// Messages, counted from their end; `None`: for good. An idempotency key is known for as long.
+    /// Since their end; `None` keeps them forever. Idempotency keys are remembered for as long.
     pub messages: Option<Duration>,
-    /// Delivery events, counted from when they came; `None`: for good.
+    /// Since their arrival; `None` keeps them forever.
     pub delivery_events: Option<Duration>,
-    /// Events of the gateway's inbox, counted from their forwarding.
     pub inbox: Duration,
-    /// Receives deleted rows; `None`: they are not archived.
     pub archive: Option<Archive>,
 }
 
 impl Retention {
-    /// The default age.
     pub const DEFAULT: Duration = Duration::from_hours(90 * 24);
 
-    /// Returns the cutoffs at that time.
     #[must_use]
     pub fn cutoffs(&self, now: Timestamp) -> Vec<Cutoff> {
         let cutoff = |kind| {
@@ -71,8 +66,8 @@ impl Default for Retention {
     }
 }
 
-/// Rows of a batch: while it is archived SQLite takes nothing else. A mail or a dead letter is up to a hundred times as large
-/// as the other rows.
+/// SQLite blocks all other writes while a batch is archived, and emails and dead letters are up to a hundred
+/// times larger than other rows.
 const fn batch(kind: Kind) -> u32 {
     match kind {
         Kind::Events | Kind::Retracts | Kind::DeliveryEvents | Kind::Inbox | Kind::Notices => 500,
@@ -80,32 +75,27 @@ const fn batch(kind: Kind) -> u32 {
     }
 }
 
-/// Keys with old retracts whose windows are asked for together, and of these as many at a time.
+/// How many keys with old retracts to query together, and how many of them concurrently.
 const KEYS: u32 = 100;
 const ASKED_AT_ONCE: usize = 16;
-/// The wait for the answer of a key. A key that does not answer keeps its retracts.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The activities of the retention workflow.
 pub struct RetentionActivities {
-    /// The store to purge.
     pub store: Arc<dyn Store>,
-    /// For how long.
     pub retention: Retention,
-    /// The digests' task queue.
     pub task_queue: String,
-    /// A window that is open under a former name needs the retracts of today's, and the other way round.
+    /// Former names: a window open under one name needs retracts stored under the others, too.
     pub names: FormerNames,
-    /// What this worker works with.
     pub own: ProcessProfile,
 }
 
 #[activities]
 impl RetentionActivities {
-    /// Fixes the cutoffs of this run, by Temporal's time: what is purged is gone, and a worker whose clock is ahead would purge all.
+    /// Computes this run's cutoffs from Temporal's time, since a worker with its clock ahead would delete
+    /// everything.
     ///
     /// # Errors
-    /// The workers do not agree: another one may keep for longer. Or the store cannot answer.
+    /// If the store fails, or the workers disagree, since another one may keep data for longer.
     #[activity(definition = definitions::Cutoffs)]
     pub async fn cutoffs(
         self: Arc<Self>,
@@ -116,11 +106,11 @@ impl RetentionActivities {
         Ok(self.retention.cutoffs(input.asked_at))
     }
 
-    /// Archives and deletes a batch.
+    /// Archives and deletes one batch.
     ///
     /// # Errors
-    /// The workers do not agree, this one's clock is ahead, the store cannot answer, or the archive cannot be written: make room, or
-    /// correct `[retention] archive`. Nothing is deleted, and Temporal calls again.
+    /// If the workers disagree, this worker's clock is ahead, the store fails, or the archive cannot be
+    /// written: make room, or correct `[retention] archive`. Nothing is deleted, and Temporal will retry.
     #[activity(definition = definitions::Purge)]
     pub async fn purge(self: Arc<Self>, ctx: ActivityContext, cutoff: Cutoff) -> Result<Purged, ActivityError> {
         answer(unless_ahead(&ctx, None, Box::pin(self.purge_batch(ctx.client(), cutoff))).await)
@@ -128,14 +118,14 @@ impl RetentionActivities {
 }
 
 impl RetentionActivities {
-    /// Has the store remember an archive whose files a former version wrote.
+    /// Records the archive folder in the store, for files written by an older version.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn remember_archive(&self) -> tidings_store::Result<()> {
         match &self.retention.archive {
             Some(archive) => match self.store.remember_archive(archive, Timestamp::now()).await {
-                // Upkeep says what is wrong with the folder, and waits for it.
+                // Upkeep will report the folder's problem and wait for a fix.
                 Err(tidings_store::Error::Archive(_)) => Ok(()),
                 remembered => remembered,
             },
@@ -171,7 +161,8 @@ impl RetentionActivities {
         Ok(purged)
     }
 
-    /// The old retracts of some keys that no open window needs. The ledger has no row of most open windows, so the keys are asked.
+    /// Finds old retracts no open window needs. Queries the keys' workflows, because the ledger lacks most
+    /// open windows.
     async fn expiries(&self, temporal: Client, before: Timestamp, now: Timestamp) -> Result<Vec<RetractExpiry>, Error> {
         let commands = Commands::new(temporal, &self.task_queue).with_patience(PATIENCE);
         let keys = self.store.keys_of_old_retracts(before, KEYS, now).await?;
@@ -189,12 +180,11 @@ impl RetentionActivities {
     }
 }
 
-/// The opening of a window that collects, if there is one: [`Timestamp::MIN`] if nobody knows when it was.
 async fn opened_at(commands: &Commands, key: &Key) -> Option<Timestamp> {
     let unknown = Some(Timestamp::MIN);
     match commands.digest(key).due().await {
         Ok(Some(due)) => Some(due.window.opened_at),
-        // Events may wait for a plan, and have no window yet.
+        // Events may be waiting for a plan without a window yet.
         Ok(None) => match commands.digest(key).status::<Status>().await {
             Ok(status) => unknown.filter(|_| status.is_some_and(|status| status.pending + status.uncompared > 0)),
             Err(_) => unknown,
@@ -203,14 +193,14 @@ async fn opened_at(commands: &Commands, key: &Key) -> Option<Timestamp> {
     }
 }
 
-/// Retracts from before this are no more needed. One that had its age before the window opened is too old for the events of the window.
+/// A retract which reached its maximum age before the window opened is obsolete.
 fn expired_before(before: Timestamp, age: SignedDuration, opened_at: Option<Timestamp>) -> Timestamp {
     let needed_from = opened_at.map(|at| at.saturating_sub(age).unwrap_or(Timestamp::MIN));
     needed_from.map_or(before, |from| before.min(from))
 }
 
-/// The cutoff of a run, or that of today if it is earlier: the run may have begun before the configuration that keeps for longer. `None`:
-/// the kind is now kept for good.
+/// Returns the earlier cutoff, because the configuration may now keep data for longer. `None` if this kind is
+/// now kept forever.
 fn not_later(cutoff: Cutoff, today: &[Cutoff]) -> Option<Cutoff> {
     let own = today.iter().find(|own| own.kind == cutoff.kind)?;
     Some(Cutoff { before: cutoff.before.min(own.before), ..cutoff })

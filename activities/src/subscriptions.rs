@@ -1,4 +1,4 @@
-//! Deliveries to subscriptions: the activity that hands the notices that wait to their receiver.
+//! Delivers pending notices to a subscription's receiver.
 
 use std::{
     collections::BTreeMap,
@@ -32,28 +32,23 @@ use uuid::Uuid;
 
 use crate::context::{self, unless_ahead};
 
-/// Notices that are read at once.
 const BATCH: u32 = 100;
-/// Lanes that are delivered side by side.
 const LANES: usize = 8;
-/// Time after which a call begins no other batch, so that its answer, and with it the workflow's figures, are never old.
+/// No new batch starts after this time, so the workflow's figures never become stale.
 const BUDGET: Duration = Duration::from_secs(30);
-/// The type of the request that tests a subscription.
 pub const TEST: &str = "subscription.test";
 
-/// The activities of the subscription workflow.
 pub struct SubscriptionActivities {
     pub store: Arc<dyn Store>,
-    /// By name.
     pub subscriptions: BTreeMap<String, Subscription>,
 }
 
 #[activities]
 impl SubscriptionActivities {
-    /// Delivers what waits.
+    /// Delivers pending notices.
     ///
     /// # Errors
-    /// The store cannot answer: check the database. Temporal calls again, and what was delivered but not recorded is delivered again.
+    /// If the store fails. Temporal will retry, and notices delivered but not recorded are delivered again.
     #[activity(definition = definitions::Deliver)]
     pub async fn deliver(
         self: Arc<Self>,
@@ -100,7 +95,8 @@ impl SubscriptionActivities {
     }
 }
 
-/// Delivers each lane in order. A lane ends with its first failure, and all of them once the receiver is away or gone.
+/// Delivers each lane in order. A lane stops at its first failure; all stop once the receiver is unreachable
+/// or gone.
 async fn deliver_batch(subscription: &Subscription, notices: Vec<Notice>, now: Timestamp) -> Settled {
     let mut lanes: BTreeMap<String, Vec<Notice>> = BTreeMap::new();
     for notice in notices {
@@ -138,14 +134,12 @@ async fn deliver_lane(
     tried
 }
 
-/// The end of one delivery.
 pub struct Delivery {
     pub result: DeliveryResult,
-    /// The status of the answer, or the reason why there is none, without a secret.
     pub why: String,
 }
 
-/// Delivers one notice. The time of the signature is that of this delivery, and the id is that of the notice.
+/// Delivers one notice. Its signature uses the delivery's time and the notice's id.
 async fn deliver(subscription: &Subscription, event: &str, id: Uuid, about: &About) -> Delivery {
     let answered = async {
         let body = body(event, about)?;
@@ -168,7 +162,6 @@ async fn deliver(subscription: &Subscription, event: &str, id: Uuid, about: &Abo
     }
 }
 
-/// Sends a signed request of the type [`TEST`], which is about nothing.
 pub async fn test(subscription: &Subscription, now: Timestamp) -> Delivery {
     let tenant = subscription.tenant.clone().unwrap_or_default();
     let digest_type = subscription.digest_type.clone().unwrap_or_default();

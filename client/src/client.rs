@@ -1,4 +1,5 @@
-//! From `emit` and `retract` to an acknowledgement, by signals or over HTTP, within a limit on the bytes in flight.
+//! Implements `emit` and `retract` up to the acknowledgement, by signals or over HTTP, within a limit on
+//! bytes in flight.
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,10 +17,10 @@ use crate::{
     lanes::{Answer, Lanes, Waiting},
 };
 
-/// Bytes that an event or a retract takes besides its JSON, its key's lane included.
+/// Memory per event or retract besides its JSON, including its key's lane.
 const OVERHEAD_BYTES: usize = 1024;
 
-/// Hands events over. Cheap to clone; the clones share connection, memory and pace.
+/// Sends events. Cheap to clone; clones share connection, memory and rate limits.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -29,20 +30,17 @@ struct Inner {
     way: Way,
 }
 
-/// The way of events.
 enum Way {
-    /// Signals to the workflows of their keys.
     Signals(Arc<Lanes>),
-    /// Requests to the api of a gateway.
     Http(Arc<Requests>),
 }
 
 impl Client {
-    /// Connects to the gateway that [`Config::http`] names. Without one, connects to Temporal as its own `TEMPORAL_*` variables and
-    /// `temporal.toml` say.
+    /// Connects to the gateway in [`Config::http`]. Without one, connects to Temporal as configured by its
+    /// `TEMPORAL_*` variables and `temporal.toml`.
     ///
     /// # Errors
-    /// When these make no sense, or the server does not answer within the deadline.
+    /// If the configuration is invalid, or the server does not respond within the deadline.
     pub async fn connect(config: Config) -> Result<Self, ConnectError> {
         match config.http.clone() {
             None => Ok(Self::new(config::connect(config.deadline).await?, config)),
@@ -50,29 +48,30 @@ impl Client {
         }
     }
 
-    /// Uses a connection to Temporal that exists already, and not [`Config::http`].
+    /// Uses an existing connection to Temporal, ignoring [`Config::http`].
     #[must_use]
     pub fn new(temporal: temporalio_client::Client, config: Config) -> Self {
         Self::with_way(Way::Signals(Lanes::new(temporal, &config.task_queue)), config)
     }
 
     fn with_way(way: Way, mut config: Config) -> Self {
-        // Room for the largest event, and within what a semaphore counts.
         config.memory_bytes = config.memory_bytes.clamp(64 * 1024, 1 << 31);
         let memory = Arc::new(Semaphore::new(config.memory_bytes as usize));
         Self(Arc::new(Inner { config, memory, way }))
     }
 
-    /// Returns when the event is durable: in the workflow's history, or in the inbox of a gateway. Dropping the future withdraws
-    /// the event, unless the event is in flight.
+    /// Returns once the event is durable, in the workflow's history or in a gateway's inbox. Dropping the
+    /// future withdraws the event unless it is already in flight.
     ///
     /// # Errors
-    /// See [`Error`]. After any but [`Error::Invalid`] the event may or may not have arrived; emitting it again is safe.
+    /// See [`Error`]. After any error except [`Error::Invalid`], the event may or may not have arrived;
+    /// emitting it again is safe.
     pub async fn emit(&self, event: v1::Event) -> Result<(), Error> {
         self.emit_with_warnings(event).await.map(drop)
     }
 
-    /// Like [`Client::emit`]. Returns what looks like a mistake in the accepted event, as far as a gateway says so; Temporal does not.
+    /// Like [`Client::emit`], but returns a gateway's warnings about likely mistakes in the accepted event.
+    /// Temporal returns none.
     ///
     /// # Errors
     /// As for [`Client::emit`].
@@ -80,8 +79,8 @@ impl Client {
         self.hand_over(Item::event(event)?).await
     }
 
-    /// Takes events of a key back: the one with `event_id`, or all of one category and entity that occurred up to
-    /// `occurred_at`, whether they are there yet or not. Returns when the retract is durable; travels as events do.
+    /// Retracts the event with `event_id`, or all with a category and entity which occurred up to
+    /// `occurred_at`, even if they have not arrived yet. Returns once this is durable.
     ///
     /// # Errors
     /// As for [`Client::emit`].
@@ -89,9 +88,9 @@ impl Client {
         self.hand_over(Item::retract(retract)?).await.map(drop)
     }
 
-    /// Returns when everything that was accepted before has its answer.
+    /// Waits until everything accepted so far has a result.
     pub async fn flush(&self) {
-        // All of the memory is free only when nothing holds a share of it. The semaphore is never closed.
+        // We can only acquire all memory once nothing is in flight. The semaphore is never closed.
         let _ = self.0.memory.acquire_many(self.0.config.memory_bytes).await;
     }
 
@@ -124,12 +123,12 @@ impl Client {
 
 type Acknowledged = oneshot::Receiver<Answer>;
 
-/// Bytes of events in flight, as JSON: four full batches of one key. The key's pace sends them in 0.8 s, and in 20 s at its
-/// slowest.
+/// Limit on bytes in flight, as JSON: four full batches for one key. Its rate limit sends them within 0.8 s,
+/// or 20 s at the slowest.
 const BYTES: usize = 4 * limits::BATCH_BYTES;
 
-/// A limit on the bytes in flight, so that every event has its turn before the client's deadline. The limit matters most
-/// when all events belong to one key.
+/// Limits bytes in flight, so every event can be sent before the client's deadline, even if all belong to one
+/// key.
 pub struct ByteBudget(Semaphore);
 
 impl Default for ByteBudget {
@@ -139,13 +138,13 @@ impl Default for ByteBudget {
 }
 
 impl ByteBudget {
-    /// Waits for room, then emits the event, and returns its warnings. The client's deadline starts after the wait.
+    /// Waits for room, then emits the event and returns its warnings. The client's deadline starts after the
+    /// wait.
     ///
     /// # Errors
     /// As for [`Client::emit`].
     pub async fn emit(&self, client: &Client, event: v1::Event) -> Result<Vec<Invalid>, Error> {
         let bytes = json!(event).to_string().len().min(BYTES);
-        // The semaphore is never closed.
         let _room = self.0.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await;
         client.emit_with_warnings(event).await
     }

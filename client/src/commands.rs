@@ -1,6 +1,5 @@
-//! Commands of an operator to the workflows of digests and messages. The command line and the gateway share them.
-//!
-//! Each command is a workflow update with the operator's login and reason. The workflow writes both to the audit trail.
+//! Sends operators' commands to digest and message workflows, as workflow updates with the operator's login
+//! and reason for the audit trail.
 
 use std::{iter, time::Duration};
 
@@ -34,37 +33,30 @@ mod update;
 
 pub use self::update::CommandError;
 
-/// The default time for an answer.
-///
-/// A workflow with local activities answers when its workflow task ends, at most every eight seconds. After a worker was
-/// killed, Temporal first waits 25 s for that worker before another one gets the task.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The commands to the workflows behind one task queue. Cheap to clone.
 #[derive(Clone)]
 pub struct Commands(Caller);
 
 impl Commands {
-    /// Uses an existing connection; `task_queue` is the digests'.
+    /// Uses an existing connection; `task_queue` should be the digest queue.
     #[must_use]
     pub fn new(temporal: Temporal, task_queue: impl Into<String>) -> Self {
         Self(Caller { temporal, task_queue: task_queue.into(), patience: PATIENCE })
     }
 
-    /// Waits this long for an answer instead of 30 s.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self(Caller { patience, ..self.0 })
     }
 
-    /// Returns the commands to the workflow of a key.
     #[must_use]
     pub fn digest<'a>(&'a self, key: &'a Key) -> DigestCommands<'a> {
         DigestCommands::new(&self.0, key)
     }
 
-    /// The name under which a key is open: its own, or else the first of its others, today's before former ones. Without an open one
-    /// that of today. Temporal is asked only where there are several names.
+    /// Returns the name under which the key is open: its own, its current or a former one. If none is open,
+    /// returns the current name. Queries Temporal only if there are several names.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -83,14 +75,13 @@ impl Commands {
         Ok(today)
     }
 
-    /// Returns the commands to the workflow of a single message; `stream` is the message's stream.
     #[must_use]
     pub fn message(&self, key: &MessageKey, stream: StreamName) -> MessageCommands {
         MessageCommands::new(&self.0, key, stream)
     }
 }
 
-/// The answer of the workflow. Its JSON is that of the answer.
+/// The workflow's response to any command. Serializes as the response itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Done {
@@ -103,7 +94,6 @@ pub enum Done {
 }
 
 impl Done {
-    /// Reports that nothing was pending, so that nothing was done.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         match self {
@@ -117,10 +107,8 @@ impl Done {
     }
 }
 
-/// The commands to the workflow of one key.
-///
-/// A key whose workflow does not run has nothing pending. Every command but [`DigestCommands::reopen`] then does nothing,
-/// and returns the default answer.
+/// Sends commands to one key's workflow. If it is not running, all commands except [`DigestCommands::reopen`]
+/// do nothing and return the default response.
 #[derive(Clone, Copy)]
 pub struct DigestCommands<'a> {
     caller: &'a Caller,
@@ -133,13 +121,15 @@ impl<'a> DigestCommands<'a> {
         Self { caller, key, update_id: None }
     }
 
-    /// Gives the commands this id. A run of the workflow carries out the commands of one id once, and repeats its answer.
+    /// Sets an idempotency key. A workflow run executes a command with this id once, and repeats its
+    /// response.
     #[must_use]
     pub const fn with_id(self, id: &'a str) -> Self {
         Self { update_id: Some(id), ..self }
     }
 
-    /// Sends a command that is known at run time only. `spread`: the key is one of many that get it, see [`Release::spread`].
+    /// Sends a command chosen at run time. Set `spread` if many keys get the command, see
+    /// [`Release::spread`].
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -151,14 +141,14 @@ impl<'a> DigestCommands<'a> {
             Task::Drop => Done::Dropped(self.drop_pending(order).await?),
             Task::Retime { at } => Done::Retimed(self.retime(Retime { order, at }).await?),
             Task::Reopen { digest_id, may_duplicate } => {
-                // The workflow refuses the id of no digest.
+                // The workflow will reject this id, since no digest has it.
                 let digest_id = digest_id.unwrap_or_default();
                 Done::Reopened(self.reopen(Reopen { order, digest_id, may_duplicate }).await?)
             }
         })
     }
 
-    /// Sends the pending events now. Holds, pauses, consent and suppressions still apply.
+    /// Sends pending events now. Holds, pauses, consent and suppressions still apply.
     ///
     /// # Errors
     /// See [`CommandError`]. Sending the command again is safe.
@@ -182,7 +172,7 @@ impl<'a> DigestCommands<'a> {
         self.update(Named::new("release"), release).await
     }
 
-    /// Drops the pending events and the digest in delivery. The ledger keeps the events.
+    /// Drops pending events and the digest in delivery. The ledger keeps the events.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -190,7 +180,7 @@ impl<'a> DigestCommands<'a> {
         self.update(Named::new("drop"), order).await
     }
 
-    /// Gives the open window another deadline.
+    /// Changes the open window's deadline.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -198,8 +188,8 @@ impl<'a> DigestCommands<'a> {
         self.update(Named::new("retime"), retime).await
     }
 
-    /// Reopens a digest that ended without a message, or that a terminated run left behind. Starts the key's workflow if
-    /// the key is idle.
+    /// Reopens a digest which ended without a message, or was left by a terminated run. Starts the key's
+    /// workflow if it is not running.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -215,7 +205,7 @@ impl<'a> DigestCommands<'a> {
         target.update(self.caller, Named::new("reopen"), reopen, self.update_id).instrument(span).await
     }
 
-    /// Returns the window that a claim would take now; `None` if no window is open.
+    /// Returns the window a claim would take now, or `None` if no window is open.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -223,7 +213,7 @@ impl<'a> DigestCommands<'a> {
         Ok(self.query(Named::<(), Option<Due>>::new("due")).await?.flatten())
     }
 
-    /// Returns the status of the key; `None` if its workflow does not run. `S` is the workflow's type of a status.
+    /// Returns the key's status, or `None` if its workflow is not running. `S` is the workflow's status type.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -231,7 +221,7 @@ impl<'a> DigestCommands<'a> {
         self.query(Named::<(), S>::new("status")).await
     }
 
-    /// Reports that the workflow runs, or is paused in Temporal. No worker is asked.
+    /// Returns `true` if the workflow is running, or paused in Temporal. This needs no worker.
     ///
     /// # Errors
     /// As for [`DigestCommands::flush`].
@@ -280,7 +270,6 @@ impl<'a> DigestCommands<'a> {
         let answer = unless_paused(self.workflow(), taken).await.map_err(|Paused| self.paused())?;
         match answer.ok_or_else(|| self.unanswered())? {
             Ok(answer) => Ok(answer),
-            // The workflow does not run.
             Err(Failure::NotFound(status)) => Ok(check_namespace(&status).map(|()| O::default())?),
             Err(failure) => Err(failure.of(&self.key.to_string())),
         }
@@ -302,7 +291,7 @@ impl<'a> DigestCommands<'a> {
 const RETRY: Named<Retry, Retried> = Named::new("retry");
 const CANCEL: Named<Order, Cancelled> = Named::new("cancel");
 
-/// The commands to the workflow of one message. A message whose workflow has ended gets a new run.
+/// Sends commands to one message's workflow. If it has ended, a new run starts.
 #[derive(Clone)]
 pub struct MessageCommands {
     caller: Caller,
@@ -316,7 +305,7 @@ impl MessageCommands {
         Self { caller: caller.clone(), key: key.clone(), task_queue }
     }
 
-    /// Sends the message again, unless that could do harm.
+    /// Sends the message again, unless this could do harm.
     ///
     /// # Errors
     /// See [`CommandError`]. Sending the command again is safe.

@@ -1,4 +1,5 @@
-//! Settings of the client, with the address of an api and the token for it. Temporal's own environment variables and `temporal.toml` configure the connection.
+//! Client settings, including an API's URL and token. Temporal's own environment variables and
+//! `temporal.toml` configure its connection.
 
 use std::{fmt, time::Duration};
 
@@ -14,16 +15,14 @@ use tokio::time::timeout;
 
 use crate::{ConnectFailure, Credentials, connection};
 
-/// Settings of a [`Client`](crate::Client).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The api of a gateway that takes the events; `None` for signals to Temporal.
+    /// A gateway's API to send events to. `None` sends signals to Temporal.
     pub http: Option<Http>,
-    /// The task queue that the digest workers poll.
     pub task_queue: String,
-    /// The longest that one `emit` takes, waiting for memory, pace and retries included.
+    /// Timeout for one `emit`, including waits for memory and rate limits, and retries.
     pub deadline: Duration,
-    /// Bytes of events that wait or are on their way; past it `emit` waits. At least 64 KiB, at most 2 GiB.
+    /// Limit on bytes pending or in flight; beyond it, `emit` waits. Between 64 KiB and 2 GiB.
     pub memory_bytes: u32,
 }
 
@@ -38,32 +37,18 @@ impl Default for Config {
     }
 }
 
-/// The client could not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The `TEMPORAL_*` variables or `temporal.toml` do not make sense.
     #[error("TEMPORAL_* environment or temporal.toml: {0}")]
     Config(String),
-    /// The server did not answer, or refused the connection.
     #[error("Temporal at {target} {source}; {}", .source.remedy())]
-    Connect {
-        /// The server's URL.
-        target: String,
-        /// The reason.
-        source: ConnectFailure,
-    },
-    /// The gateway did not answer.
+    Connect { target: String, source: ConnectFailure },
     #[error("no connection to the gateway at {target}: {source}; is the URL right?")]
-    Gateway {
-        /// The server's URL.
-        target: String,
-        /// The error of the connection.
-        source: std::io::Error,
-    },
+    Gateway { target: String, source: std::io::Error },
 }
 
-/// Connects as `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, `TEMPORAL_PROFILE` and
-/// `temporal.toml` say (<https://docs.temporal.io/develop/environment-configuration>).
+/// Connects as configured by `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`,
+/// `TEMPORAL_PROFILE` and `temporal.toml` (<https://docs.temporal.io/develop/environment-configuration>).
 pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client, ConnectError> {
     let (connection, client) =
         connection::load(format!("tidings-client@{}", std::process::id())).map_err(ConnectError::Config)?;
@@ -76,45 +61,38 @@ pub(crate) async fn connect(limit: Duration) -> Result<temporalio_client::Client
     temporalio_client::Client::new(connection, client).map_err(refused)
 }
 
-/// The query of a URL with http to another machine: token and events go there in clear.
+/// A query which allows http to another machine, where token and events are sent in cleartext.
 const IN_CLEAR: &str = "tls=none";
-/// The path of the route, below the path of the URL.
 const PATH: &str = "/v1/events";
 
-/// The api of a gateway, and the token for it. `Debug` hides the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
     pub(crate) is_tls: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Without brackets for an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) path: String,
-    /// The value of the header `Authorization`.
     pub(crate) authorization: HeaderValue,
 }
 
-/// The URL or the token is malformed. The error shows neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongHttp {
-    /// The URL is not that of an api.
     #[error(
         "is not the URL of a gateway's api; write for example https://tidings.acme.example, without user and query"
     )]
     Url,
-    /// Token and events would leave this machine in clear.
     #[error(
         "has http, and is not this machine: everyone on the way could read the token and the events; write https, or add ?{IN_CLEAR} if \
          you accept that"
     )]
     InClear,
-    /// The token is incomplete, or not one of Tidings.
     #[error("the token {0}")]
     Token(#[from] WrongToken),
 }
 
 impl Http {
-    /// Reads the URL of the api, without `/v1/events`, and a token with the scope `events:write`. A URL with http must be of this
-    /// machine, or end with `?tls=none`. Asks name servers if it is neither.
+    /// Parses the API's URL, without `/v1/events`, and a token with scope `events:write`. An http URL must
+    /// point to this machine or end with `?tls=none`; otherwise we query DNS to check it.
     ///
     /// # Errors
     /// See [`WrongHttp`].
@@ -147,14 +125,12 @@ impl Http {
         })
     }
 
-    /// The host and the port, as a URL and the header `Host` have them.
     pub(crate) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 }
 
-/// The server's URL, without a path.
 impl fmt::Display for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())

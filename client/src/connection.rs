@@ -1,4 +1,4 @@
-//! The connection to Temporal of the worker, the gateway, the commands and producers.
+//! Connects to Temporal, for the worker, the gateway, the commands and producers.
 
 use std::{
     env::{self, VarError},
@@ -25,43 +25,39 @@ mod frontends;
 
 const TEMPORAL_TLS: &str = "TEMPORAL_TLS";
 
-/// The source of a connection's API key and certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// The options have them.
     Fixed,
-    /// `TEMPORAL_*` and `temporal.toml` have them, and the connection looks again every half a minute: files may change.
+    /// Read from `TEMPORAL_*` and `temporal.toml` again every half a minute, because files may change.
     Reread,
 }
 
-/// Loads address, namespace, TLS and API key from `TEMPORAL_*` and `temporal.toml`. Asks name servers where TLS is off and nothing
-/// says that it should be.
+/// Loads the options from `TEMPORAL_*` and `temporal.toml`. Queries DNS if TLS is off without an explicit
+/// setting.
 ///
 /// # Errors
-/// These make no sense, or calls would leave this machine in clear without the words for it (rule 53).
+/// If these are invalid, or calls would leave this machine in cleartext without an explicit setting (rule
+/// 53).
 pub fn load(identity: String) -> Result<(ConnectionOptions, ClientOptions), String> {
     let (mut connection, client, tls) = read()?;
     if tls == Tls::Unsaid && !is_this_machine(connection.target.host_str().unwrap_or_default()) {
         return Err(in_clear(&connection.target));
     }
-    // Requests are small: to compress them costs a digest more CPU than it saves.
+    // Requests are small, so compression would cost more CPU than it saves.
     connection.grpc_compression = GrpcCompression::None;
     connection.identity = identity;
-    // A variable made from a file has the line end of the file.
+    // A variable set from a file may end with a newline.
     connection.api_key = connection.api_key.map(|key| clean_edges(&key).to_owned());
     Ok((connection, client))
 }
 
-/// What `TEMPORAL_TLS` and `temporal.toml` say of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tls {
     On,
-    /// In so many words.
     Off,
     Unsaid,
 }
 
-/// Reads the options, and connects to nothing.
 pub(crate) fn read() -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
     let profile = load_client_config_profile(LoadClientConfigProfileOptions::default(), None);
     options(profile.map_err(|error| unquoted(&error))?, &env::var(TEMPORAL_TLS).unwrap_or_default())
@@ -73,7 +69,7 @@ fn options(
 ) -> Result<(ConnectionOptions, ClientOptions, Tls), String> {
     match temporal_tls.to_ascii_lowercase().as_str() {
         "" | "true" | "1" | "false" | "0" => {}
-        // The word of other keys for it. The SDK turns TLS on for every word that it does not know.
+        // Other settings use this word, too. The SDK would turn on TLS for any unknown word.
         "none" => profile.tls.get_or_insert_default().disabled = Some(true),
         _ => return Err(format!("{TEMPORAL_TLS} is neither true nor false")),
     }
@@ -95,9 +91,9 @@ fn in_clear(target: &Url) -> String {
     )
 }
 
-/// Returns the error without quoting the configuration. A variable that is not UTF-8 may hold an API key, and so may the
-/// line of the file that temporalio-client 1.1.1 shows below the first line of its error. Its errors can be shown as they are
-/// when the test below passes with `error.to_string()`.
+/// A variable with invalid UTF-8 may contain an API key, and so may the line of the file which
+/// temporalio-client 1.1.1 appends to its error. We can show its errors unchanged once the test below passes
+/// with `error.to_string()`.
 fn unquoted(error: &ConfigError) -> String {
     match error {
         ConfigError::LoadError(cause) if cause.is::<VarError>() => "a variable is not UTF-8".to_owned(),
@@ -105,17 +101,18 @@ fn unquoted(error: &ConfigError) -> String {
     }
 }
 
-/// Connects to one of the addresses of Temporal that answer, and moves to another one when it stops to answer. Tries for some seconds.
+/// Connects to one of Temporal's addresses and switches to another if it stops responding. Retries for some
+/// seconds.
 ///
-/// Options with an HTTP proxy or a service of their own are left to the SDK.
+/// Options with an HTTP proxy or their own service are left to the SDK.
 ///
 /// # Errors
-/// No address answers, or what answers is not Temporal.
+/// If no address responds, or the server is not Temporal.
 pub fn connect(options: ConnectionOptions, credentials: Credentials) -> Connecting {
     connect_among(options, credentials, None)
 }
 
-/// [`connect`] for those who know the addresses of the frontends from elsewhere than from the name in the options.
+/// Like [`connect`], but the caller has the frontends' addresses.
 ///
 /// # Errors
 /// As for [`connect`].
@@ -124,14 +121,14 @@ pub fn connect_among(
     credentials: Credentials,
     addresses: Option<Vec<SocketAddr>>,
 ) -> Connecting {
-    // The compiler generates the 216 calls of the SDK's services where its async function is awaited. The box keeps that here; each
-    // crate that connects would repeat it.
+    // Boxing keeps the code for the SDK's 216 service calls in this crate. Otherwise each crate which
+    // connects would compile it again.
     Box::pin(async move {
         if options.http_connect_proxy.is_some() || options.service_override.is_some() {
             return Connection::connect(options).await.map_err(|error| ConnectFailure::from(&error));
         }
         let frontends = Frontends::new(&options, credentials, addresses);
-        // The SDK's own first call would hide the reason of a failure behind a status.
+        // Connect here first, because the SDK's own first call would hide why it failed.
         frontends.first().await?;
         let service = Arc::clone(&frontends);
         options.service_override = Some(CallbackBasedGrpcService {
@@ -142,34 +139,25 @@ pub fn connect_among(
     })
 }
 
-/// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = Result<Connection, ConnectFailure>> + Send>>;
 
-/// The reason why there is no connection to Temporal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectFailure {
-    /// No address answers.
     #[error("does not answer ({0})")]
     NoAnswer(String),
-    /// The server, or a proxy, ends the connection without a word.
     #[error("closes the connection ({0})")]
     Closed(String),
-    /// TLS could not be agreed on.
     #[error("has no TLS in common with this client ({0})")]
     Tls(String),
-    /// Temporal, or a proxy before it, refuses the API key or the certificate.
     #[error("refuses the credentials ({0})")]
     Credentials(String),
-    /// Something else answers.
     #[error("does not answer as Temporal does ({0})")]
     NotTemporal(String),
-    /// The options contradict each other.
     #[error("cannot be connected to ({0})")]
     Options(String),
 }
 
 impl ConnectFailure {
-    /// The advice for whoever operates this machine.
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match self {
@@ -190,18 +178,16 @@ impl ConnectFailure {
         }
     }
 
-    /// Trying again could help.
     pub(crate) const fn is_passing(&self) -> bool {
         matches!(self, Self::NoAnswer(_) | Self::Closed(_))
     }
 
-    /// The same for a call.
     pub(crate) fn status(&self) -> Status {
-        // All of these end without a change of the caller: a certificate or a key is renewed. So the caller should try again.
+        // Each of these may end without a change by the caller, e.g. when a certificate is renewed, so the
+        // caller should retry.
         Status::unavailable(format!("Temporal {self}"))
     }
 
-    /// The meaning of an error of the transport.
     pub(crate) fn of_transport(error: &(dyn Error + 'static)) -> Self {
         let causes: Vec<_> = iter::successors(Some(error), |&cause| cause.source()).collect();
         let reason = causes.last().map(ToString::to_string).unwrap_or_default();
@@ -220,7 +206,6 @@ impl ConnectFailure {
         }
     }
 
-    /// The meaning of a status that ends the attempt to connect.
     fn of_status(status: &Status) -> Self {
         let said = status.message().to_owned();
         match status.code() {

@@ -1,90 +1,82 @@
-//! Errors of the client, each with its remedy.
+//! Client errors, each with a remedy.
 
 use temporalio_client::tonic::{Code, Status};
 use tidings_model::{limits::Invalid, names};
 
-/// The event, or the retract, was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It breaks a rule of the contract, and was not accepted.
+    /// It violates the contract and was not accepted.
     #[error("invalid: {0}")]
     Invalid(#[from] Invalid),
-    /// The batch that it was in was refused.
     #[error("refused: {0}")]
     Rejected(Rejection),
-    /// No answer within the deadline. It may have arrived; sending it again is safe.
+    /// There was no response within the deadline. It may have arrived; sending it again is safe.
     #[error("not acknowledged in time ({0}); send it again")]
     Unavailable(String),
 }
 
-/// The reason why Temporal or a gateway refused a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The open run has all the signals it can take (10,000) until it continues as new.
+    /// The open run has reached the signal limit (10,000) until it continues as new.
     #[error("the digest's run is full of signals; a worker must be running to roll it over, then send again")]
     RunFull,
-    /// The open run was over a limit of the server, 50 MiB of history unless configured, which has terminated it.
+    /// The open run exceeded a server limit (50 MiB of history by default) and was terminated.
     #[error(
         "the digest's run was terminated with events in it ({0}); send again, which starts a new run, and run \
          `tidings recover` for what the old one had"
     )]
     Terminated(String),
-    /// A limit of the server is below a batch of ours (256 KiB).
+    /// A server limit is below our batch size (256 KiB).
     #[error("the batch is over a size limit of the server ({0}); raise limit.blobSize.error or send smaller events")]
     TooLarge(String),
-    /// The namespace lacks our search attributes.
     #[error(
         "the namespace lacks the search attributes {tenant} and {digest}; run `tidings migrate` ({0})",
         tenant = names::TENANT_ATTRIBUTE,
         digest = names::DIGEST_TYPE_ATTRIBUTE
     )]
     SearchAttributes(String),
-    /// The namespace does not exist.
     #[error(
         "{}; check TEMPORAL_NAMESPACE, or make it: `temporal operator namespace create -n NAME --retention 72h`",
         .0.trim_end_matches('.')
     )]
     Namespace(String),
-    /// The credentials do not suffice.
     #[error("{0}; check TEMPORAL_API_KEY and TEMPORAL_TLS_*, and their role: `write` of the namespace is enough")]
     Denied(String),
-    /// The gateway does not accept the token for these events.
     #[error(
         "the gateway does not accept the token ({0}); `tidings tokens create --scope events:write` makes one that it accepts"
     )]
     Token(String),
-    /// The gateway refuses the request as a whole, or the server is not a gateway.
+    /// The gateway rejected the whole request, or the server is not a gateway.
     #[error("{0}; check the URL of the gateway's api, and its version")]
     Gateway(String),
-    /// The server is too old for the call, or its operator has switched it off.
+    /// The server is too old for the call, or it is disabled by configuration.
     #[error(
         "{0}; Temporal 1.28 and later have what Tidings calls, unless a dynamic setting of the cluster switches it off"
     )]
     SwitchedOff(String),
-    /// Any other refusal. A retry would fail, too.
     #[error("{0}")]
     Other(String),
 }
 
 impl Error {
-    /// The same may be accepted later.
+    /// Returns `true` if a retry may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Rejected(Rejection::RunFull | Rejection::Terminated(_)))
     }
 }
 
-/// Accepts a "not found" that means the workflow or the schedule.
+/// Accepts a "not found" if it means the workflow or schedule.
 ///
-/// Temporal answers the same code for a namespace that does not exist, and only the message tells them apart.
+/// Temporal uses the same code for a missing namespace; only the message differs.
 ///
 /// # Errors
-/// The namespace does not exist.
+/// If the namespace does not exist.
 pub fn check_namespace(not_found: &Status) -> Result<(), Error> {
     if not_found.message().starts_with("Namespace ") { Err(Error::from(not_found)) } else { Ok(()) }
 }
 
-/// The one place that decides what a gRPC status means.
+/// The only place which interprets a gRPC status.
 impl From<&Status> for Error {
     fn from(status: &Status) -> Self {
         let said = status.message().to_owned();

@@ -1,5 +1,5 @@
-//! Events over HTTP to the api of a gateway: `POST /v1/events`, in batches. The gateway makes them durable, and hands them to
-//! Temporal.
+//! Sends events to a gateway's API, in batches to `POST /v1/events`. The gateway makes them durable and
+//! forwards them to Temporal.
 
 use std::{
     collections::VecDeque,
@@ -27,23 +27,19 @@ mod answer;
 #[cfg(test)]
 mod tests;
 
-/// Bytes and items of a request: what the gateway takes.
 const BYTES: usize = 1 << 20;
 const ITEMS: usize = 10_000;
-/// Time limit of one attempt. A gateway answers within 14 s.
+/// Timeout for one attempt. A gateway responds within 14 s.
 const ATTEMPT: Duration = Duration::from_secs(20);
 
-/// Sends events to the api of a gateway.
 pub(crate) struct Requests {
     queue: Mutex<Queue>,
-    /// Held by the driver.
     connection: tokio::sync::Mutex<Connection>,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// The task that sends. It ends when nothing waits.
     driver: Option<JoinHandle<()>>,
 }
 
@@ -51,7 +47,7 @@ impl Requests {
     /// Connects to the gateway.
     ///
     /// # Errors
-    /// When the server does not answer within the deadline.
+    /// If the server does not respond within the deadline.
     pub async fn connect(http: Http, deadline: Duration) -> Result<Arc<Self>, ConnectError> {
         let target = http.to_string();
         let connecting = timeout(deadline, Connection::open(http)).await;
@@ -60,24 +56,22 @@ impl Requests {
         Ok(Arc::new(Self { queue: Mutex::default(), connection: tokio::sync::Mutex::new(connection) }))
     }
 
-    /// Adds an item to the queue, and starts the driver if none runs.
     pub fn push(self: &Arc<Self>, key: &Key, item: Waiting) {
         let item = Waiting { json: keyed(key, &item.json), ..item };
         let mut queue = self.queue();
         queue.waiting.push_back(item);
-        // A driver that panicked is finished, too.
         if queue.driver.as_ref().is_none_or(JoinHandle::is_finished) {
             queue.driver = Some(tokio::spawn(drive(Arc::clone(self))));
         }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing that runs under the lock leaves the queue half-changed.
+        // No code panics halfway through a change while holding this lock.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next batch: the events, and then the retracts. Without one, the driver is forgotten under the same lock, so that
-    /// the next item starts a new one.
+    /// Takes the next batch, events before retracts. If there is none, drops the driver under the same lock,
+    /// so the next item starts a new one.
     fn next(&self) -> Vec<Waiting> {
         let mut queue = self.queue();
         queue.waiting.retain(|item| !item.is_withdrawn());
@@ -90,7 +84,7 @@ impl Requests {
         batch
     }
 
-    /// Puts a batch back to the front of the queue, except items whose deadline is before the next attempt.
+    /// Puts a batch back at the front of the queue. Items which expire before the next attempt fail.
     fn put_back(&self, batch: Vec<Waiting>, next: Instant, why: &str) {
         let (late, again): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| item.deadline <= next);
         let mut queue = self.queue();
@@ -104,7 +98,6 @@ impl Requests {
     }
 }
 
-/// Sends batches, one at a time, until nothing waits.
 async fn drive(requests: Arc<Requests>) {
     let mut connection = requests.connection.lock().await;
     let mut failures = 0;
@@ -136,7 +129,8 @@ async fn drive(requests: Arc<Requests>) {
     }
 }
 
-/// Makes one attempt. An attempt without an answer may have arrived, and comes again: an event counts once.
+/// Makes one attempt. Without a response, the batch may have arrived; sending it again is safe because events
+/// are deduplicated.
 #[instrument(name = "http", level = "debug", skip_all, fields(items = batch.len()))]
 async fn send(connection: &mut Connection, batch: &[Waiting]) -> Meaning {
     let time = time_left(batch, Instant::now()).min(ATTEMPT);
@@ -149,13 +143,12 @@ async fn send(connection: &mut Connection, batch: &[Waiting]) -> Meaning {
     Meaning::Later { asked: None, why }
 }
 
-/// The item's JSON with its key. Both are objects, and neither is empty.
+/// Adds the key to the item's JSON. Both are non-empty objects.
 fn keyed(Key { tenant, digest_type, user }: &Key, json: &str) -> String {
     let key = json!({"tenant": tenant, "digest": digest_type, "user": user}).to_string();
     format!("{},{}", &key[..key.len() - 1], &json[1..])
 }
 
-/// Returns the number of items, from the first on, that fit into one request.
 fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     let mut bytes = body(&[]).len();
     let fits = |size: &usize| {
@@ -165,7 +158,6 @@ fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     sizes.into_iter().take(ITEMS).take_while(fits).count()
 }
 
-/// The body of a request. The events of the batch come first.
 fn body(batch: &[Waiting]) -> Bytes {
     let list = |items: &[Waiting]| items.iter().map(|item| item.json.as_str()).collect::<Vec<_>>().join(",");
     let (events, retracts) = batch.split_at(batch.partition_point(|item| item.kind == Kind::Event));

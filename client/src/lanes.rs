@@ -1,5 +1,5 @@
-//! The lanes of all keys: the queue of each key's events and retracts, of which one batch is in flight, and its pace. One task per key that
-//! has something to send.
+//! Queues events and retracts per key. Each lane has one batch in flight, its own rate limit, and a task
+//! while it is not empty.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -16,10 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{Error, signal};
 
-/// Requests on their way to the server, over all keys: enough to keep one server busy.
+/// Requests in flight over all keys, enough to saturate one server.
 const IN_FLIGHT: usize = 64;
 
-/// Sends events as signals to the workflows of their keys.
 pub(crate) struct Lanes {
     temporal: temporalio_client::Client,
     task_queue: String,
@@ -33,7 +32,6 @@ impl Lanes {
         Arc::new(Self { temporal, task_queue, by_key: Mutex::default(), in_flight })
     }
 
-    /// Adds an item to the lane of its key, and starts the lane's driver if the lane is new.
     pub fn push(self: &Arc<Self>, key: Key, item: Waiting) {
         match self.by_key().entry(key) {
             Entry::Occupied(lane) => lane.into_mut().push(item),
@@ -46,12 +44,12 @@ impl Lanes {
     }
 
     fn by_key(&self) -> MutexGuard<'_, HashMap<Key, Lane>> {
-        // Nothing that runs under the lock leaves a lane half-changed.
+        // No code panics halfway through a change while holding this lock.
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next step for the key. Forgets an idle lane under the same lock, so that the next event starts a new
-    /// driver.
+    /// Returns the key's next step. Removes an idle lane under the same lock, so the next event will start a
+    /// new driver.
     fn next(&self, key: &Key) -> Next {
         let mut lanes = self.by_key();
         let next = lanes.get_mut(key).map_or(Next::Forget, |lane| lane.next(Instant::now()));
@@ -66,7 +64,6 @@ impl Lanes {
     }
 }
 
-/// Sends one key's batches, one at a time, until nothing waits.
 async fn drive(lanes: Arc<Lanes>, key: Key) {
     loop {
         match lanes.next(&key) {
@@ -79,7 +76,7 @@ async fn drive(lanes: Arc<Lanes>, key: Key) {
 
 async fn send(lanes: &Arc<Lanes>, key: &Key) {
     let Ok(_turn) = lanes.in_flight.acquire().await else { return };
-    // Taken only now: what arrived while waiting for the turn goes along.
+    // Take the batch only now, to include items which arrived while we waited for a permit.
     let batch = lanes.with_lane(key, Lane::take_batch).unwrap_or_default();
     if batch.is_empty() {
         return;
@@ -91,7 +88,7 @@ async fn send(lanes: &Arc<Lanes>, key: &Key) {
         let (lanes, key) = (Arc::clone(lanes), key.clone());
         async move { signal::send(&lanes.temporal, &lanes.task_queue, &key, payload, time_left).await }
     };
-    // In a task of its own: a panic reaches the callers of this batch and leaves the lane running.
+    // Spawned as its own task, so a panic only fails this batch's callers and the lane keeps running.
     let result = match tokio::spawn(call).await {
         Ok(result) => result,
         Err(error) => Err(Error::Unavailable(format!("the client's task failed: {error}"))),
@@ -102,17 +99,12 @@ async fn send(lanes: &Arc<Lanes>, key: &Key) {
     }
 }
 
-/// The next step of a lane's driver.
 enum Next {
-    /// There is a batch to send.
     Send,
-    /// Nothing to do before then.
     Wait(Instant),
-    /// Nothing waits and no pace is due: forget the lane.
     Forget,
 }
 
-/// The queue and the pace of one key.
 struct Lane {
     waiting: VecDeque<Waiting>,
     pace: Pace,
@@ -136,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// The next batch, in order of arrival: at most 500 events and retracts, and 256 KiB as JSON.
+    /// Takes the next batch in order of arrival: at most 500 events and retracts, and 256 KiB as JSON.
     pub fn take_batch(&mut self) -> Vec<Waiting> {
         self.waiting.retain(|item| !item.is_withdrawn());
         let count = batch_len(self.waiting.iter().map(|item| item.json.len()));
@@ -148,12 +140,9 @@ impl Lane {
     }
 }
 
-/// Between the starts of two batches of one key: five a second.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// The most that a slow or throttling server makes us wait.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The earliest start of a key's next batch.
 #[derive(Debug)]
 struct Pace {
     interval: Duration,
@@ -165,15 +154,15 @@ impl Pace {
         Self { interval: INTERVAL, next: None }
     }
 
-    /// `None`: at once.
     pub fn wait_until(&self, now: Instant) -> Option<Instant> {
         self.next.filter(|next| *next > now)
     }
 
-    /// A batch went from `started` to `ended`. A client does not see the other processes that signal the same key,
-    /// but it feels them: an answer that takes more than half of the interval doubles it, a quick one shortens it.
-    /// Ten processes on one key (`./dev bench hot-key`) made its one-second timer late by a p99 of 231 ms over
-    /// 600 s so, and of 425 ms over 180 s with the interval fixed: one run each, the second on a busy machine.
+    /// Adapts to a batch which ran from `started` to `ended`. Other processes signalling the same key slow
+    /// down responses: one that takes more than half of the interval doubles it, and a quick one shortens it.
+    /// With ten processes on one key (`./dev bench hot-key`), its one-second timer was late by a p99 of 231
+    /// ms over 600 s, compared to 425 ms over 180 s with a fixed interval; one run each, the second on a busy
+    /// machine.
     pub fn ended(&mut self, started: Instant, ended: Instant, acknowledged: bool) {
         let took = ended.saturating_duration_since(started);
         self.interval = if acknowledged && took * 2 <= self.interval {
@@ -185,38 +174,29 @@ impl Pace {
     }
 }
 
-/// The answer to an event or a retract. An accepted one may have warnings: what looks like a mistake in it.
+/// The result for an event or a retract. If accepted, it may have warnings about likely mistakes.
 pub(crate) type Answer = Result<Vec<Invalid>, Error>;
 
-/// An event or a retract that waits for its acknowledgement.
 pub(crate) struct Waiting {
-    /// The kind of the item.
     pub kind: Kind,
-    /// Its proto3-JSON.
     pub json: String,
-    /// The deadline of the caller.
     pub deadline: Instant,
-    /// The channel to the caller. A closed channel withdraws the item.
+    /// Returns the result to the caller. A closed channel withdraws the item.
     pub reply: oneshot::Sender<Answer>,
-    /// Its share of the client's memory.
     pub memory: OwnedSemaphorePermit,
 }
 
 impl Waiting {
-    /// Tells if the caller is gone.
     pub fn is_withdrawn(&self) -> bool {
         self.reply.is_closed()
     }
 
-    /// Answers the caller, and frees the memory first.
     pub fn answer(self, result: Answer) {
         drop(self.memory);
-        // The caller may be gone, and then the answer has no other receiver.
         let _ = self.reply.send(result);
     }
 }
 
-/// Returns the time left for the batch: that of its most patient caller.
 pub(crate) fn time_left(batch: &[Waiting], now: Instant) -> Duration {
     batch.iter().map(|item| item.deadline.saturating_duration_since(now)).max().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The thin client that services link. An event is durable once [`Client::emit`] returns. [`Client::retract`] takes back an
-//! event whose subject was deleted, read or resolved.
+//! The thin client for services which produce events. An event is durable once [`Client::emit`] returns.
+//! [`Client::retract`] retracts an event, e.g. because its subject was deleted, read or resolved.
 //!
 //! ```no_run
 //! # async fn example(event: tidings_client::v1::Event) -> Result<(), Box<dyn std::error::Error>> {
@@ -8,10 +8,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With [`Config::http`] the client needs no Temporal: it posts events to the api of a gateway.
+//! With [`Config::http`], the client needs no Temporal but posts events to a gateway's API.
 //!
-//! Many events at once are many calls of `emit` at once: events of one key that wait for each other travel together.
-//! Both may be repeated after any error: an `event_id` that has arrived already changes nothing, nor does a second retract.
+//! To send many events, call `emit` concurrently: events for the same key are batched. Repeating a call is
+//! safe after any error, because an `event_id` counts once, and so does a retract.
 
 mod client;
 pub mod commands;

@@ -1,4 +1,5 @@
-//! One batch of events and retracts as a signal to the workflow of its key, and the options of every call that may start a workflow.
+//! Signals a batch of events and retracts to its key's workflow, and sets the options for all calls which may
+//! start a workflow.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,10 @@ use uuid::Uuid;
 
 use crate::{Error, Rejection};
 
-/// Sends the batch, and starts the workflow if the key is idle. Returns when Temporal has recorded the batch.
+/// Sends the batch, starting the workflow if needed. Returns once Temporal has recorded the batch.
 ///
-/// Retries transient errors under one request id. The server records a batch once, even if an acknowledgement was lost.
+/// Transient errors are retried with the same request id, so a batch is recorded once even if an
+/// acknowledgement was lost.
 #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "signal_with_start", %key), err(level = "debug"))]
 pub(crate) async fn send(
     temporal: &temporalio_client::Client,
@@ -42,7 +44,7 @@ pub(crate) async fn send(
         .rpc_options(rpc_options(time_left))
         .build();
     let events = UntypedSignal::new(names::SIGNAL);
-    // `RawValue::empty()` would be one empty argument.
+    // `RawValue::empty()` would send one empty argument.
     let call = temporal.signal_with_start_workflow(workflow, RawValue::default(), events, batch, options);
     let started = Instant::now();
     match tokio::time::timeout(time_left, call).await {
@@ -52,8 +54,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Hands one batch of a key over, events and retracts as proto3-JSON without the key. The caller keeps to the pace of the key and
-/// to the size of a signal ([`batch_len`](tidings_model::inbox::batch_len)).
+/// Sends one batch for a key, with events and retracts as proto3-JSON without the key. The caller should
+/// respect the key's rate limit and a signal's size ([`batch_len`](tidings_model::inbox::batch_len)).
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -67,7 +69,8 @@ pub async fn hand_over<'a>(
     send(temporal, task_queue, key, batch(items), time_left).await
 }
 
-/// Hands payloads over as they are, as the argument of the signal `events`. Calls with one `request` count once in a run.
+/// Sends payloads unchanged as the argument of the signal `events`. Within a run, calls with the same
+/// `request` count once.
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -82,8 +85,8 @@ pub async fn hand_over_payloads(
     start(temporal, signal_with_start(temporal, task_queue, key, payloads, request)).await
 }
 
-/// As [`hand_over`]. If the batch starts a run, the first workflow task of the run waits for `delay`, or until the next signal or
-/// update. So a command that follows at once is there before the run does anything. Calls with one `request` count once.
+/// Like [`hand_over`], but a new run's first workflow task waits for `delay` or for the next signal or
+/// update, so a command sent right after this arrives first. Calls with the same `request` count once.
 ///
 /// # Errors
 /// As for [`Client::emit`](crate::Client::emit).
@@ -103,7 +106,7 @@ pub async fn start_later<'a>(
     start(temporal, request).await
 }
 
-/// The call itself, because temporalio-client 1.1.1 lets nobody choose the id of a request.
+/// Makes the call ourselves, because temporalio-client 1.1.1 does not let us choose the request id.
 fn signal_with_start(
     temporal: &temporalio_client::Client,
     task_queue: &str,
@@ -136,7 +139,6 @@ async fn start(
     started.map(drop).map_err(|status| Error::from(&status))
 }
 
-/// The items as the one argument of a signal.
 pub(crate) fn batch<'a>(items: impl IntoIterator<Item = (Kind, &'a str)>) -> RawValue {
     RawValue::new(vec![payload(items)])
 }
@@ -159,11 +161,12 @@ impl From<WorkflowStartError> for Error {
     }
 }
 
-/// A running workflow receives the signal or the update; otherwise a new run starts.
+/// A running workflow receives the signal or update; otherwise a new run starts.
 pub(crate) const CONFLICT: WorkflowIdConflictPolicy = WorkflowIdConflictPolicy::UseExisting;
 pub(crate) const REUSE: WorkflowIdReusePolicy = WorkflowIdReusePolicy::AllowDuplicate;
 
-/// Returns the search attributes of a digest workflow. Every start must set them, because operators find runs by them.
+/// Returns a digest workflow's search attributes. Every start must set these, because operators use them to
+/// find runs.
 #[must_use]
 pub fn search_attributes(key: &Key) -> SearchAttributes {
     SearchAttributes::new([
@@ -172,13 +175,12 @@ pub fn search_attributes(key: &Key) -> SearchAttributes {
     ])
 }
 
-/// Returns the search attributes of a message workflow.
 #[must_use]
 pub fn message_search_attributes(key: &MessageKey) -> SearchAttributes {
     SearchAttributes::new([SearchAttributeKey::keyword(names::TENANT_ATTRIBUTE).value_set(key.tenant.clone())])
 }
 
-/// Returns the task queue of a stream's messages; `task_queue` is the digests'.
+/// Returns the task queue for a stream's messages. `task_queue` should be the digest queue.
 #[must_use]
 pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
     match stream {
@@ -187,7 +189,7 @@ pub fn message_task_queue(task_queue: &str, stream: StreamName) -> String {
     }
 }
 
-/// Returns options that retry transient errors until the time is up.
+/// Returns options which retry transient errors for this long.
 pub(crate) fn rpc_options(time_left: Duration) -> RpcOptions {
     let retry = RetryOptions::builder()
         .initial_interval(Duration::from_millis(100))

@@ -1,6 +1,7 @@
-//! The api, for services and operators: a listener of its own, on which each request has a token (rules 38 and 40).
+//! The API for services and operators. It has its own listener, and every request needs a token (rules 38 and
+//! 40).
 //!
-//! [`Endpoint`] is every route. `gate` lets a request in, and the module of a route answers it.
+//! [`Endpoint`] lists the routes. `gate` checks the token, then the module of the route handles the request.
 
 use std::sync::Arc;
 
@@ -52,13 +53,14 @@ pub use oidc::{Issuer, TokenType, Trust};
 use refusal::Refusal;
 pub use state::{Api, Making};
 
-/// Requests in progress: services share few addresses, so that one client may have them all.
+/// Concurrent requests. We allow one client all of them, because services often share an address.
 const REQUESTS: usize = 512;
 
-/// The least memory for the bodies of the api: that of the longest one.
+/// Minimum memory for request bodies in bytes: enough for the longest body.
 pub const LEAST_BODY_BYTES: usize = messages::BODY_BYTES * BODY_COST;
 
-/// The routes, with their limits. Access tokens of `issuer` count besides Tidings' own. One client has half of the memory for bodies.
+/// Builds the router. Access tokens of `issuer` are accepted, too. One client may use half the memory for
+/// bodies.
 pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_bytes }: Admission) -> Router {
     let gate = Gate::new(&api.state, issuer, trusted.clone());
     let health = health(api.state.clone());
@@ -70,7 +72,7 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
         let handler = endpoint.handler().layer(body).layer(from_fn_with_state(endpoint, show_example));
         routes = routes.route(endpoint.path(), handler.layer(gate));
     }
-    // `BodyLimit` has read the body before axum's own limit counts.
+    // `BodyLimit` already bounds the body, so axum's own limit is off.
     let routes = routes.layer(DefaultBodyLimit::disable());
     let routes = routes.route("/openapi.json", get(openapi::serve)).route("/problems/{name}", get(problem::page));
     let routes = routes.method_not_allowed_fallback(async || Problem::WrongMethod).fallback(no_route).with_state(api);
@@ -79,10 +81,9 @@ pub fn router(api: Api, issuer: Option<Arc<Issuer>>, Admission { trusted, body_b
     shared(limited.merge(health)).layer(from_fn(request_id::identify))
 }
 
-/// Characters of a path that is compared with those of the routes.
+/// Only this many characters of a path are compared with the routes.
 const PATH_CHARS: usize = 128;
 
-/// Answers a request to no route with the path that was meant, if one comes close.
 async fn no_route(uri: Uri) -> Refusal {
     let says = if uri.path().starts_with("/webhooks/") {
         "is of the public listener, gateway.public_url; this is the api".to_owned()
@@ -93,7 +94,7 @@ async fn no_route(uri: Uri) -> Refusal {
     Refusal::of(Problem::NotFound, "path", says)
 }
 
-/// The path of the route that an address comes close to. A parameter is like any value.
+/// Returns the path of the closest route. A path parameter matches any value.
 fn nearest_path(path: &str) -> Option<&'static str> {
     let path: String = path.chars().take(PATH_CHARS).collect();
     let parts: Vec<_> = path.split('/').collect();
@@ -109,7 +110,7 @@ fn nearest_path(path: &str) -> Option<&'static str> {
     paths.iter().find(|(filled, _)| filled == found).map(|(_, path)| *path)
 }
 
-/// The middleware: shows a body that the route takes, if nothing of the request's could be read.
+/// Middleware: if the body was unusable, adds a valid example to the problem.
 async fn show_example(State(endpoint): State<Endpoint>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let details = response.extensions_mut().get_mut::<Details>();

@@ -1,6 +1,6 @@
-//! `/b/{token}`: a recipient whose cadence is adapted gets a digest type as often as before. GET shows a page with one button, and
-//! changes nothing: programs that scan messages fetch every link. POST makes the digest type's cadence the recipient's own choice,
-//! unless the recipient has chosen one since.
+//! `/b/{token}`: a recipient whose cadence was adapted can return to the original one. GET changes nothing,
+//! because email scanners fetch every link. POST stores the digest type's cadence as the recipient's choice,
+//! unless there already is one.
 
 use axum::{
     extract::{Path, State as Extracted, rejection::PathRejection},
@@ -24,12 +24,10 @@ use crate::{
     page::{self, Frame},
 };
 
-/// The route.
 pub(crate) fn route(state: State) -> MethodRouter {
     get(show).post(pin).with_state(state)
 }
 
-/// Shows the button.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
@@ -42,7 +40,7 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
 
-/// Pins the cadence. The answer is the same the second time.
+/// Pins the cadence. This is idempotent.
 async fn pin(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = state.link(token, AsBeforeLink::read) else { return StatusCode::NOT_FOUND.into_response() };
     page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link)).await
@@ -67,7 +65,7 @@ async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choic
             preferences: pinned(settings, &facts.preferences),
             consent: facts.consent,
         };
-        // `None`: another choice came first, and this one sees it.
+        // `None` means another change came first, so read it and try again.
         if let Some(changed) = choices::wish(store, &state.settings, &[wish], &why, now).await? {
             state.wake(&changed).await;
             tracing::info!(message = %link.message, "a recipient wants a digest as often as before");
@@ -76,13 +74,13 @@ async fn carry_out(state: &State, link: &AsBeforeLink) -> Result<Response, choic
     }
 }
 
-/// The choices with the digest type's cadence, unless the recipient chose a cadence.
+/// Sets the digest type's cadence, unless the recipient chose one.
 fn pinned(settings: &DigestSettings, chosen: &Preferences) -> Preferences {
     let cadence = chosen.cadence.clone().unwrap_or_else(|| settings.cadence.to_string());
     Preferences { cadence: Some(cadence), ..chosen.clone() }
 }
 
-/// A page about the digest type's cadence, or the one that the recipient chose.
+/// Page about the digest type's cadence, or the recipient's own.
 #[derive(Serialize)]
 struct Text {
     title: String,

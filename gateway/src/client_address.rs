@@ -1,4 +1,4 @@
-//! The address of a client. Behind a proxy it stands in a header, which counts only if the proxy is configured.
+//! Finds the client's address. Behind a proxy this is in a header, which we use only if the proxy is trusted.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,13 @@ use axum::{
 use ipnet::IpNet;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Addresses that are read from the end of a header. Proxies are few.
+/// Most addresses read from the end of this header; real chains are short.
 const HOPS: usize = 20;
 
-/// The address of the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub IpAddr);
 
-/// Networks of proxies whose headers count.
+/// Networks of trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks(pub Vec<IpNet>);
 
@@ -25,9 +24,10 @@ impl Networks {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client's address: the last one that a trusted proxy named and that is not such a proxy itself.
+    /// Returns the last address that is not a trusted proxy.
     ///
-    /// `X-Forwarded-For` counts before `Forwarded` (RFC 7239): proxies that write the former let the latter pass.
+    /// We prefer `X-Forwarded-For` to `Forwarded` (RFC 7239), because proxies that set the former pass on the
+    /// latter unchecked.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         for named in hops(headers).into_iter().rev().take(HOPS) {
@@ -40,14 +40,14 @@ impl Networks {
         client
     }
 
-    /// Returns the client's address; `None` if no connection brought the request.
+    /// Like [`Self::client`], or `None` if the request did not come over a connection.
     pub(crate) fn client_of(&self, request: &Request) -> Option<IpAddr> {
         let Peer(peer) = request.extensions().get()?;
         Some(self.client(*peer, request.headers()))
     }
 }
 
-/// Returns the addresses that proxies named, the nearest proxy's last. `None` stands for anything else.
+/// Nearest proxy last. An unreadable entry is `None`.
 fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let values = |name: &HeaderName| {
         let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default().to_owned());
@@ -67,7 +67,7 @@ fn hops(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     forwarded.split(',').map(named).collect()
 }
 
-/// Reads an address, in brackets and quotes or not, with a port or not.
+/// Parses an address with or without brackets, quotes and port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
     let bare = text.strip_prefix('[').and_then(|text| text.split_once(']')).map_or(text, |(address, _)| address);

@@ -1,4 +1,4 @@
-//! Requests in progress, and the memory of their bodies: bounded over all clients of a listener, and for each client.
+//! Limits concurrent requests and the memory for their bodies, per listener and per client.
 
 use std::net::IpAddr;
 
@@ -14,21 +14,17 @@ use crate::{
     quota::{Exceeded, Portion, Quota},
 };
 
-/// Bytes of memory that a request may need for each byte of its body, until it is answered. The largest need is that of events:
-/// 4.8 bytes were measured.
+/// Bytes of memory per byte of body. Events need the most: we measured 4.8.
 pub const BODY_COST: usize = 5;
 
-/// What a listener takes from its clients.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// The proxies whose headers name the client.
     pub trusted: Networks,
-    /// Memory for all bodies in progress, in bytes. It must be [`BODY_COST`] times the largest body or more.
+    /// Bytes for all bodies together. This should be at least [`BODY_COST`] times the longest body.
     pub body_bytes: usize,
 }
 
 impl Admission {
-    /// The memory for bodies where nothing else is known.
     pub const BODY_BYTES: usize = 128 << 20;
 }
 
@@ -38,7 +34,6 @@ impl Default for Admission {
     }
 }
 
-/// The places of requests in progress.
 #[derive(Clone)]
 pub(crate) struct Concurrency {
     requests: Quota,
@@ -46,7 +41,7 @@ pub(crate) struct Concurrency {
     trusted: Networks,
 }
 
-/// The memory for bodies, for a request of this client.
+/// One client's access to the memory for bodies.
 #[derive(Clone)]
 pub(crate) struct BodyShare {
     bodies: Quota,
@@ -54,7 +49,7 @@ pub(crate) struct BodyShare {
 }
 
 impl Concurrency {
-    /// `requests` and `body_bytes` are limits over all clients and for each client.
+    /// `requests` and `body_bytes` are each a limit for all clients and one per client.
     pub fn new(requests: [usize; 2], body_bytes: [usize; 2], trusted: Networks) -> Self {
         let [requests, bodies] = [requests, body_bytes].map(|[all, of_client]| Quota::new(all, of_client));
         Self { requests, bodies, trusted }
@@ -62,14 +57,13 @@ impl Concurrency {
 }
 
 impl BodyShare {
-    /// Takes the memory for a body of this length.
     pub fn take(&self, bytes: usize) -> Result<Portion, Problem> {
-        // The answer is the same for all limits: the request may come again.
+        // Same problem for both limits: the client should retry.
         self.bodies.take(self.client, bytes.saturating_mul(BODY_COST)).map_err(|_| Problem::Busy)
     }
 }
 
-/// The middleware: runs the request if there is a place, or refuses the request at once.
+/// Middleware: rejects a request without waiting if the quota is used up.
 pub(crate) async fn bound(State(concurrency): State<Concurrency>, mut request: Request, next: Next) -> Response {
     let Concurrency { requests, bodies, trusted } = concurrency;
     let client = trusted.client_of(&request);

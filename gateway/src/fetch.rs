@@ -1,4 +1,4 @@
-//! Requests that the gateway makes: a certificate of SNS, the confirmation of a subscription, the keys of an issuer.
+//! Outgoing requests: SNS certificates, SNS subscription confirmations, and an issuer's keys.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -9,18 +9,16 @@ use tidings_net::{Body, TlsConnector, connector, http, read, system_roots};
 use tokio::{net::TcpStream, time::timeout};
 use url::{Position, Url};
 
-/// Time limit of a request, from the name to the last byte.
+/// Time limit for the whole request, including name resolution.
 const TIME: Duration = Duration::from_secs(5);
 
-/// A client for `GET`. It follows no redirects. Whoever names a URL decides if it may be http.
+/// Client for `GET` without redirects. The caller decides if plain http is allowed.
 #[derive(Clone)]
 pub struct Fetcher {
     tls: TlsConnector,
-    /// The server that stands for every host, or else the host itself.
     server: Option<SocketAddr>,
 }
 
-/// The reason why a URL could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error("cannot be reached: {0}")]
@@ -36,21 +34,22 @@ pub enum FetchError {
 }
 
 impl Fetcher {
-    /// Trusts the certificate authorities of the system.
+    /// Trusts the system's certificate authorities.
     #[must_use]
     pub fn new() -> Self {
         Self { tls: connector(system_roots()), server: None }
     }
 
-    /// Connects to one server instead of any host, and trusts `roots`: for tests.
+    /// For tests: connects to `server` for every host and trusts `roots`.
     #[must_use]
     pub fn to(server: SocketAddr, roots: RootCertStore) -> Self {
         Self { tls: connector(roots), server: Some(server) }
     }
 
-    /// Returns the body of an answer with status 200, of at most `bytes`, within five seconds.
+    /// Fetches up to `bytes` of a body within five seconds. The status must be 200.
     ///
     /// # Errors
+    ///
     /// See [`FetchError`].
     pub async fn get(&self, url: &str, bytes: usize) -> Result<Bytes, FetchError> {
         timeout(TIME, self.fetch(url, bytes)).await.unwrap_or(Err(FetchError::Time))
@@ -62,7 +61,7 @@ impl Fetcher {
         let request = Request::get(&url[Position::BeforePath..Position::AfterQuery]);
         let request = request.header(HOST, &url[Position::BeforeHost..Position::AfterPort]).body(Body::default());
         let request = request.map_err(|error| invalid(&error))?;
-        // An IPv6 address has brackets in a URL only.
+        // IPv6 addresses have brackets only in URLs.
         let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let tcp = match self.server {
             Some(server) => TcpStream::connect(server).await?,

@@ -1,6 +1,7 @@
-//! `/livez` says that the process answers. `/readyz` says that the database answers and takes what it is given, and remembers that for a
-//! second. It names what processes of the installation differ in, and Temporal, without which events, links and pages work: what comes
-//! meanwhile is handed over later. A gateway that has just begun waits for Temporal all the same, for a while.
+//! `/livez` returns 200 while the process runs. `/readyz` tests reads and writes of the database, and caches
+//! this for a second. It also reports configuration differences between processes, and Temporal. We stay
+//! ready without Temporal, because events, links and pages still work; only a freshly started gateway should
+//! wait for it a while.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,16 +24,15 @@ use tokio::{
 
 use crate::State;
 
-/// Time limit of an answer.
+/// Time limit for a check.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Time limit of a write. Another writer may have the database meanwhile.
+/// This is longer than a read, because another writer may hold the database.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a gateway that has just begun is not ready without Temporal, because others may be.
+/// A new gateway without Temporal is not ready for this long, because others may be.
 const BEGINNING: Duration = Duration::from_secs(30);
-/// Time for which an answer counts.
+/// How long a result is cached.
 const MEMORY: Duration = Duration::from_secs(1);
 
-/// The answer of one dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -40,21 +40,19 @@ pub enum Answer {
     NoAnswer,
 }
 
-/// The answers of all dependencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Readiness {
     pub store: Answer,
     pub temporal: Answer,
-    /// The zone data that this process uses.
     pub zone_data: &'static ZoneData,
-    /// What workers and gateways of the installation differ in. Who does is for operators: `tidings stats`.
+    /// Configuration differences between processes. `tidings stats` shows operators which ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Aspect>,
     #[serde(skip)]
     is_ready: bool,
 }
 
-/// Asks the dependencies, at most once a second however many ask.
+/// Checks the dependencies at most once a second.
 #[derive(Clone)]
 pub(crate) struct Health {
     state: State,
@@ -66,15 +64,14 @@ pub(crate) struct Health {
 struct Asked {
     answered: Option<(Instant, Readiness)>,
     write: Write,
-    /// Temporal has answered this gateway.
     had_temporal: bool,
 }
 
 #[derive(Default)]
 struct Write {
-    /// Under way. A second one could only wait behind it.
+    /// A running test write. A second one would only queue behind it.
     writing: Option<(Instant, JoinHandle<bool>)>,
-    /// The last one failed, or took too long.
+    /// The last write failed or took too long.
     has_failed: bool,
 }
 
@@ -83,7 +80,6 @@ impl Health {
         Self { state, begun: Instant::now(), last: Arc::default() }
     }
 
-    /// Returns the answers of now, or those of the last second.
     pub async fn ready(&self) -> Readiness {
         let mut last = self.last.lock().await;
         let Asked { answered, write, had_temporal } = &mut *last;
@@ -125,7 +121,7 @@ async fn answer(asked: impl Future<Output = bool>) -> Answer {
     if timeout(PATIENCE, asked).await.unwrap_or(false) { Answer::Ok } else { Answer::NoAnswer }
 }
 
-/// What processes differ in, but for versions and queues. Nothing is known without the store.
+/// Ignores versions and queues. Empty if the store does not answer.
 async fn differences(store: &dyn Store) -> Vec<Aspect> {
     let Ok(Ok(found)) = timeout(PATIENCE, compared(store)).await else { return Vec::new() };
     found.into_iter().map(|difference| difference.aspect).filter(|aspect| !aspect.is_expected()).collect()

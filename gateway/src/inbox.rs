@@ -1,4 +1,4 @@
-//! The inbox: what the api accepted is durable in the store, and forwarders hand it to Temporal.
+//! The inbox: accepted events are durable in the store until forwarders send them to Temporal.
 
 use std::{
     sync::{
@@ -25,10 +25,10 @@ use uuid::Uuid;
 
 use crate::{metrics, problem::Problem};
 
-/// The shortest time between two measurements of the depth. A measurement that takes long is rarer.
+/// Minimum time between measurements. Slow ones should run less often.
 const MEASURE: Duration = Duration::from_secs(1);
 
-/// The inbox of one process. The clones share it.
+/// The inbox of one process. Clones share it.
 #[derive(Clone)]
 pub struct Inbox(Arc<Inner>);
 
@@ -36,7 +36,7 @@ struct Inner {
     store: Arc<dyn Store>,
     limits: Limits,
     depth: watch::Sender<Depth>,
-    /// Bytes that this process received after the depth was measured.
+    /// Bytes received since the last measurement.
     received: AtomicU64,
     arrived: Notify,
 }
@@ -48,7 +48,7 @@ impl Inbox {
         Self(Arc::new(Inner { store, limits, depth, received, arrived: Notify::new() }))
     }
 
-    /// Returns when the items are durable.
+    /// Returns once the items are durable.
     pub(crate) async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<(), Problem> {
         let bytes = items.iter().map(|item| item.json.len() as u64).sum::<u64>();
         let since = self.0.received.load(Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Measures the depth again and again, for the limits and the metrics. Never ends.
+    /// Runs forever, for limits and metrics.
     pub async fn measure(self) {
         loop {
             let begun = Instant::now();
@@ -85,34 +85,34 @@ impl Inbox {
         &*self.0.store
     }
 
-    /// Waits for an arrival in this process, at most for `wait`.
+    /// Waits until this process receives items, up to `wait`.
     async fn arrival(&self, wait: Duration) {
         let _ = tokio::time::timeout(wait, self.0.arrived.notified()).await;
     }
 }
 
-/// Keys of one look.
+/// Keys per poll.
 const KEYS: u32 = 200;
-/// Items of one signal at most.
+/// Most items per signal.
 const ITEMS: u32 = 500;
-/// Signals in flight, over all keys.
+/// Concurrent signals over all keys.
 const IN_FLIGHT: usize = 32;
-/// Time limit of a signal. With the store's calls around it, it ends before the lease does.
+/// Signal timeout. With the store calls around it, this should end before the lease does.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause while Temporal or the store does not answer.
+/// Backoff while Temporal or the store is down.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two looks while there is something to do.
+/// Poll interval while there is work.
 const REST: Duration = Duration::from_millis(20);
-/// Between two purges of old leases.
+/// Interval between purges of expired leases.
 const FORGET: Duration = Duration::from_mins(1);
-/// Time for signals in flight at the end of the process. A lease that is not given back ends by itself.
+/// Shutdown grace for signals in flight. A lease not returned by then expires.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// A forwarder of one process: it hands the events of the inbox to the workflows of their keys.
+/// Sends inbox events to their keys' workflows.
 ///
-/// Any number of forwarders share an inbox. Each leases free keys and sends one signal for each lease, so that a key has one signal in
-/// flight over all processes. If a forwarder vanishes, its leases end, and another one sends the same events again. An event
-/// that arrives twice counts once (rule 3).
+/// Any number of forwarders can share an inbox. Each leases free keys and sends one signal per lease, so a
+/// key has at most one in flight. If a forwarder crashes, its leases expire and another one sends the same
+/// events again. This is safe, because we ignore duplicates (rule 3).
 #[derive(Clone)]
 pub struct Forwarder {
     inbox: Inbox,
@@ -126,7 +126,7 @@ impl Forwarder {
         Self { inbox, temporal, task_queue: task_queue.into() }
     }
 
-    /// Forwards until `shutdown` is cancelled; signals in flight end first.
+    /// Forwards until `shutdown` is cancelled, then waits for signals in flight.
     pub async fn run(self, shutdown: CancellationToken) {
         let signals = TaskTracker::new();
         shutdown.run_until_cancelled(self.forward(&signals)).await;
@@ -137,7 +137,7 @@ impl Forwarder {
     async fn forward(&self, signals: &TaskTracker) {
         let places = Arc::new(Semaphore::new(IN_FLIGHT));
         let mut forgotten = Instant::now();
-        // Each look goes on behind the last key of the one before.
+        // Each poll continues after the last key of the previous one.
         let mut after = String::new();
         loop {
             if forgotten.elapsed() > FORGET {
@@ -149,7 +149,7 @@ impl Forwarder {
                 sleep(PAUSE).await;
                 continue;
             };
-            // What arrives meanwhile goes along.
+            // Gives more events time to arrive, so they share a signal.
             sleep(REST).await;
             match self.look(&temporal, &mut after, &places, signals).await {
                 Ok(wait) if wait.is_zero() => {}
@@ -162,7 +162,7 @@ impl Forwarder {
         }
     }
 
-    /// Looks at the next keys, and begins to send to those that are free. Returns the wait before the next look.
+    /// Starts sending to free keys. Returns how long to wait before the next poll.
     async fn look(
         &self,
         temporal: &Client,
@@ -170,7 +170,7 @@ impl Forwarder {
         places: &Arc<Semaphore>,
         signals: &TaskTracker,
     ) -> tidings_store::Result<Duration> {
-        // The semaphore is never closed. The place is given back at once, and counted below.
+        // Only waits for a permit; we acquire one per key below. The semaphore is never closed.
         drop(places.acquire().await);
         let found = self.inbox.store().waiting_keys(after, KEYS).await?;
         let is_last = found.len() < KEYS as usize;
@@ -179,7 +179,8 @@ impl Forwarder {
             Next::Wait(wait) => Ok(if is_last { wait } else { Duration::ZERO }),
             Next::Lease(free) => {
                 let keys: Vec<_> = free.into_iter().map(|found| found.key).collect();
-                // A replay ends leases. This forwarder may then lease a key again while it still sends to it.
+                // New for each poll: after a replay this forwarder may lease a key again while still sending
+                // to it.
                 let holder = Uuid::new_v4();
                 let leased = self.inbox.store().lease(holder, &keys, Timestamp::now()).await?;
                 if leased.is_empty() {
@@ -200,13 +201,13 @@ impl Forwarder {
         }
     }
 
-    /// Sends the key's oldest events as one signal, and replaces the lease. While the lease lasts, this is tried again if the store does not
-    /// answer: else the key would wait for its end.
+    /// Sends the oldest events in one signal, then replaces the lease. Store errors are retried while the
+    /// lease lasts, because this key would otherwise wait for its expiry.
     async fn send(&self, temporal: &Client, key: &Key, holder: Uuid, lease: Lease) -> tidings_store::Result<()> {
         let (begun, started) = (Instant::now(), Timestamp::now());
         let store = self.inbox.store();
         let (sent, next) = match store.waiting(key, ITEMS).await {
-            // The lease ends soon, because the store was slow. Another forwarder may begin.
+            // The lease will expire soon, so leave this key to the next forwarder.
             Ok(_) if begun.elapsed() > LEASE / 2 => return Ok(()),
             Ok(waiting) => self.signal(temporal, key, waiting, (started, lease)).await,
             Err(_) => (Vec::new(), Lease::sent(started)),
@@ -219,7 +220,7 @@ impl Forwarder {
         }
     }
 
-    /// Sends items. Returns the ids of those that were sent, and the next lease.
+    /// Sends items. Returns the ids sent and the next lease.
     async fn signal(
         &self,
         temporal: &Client,

@@ -1,19 +1,20 @@
-//! Jobs: an operator's order to many keys, which the gateways carry out (rule 30).
+//! Jobs: gateways run one command for many keys (rule 30).
 //!
-//! A job is rows in the store with a lease, as the inbox has them. A workflow of its own was the other choice. The reasons against it:
+//! A job is rows in the store with a lease, like the inbox. We decided against a workflow per job because of:
 //!
-//! - **An operator can see it.** The api shows each key with its result, in pages. History has no pages by key, so that the results would
-//!   be in the store in any case. What an order did to a key is in the Temporal UI as an update of the key's own workflow.
-//! - **It survives kills.** A key is marked before its order is sent, and its result is recorded afterwards. If a gateway vanishes, its
-//!   lease ends, and another gateway goes on with the keys that are left.
-//! - **One owner for each fact.** The store has the state of the job and of each key. A workflow would have both a second time.
-//! - **Little code.** A workflow for 100,000 keys needs two activities, a cancellation, and many runs, because a history is bounded. Here
-//!   one loop takes keys and sends orders.
+//! - **Visibility.** The API pages through results per key. Workflow history cannot do this. The effect on a
+//!   key is visible in the Temporal UI, as an update of its workflow.
+//! - **Crash safety.** We mark a key before sending its command, and store the result afterwards. If a
+//!   gateway crashes, another one will continue once the lease expires.
+//! - **One owner per fact.** A workflow would duplicate the state of the job and of each key.
+//! - **Less code.** A workflow for 100,000 keys needs two activities, cancellation, and several runs because
+//!   history is bounded. Here a loop takes keys and sends commands.
 //!
-//! Each key is ordered once. The exception is an order that changes nothing the second time: `hold`, `release` and `retime` are given again
-//! if the gateway ended before their answer came. A `flush`, `drop` or `reopen` in this place has failed, because a second one would reach
-//! newer events. A workflow whose worker restarts answers late, and so an order waits for a minute, and one that changes nothing the second
-//! time is given once more. All orders of a job to a key have one update id, so that a run of the key's workflow carries out only one of them.
+//! Each key gets its command once. Only `hold`, `release` and `retime` are sent again if there was no
+//! response, e.g. because the gateway stopped; this is safe, because they are idempotent. A `flush`, `drop`
+//! or `reopen` then counts as failed, because a second one would affect newer events. A workflow responds
+//! late while its worker restarts, so we wait one minute per command. All commands from one job to one key
+//! share an update id, so each run of the workflow executes only one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,14 +37,13 @@ mod work;
 
 use work::Work;
 
-/// Time for the answer of a workflow: longer than a worker takes to restart. The lease is extended meanwhile.
+/// This should be longer than a worker restart. The lease is extended meanwhile.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two searches for old jobs.
+/// Interval between purges of old jobs.
 const FORGET: Duration = Duration::from_mins(10);
-/// Time for orders in flight at the end of the process. Those that have no answer give up earlier.
+/// Shutdown grace for commands in flight. Those without a response give up earlier.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// The part of a gateway that carries out jobs.
 pub struct Runner {
     store: Arc<dyn Store>,
     temporal: watch::Receiver<Option<Client>>,
@@ -62,7 +62,7 @@ impl Runner {
         Self { store, temporal, task_queue: task_queue.to_owned(), names: names.clone() }
     }
 
-    /// Carries out jobs until `shutdown` is cancelled. Orders in flight end first, and the jobs are given back.
+    /// Runs until `shutdown` is cancelled, then waits for commands in flight and returns the leases.
     pub async fn run(self, shutdown: CancellationToken) {
         let jobs = TaskTracker::new();
         shutdown.run_until_cancelled(self.look(&jobs, &shutdown)).await;
@@ -86,7 +86,6 @@ impl Runner {
         }
     }
 
-    /// Leases a job, if one is free and Temporal has answered.
     async fn lease(&self, shutdown: &CancellationToken) -> Option<Arc<Work>> {
         let temporal = self.temporal.borrow().clone()?;
         let holder = Uuid::new_v4();

@@ -1,6 +1,6 @@
-//! Tidings over HTTP: links and pages of recipients, and what providers report.
+//! The HTTP side of Tidings: recipients' links and pages, providers' webhooks, and the API.
 //!
-//! [`server`] accepts connections and bounds them. [`routes`] has every route of the public listener.
+//! [`server`] accepts and limits connections. [`routes`] lists the routes of the public listener.
 
 pub mod api;
 mod as_before;

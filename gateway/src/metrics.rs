@@ -1,5 +1,5 @@
-//! Metrics of the gateway for Prometheus, and one line of the log for each request. Both have the route's template, never a path,
-//! a token or an address.
+//! Prometheus metrics and one log line per request. Both should contain the route template, never a path, a
+//! token or an address.
 
 use std::sync::{LazyLock, atomic::AtomicU64};
 
@@ -19,9 +19,9 @@ use tidings_services::{
 };
 use tokio::time::Instant;
 
-/// The label of requests to no route, and of unusual methods.
+/// Label for requests without a route and for unusual methods.
 const OTHER: &str = "other";
-/// The upper bounds of the buckets of durations, in seconds.
+/// Upper bounds of duration buckets, in seconds.
 const DURATIONS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| {
@@ -57,19 +57,18 @@ metrics_table! {
     }
 }
 
-/// All of it, in OpenMetrics' text format 1.0.
+/// Exports all metrics in OpenMetrics text format 1.0.
 #[must_use]
 pub fn text() -> String {
     table::text(|registry| METRICS.register(registry))
 }
 
-/// Shows the webhooks of a relay with zeros, so that an alert sees the first event.
+/// Starts the counters at zero, so alerts will see the first event.
 pub(crate) fn prepare_webhook(relay: &str) {
     webhook_events(relay, [("new", 0), ("again", 0), ("unknown", 0), ("foreign", 0), ("unusable", 0)]);
     drop(METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }));
 }
 
-/// Counts the events of a webhook's request by what became of them.
 pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 5]) {
     for (outcome, count) in counts {
         let events = WebhookEvents { relay: relay.to_owned(), outcome };
@@ -77,24 +76,21 @@ pub(crate) fn webhook_events(relay: &str, counts: [(&'static str, usize); 5]) {
     }
 }
 
-/// Counts openings and clicks by what became of them.
 pub(crate) fn tracked(outcome: &'static str, count: usize) {
     METRICS.tracked.get_or_create(&Tracked { outcome }).inc_by(count as u64);
 }
 
-/// Counts a webhook's request that is not authentic.
 pub(crate) fn webhook_refused(relay: &str) {
     METRICS.webhooks_refused.get_or_create(&OfWebhook { relay: relay.to_owned() }).inc();
 }
 
-/// Sets the depth of the inbox.
 pub(crate) fn inbox(depth: Depth, now: Timestamp) {
     METRICS.inbox_events.set(depth.events);
     METRICS.inbox_bytes.set(depth.bytes);
     METRICS.inbox_oldest.set(depth.oldest_seconds(now));
 }
 
-/// The middleware: counts, times and logs each request.
+/// Middleware: counts, times and logs each request.
 pub(crate) async fn observe(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let route =
@@ -112,7 +108,7 @@ pub(crate) async fn observe(request: Request, next: Next) -> Response {
     response
 }
 
-/// The method, which a client can invent, as a label.
+/// Clients can invent methods, so we group unusual ones.
 fn name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,5 @@
-//! The pages of recipients. They work without script, in light and dark, at any width, and in either direction.
+//! HTML pages for recipients. They should work without JavaScript, in light and dark mode, at any width, and
+//! in both text directions.
 
 use std::{fmt, sync::LazyLock, time::Duration};
 
@@ -21,14 +22,14 @@ use uuid::Uuid;
 
 use crate::{State, problem::Problem};
 
-/// The policy of a page: its own stylesheet and its own form. The origin of a logo comes on top.
+/// Own stylesheet and own form only. We add the logo's origin to this.
 const POLICY: &str =
     "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Browsers may keep the stylesheet for an hour.
+/// Browsers may cache the stylesheet for an hour.
 const STYLE_AGE: HeaderValue = HeaderValue::from_static("public, max-age=3600");
-/// Time limit of a page about choices. The request has a few seconds more.
+/// The request's own limit is a few seconds longer than this.
 const CHOICES: Duration = Duration::from_secs(11);
-/// Seconds after which a page that cannot be made may be asked for again.
+/// `Retry-After` of a page that could not be rendered.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("60");
 
 static TEMPLATES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
@@ -43,21 +44,17 @@ static TEMPLATES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
     Ok(tera)
 });
 
-/// The parts that all pages of a tenant's recipients have.
 #[derive(Debug, Serialize)]
 pub(crate) struct Frame {
-    /// The tag of the language.
     lang: String,
     /// `ltr` or `rtl`.
     dir: &'static str,
-    /// The name of the sender; may be empty.
     pub sender: String,
     logo_url: Option<String>,
-    /// Six digits.
+    /// Six hex digits.
     colour: Option<String>,
 }
 
-/// A heading and a text.
 #[derive(Serialize)]
 struct Text {
     title: String,
@@ -73,7 +70,6 @@ struct Page<'a, V> {
 }
 
 impl Frame {
-    /// The frame of a tenant's pages in this language.
     pub fn new(state: &State, tenant: &str, phrases: Phrases<'_>) -> Self {
         let InForce { brand, stream } = state.settings.for_tenant(tenant, StreamName::Bulk);
         Self {
@@ -85,7 +81,7 @@ impl Frame {
         }
     }
 
-    /// The policy of a page with this frame: pictures come from the origin of the logo and from no other.
+    /// Allows images only from the logo's origin.
     fn policy(&self) -> HeaderValue {
         let origin =
             self.logo_url.as_deref().and_then(|url| Some(Url::parse(url).ok()?.origin().ascii_serialization()));
@@ -94,7 +90,6 @@ impl Frame {
     }
 }
 
-/// Makes a page of a template.
 pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &impl Serialize) -> Response {
     let rendered = TEMPLATES.as_ref().map_err(ToString::to_string).and_then(|templates| {
         let context = Context::from_serialize(&Page { frame, view }).map_err(|error| error.to_string())?;
@@ -109,12 +104,11 @@ pub(crate) fn page(status: StatusCode, template: &str, frame: &Frame, view: &imp
     }
 }
 
-/// Makes a page of a heading and a text.
 pub(crate) fn text(status: StatusCode, frame: &Frame, title: String, text: String) -> Response {
     page(status, "text.html", frame, &Text { title, text })
 }
 
-/// Waits for a page about a recipient's choices, or makes the one that asks to come again.
+/// On timeout, this renders a page with a request to come back later.
 pub(crate) async fn choices_within_time<E: fmt::Display>(
     state: &State,
     tenant: &str,
@@ -129,7 +123,6 @@ pub(crate) async fn choices_within_time<E: fmt::Display>(
     unavailable(state, tenant)
 }
 
-/// The page while the database does not answer.
 pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
     let phrases = state.phrases(tenant, "");
     let frame = Frame::new(state, tenant, phrases);
@@ -139,8 +132,8 @@ pub(crate) fn unavailable(state: &State, tenant: &str) -> Response {
     response
 }
 
-/// Answers a person who followed a dead link with a page, and a program with nothing. The page is the same for every link that is not ours: it
-/// says neither whose it might be nor why it is wrong.
+/// Shows people a page for a dead link; programs get an empty 404. This page is the same for every invalid
+/// link, so it does not reveal whose it was or why it fails.
 pub(crate) async fn explain_not_found(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
     let is_person = takes_html(request.headers());
     let response = next.run(request).await;
@@ -158,7 +151,7 @@ fn takes_html(headers: &HeaderMap) -> bool {
     accepted.any(|kinds| kinds.to_ascii_lowercase().contains("text/html"))
 }
 
-/// The stylesheet of all pages, with the colour of a tenant's buttons if the query names one.
+/// Stylesheet of all pages, with the tenant's button colour if the query has one.
 pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
     let colour = query.and_then(|colour| format!("#{colour}").parse::<Colour>().ok());
     let of_tenant = colour.map(|colour| format!(":root {{ --button: {colour}; --on-button: #ffffff; }}\n"));
@@ -169,7 +162,7 @@ pub(crate) async fn style(RawQuery(query): RawQuery) -> Response {
     (headers, format!("{}{}", include_str!("pages/page.css"), of_tenant.unwrap_or_default())).into_response()
 }
 
-/// Shows an address in part: whoever a message was forwarded to learns no address.
+/// Masks an email address, because the message may have been forwarded.
 pub(crate) fn masked(address: &str) -> String {
     let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
     format!("{}…@{domain}", first_grapheme(local))

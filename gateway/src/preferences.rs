@@ -1,7 +1,8 @@
-//! `/p/{token}`: the page on which a recipient chooses. GET shows what holds, and changes nothing: programs that scan messages
-//! fetch every link. POST stores all choices of the page in one transaction, then tells the open windows.
+//! `/p/{token}`: the preferences page. GET changes nothing, because email scanners fetch every link. POST
+//! stores all fields in one transaction, then signals open windows.
 //!
-//! The credential is the token in the path. A browser adds no cookie, so that another site cannot forge a request.
+//! The token in the path is the only credential. We set no cookie, so another site cannot forge a request
+//! (CSRF).
 
 use axum::{
     body::Bytes,
@@ -32,16 +33,14 @@ use form::{Action, Form};
 use subject::Subject;
 use view::{Notice, View};
 
-/// Bytes of a body. A page of 30 digest types with 40 categories each has two fields of some hundred bytes for each category, and as
-/// much where it is undone.
+/// Body limit. We expect up to 30 digest types with 40 categories each: two fields per category of some
+/// hundred bytes, and as much again for undo.
 const BODY: BodyLimit = BodyLimit::of(1 << 20);
 
-/// The route with its limits.
 pub(crate) fn route(state: State) -> MethodRouter {
     get(show).post(change).layer(from_fn_with_state(BODY, request_body::read)).with_state(state)
 }
 
-/// Shows what holds.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     let page = async {
@@ -55,10 +54,10 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     page::choices_within_time(&state, &link.key.tenant, link.message, page).await
 }
 
-/// Changes what the page says, and shows what holds then.
+/// Stores the form and shows the new preferences.
 ///
-/// The answer is the page itself and no redirect: the button that undoes the change has the choices before it. A browser that
-/// sends the request again, as after a reload, changes nothing more.
+/// This is not a redirect, because the undo button contains the previous preferences. Sending the form twice,
+/// e.g. by a reload, changes nothing more.
 async fn change(
     Extracted(state): Extracted<State>,
     token: Result<Path<String>, PathRejection>,
@@ -73,7 +72,7 @@ async fn change(
     page::choices_within_time(&state, &link.key.tenant, link.message, carry_out(&state, &link, &form)).await
 }
 
-/// Reads the link of an email, which may have former names of the tenant and the digest type.
+/// Replaces former names of tenant and digest type.
 fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<PreferencesLink> {
     let link = state.link(token, PreferencesLink::read)?;
     Some(PreferencesLink { key: state.settings.names.today(&link.key), ..link })
@@ -98,14 +97,14 @@ async fn carry_out(state: &State, link: &PreferencesLink, form: &Form) -> Result
         Err(choices::Error::Store(error)) => return Err(error),
     };
     let after = Subject::all(state, key, now).await?;
-    // The windows were asked before the change: what their workflows make of it is a function of both facts.
+    // Uses windows read before the change, because we compute the new due time from old and new facts.
     let after = after.into_iter().map(|subject| subject.with_window_of(&before)).collect::<Vec<_>>();
     tracing::info!(message = %link.message, "a recipient chose");
     Ok(View::new(state, key, &before, &after, now).response(Some(notice)))
 }
 
-/// The notice of a change that is stored. It can be undone, unless nothing changed, this was the undoing, or the
-/// choices from before are not possible any more.
+/// There is no undo if nothing changed, if this was an undo, or if the previous preferences are no longer
+/// possible.
 fn done(action: Action, before: &[Subject<'_>], wishes: &[Wish], changed: &[Key], now: Timestamp) -> Notice {
     if changed.is_empty() {
         return Notice::Unchanged;

@@ -1,4 +1,4 @@
-//! An amount that clients share, such as requests or bytes: bounded over all of them, and for each of them.
+//! A shared quota, e.g. of requests or bytes, limited in total and per client.
 
 use std::{
     collections::HashMap,
@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A limit over all clients, and one for each. Clones share what is taken.
+/// Clones share the usage.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     most: usize,
@@ -20,14 +20,13 @@ struct Taken {
     clients: HashMap<IpAddr, usize>,
 }
 
-/// The limit that an amount would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     All,
     Client,
 }
 
-/// A part of a quota. It is free again when this is dropped.
+/// An amount taken from a quota. Dropping this returns it.
 #[derive(Debug)]
 pub(crate) struct Portion {
     quota: Quota,
@@ -40,7 +39,7 @@ impl Quota {
         Self { most, most_of_client, taken: Arc::default() }
     }
 
-    /// Takes an amount for a client, or nothing. `None` has no limit of its own.
+    /// Takes the full amount or nothing. Without a client only the total limit applies.
     pub fn take(&self, client: Option<IpAddr>, amount: usize) -> Result<Portion, Exceeded> {
         let mut portion = Portion { quota: self.clone(), client: client.map(network), amount: 0 };
         portion.grow(amount)?;
@@ -48,13 +47,14 @@ impl Quota {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        // Nothing that runs under the lock leaves the numbers half-changed.
+        // Ignores poisoning: this code never leaves the numbers half-changed.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Portion {
-    /// Takes more, or nothing. A client may exceed its share with one portion, so that the largest is not refused forever.
+    /// Takes all or nothing. One portion may exceed the client's limit, because we could otherwise never
+    /// serve the largest.
     pub fn grow(&mut self, more: usize) -> Result<(), Exceeded> {
         let Quota { most, most_of_client, .. } = self.quota;
         let mut taken = self.quota.taken();
@@ -89,7 +89,7 @@ impl Drop for Portion {
     }
 }
 
-/// Returns the address of the network that one client has: the whole address, or the first half of an IPv6 address.
+/// We assume one client has an IPv4 address, or an IPv6 /64.
 pub(crate) fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

@@ -1,4 +1,4 @@
-//! Records openings and clicks after their requests were answered, all of a second in one transaction.
+//! Records opens and clicks after the response, batched into one transaction per second.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,30 +22,28 @@ use uuid::Uuid;
 
 use crate::metrics;
 
-/// The time for which events wait for others. A crash loses as much.
+/// How long events wait to be batched. A crash loses this much.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Events that wait. More are not counted.
+/// Queue length. If the queue is full, further events are not counted.
 const WAITING: usize = 20_000;
-/// Events of a transaction.
+/// Events per transaction.
 const BATCH: usize = 500;
-/// Time limit for a transaction. What it has is not counted then.
+/// Transaction timeout. The batch is lost afterwards.
 const STORE: Duration = Duration::from_secs(10);
 
-/// Takes events without waiting. Clones share one queue.
+/// Accepts events without blocking. Clones share one queue.
 #[derive(Clone, Debug)]
 pub struct Recorder(Sender<Seen>);
 
-/// A request for a picture or a link.
 enum Seen {
     Counted(Tracked),
-    /// By a reader who objects to being counted.
+    /// The reader objects to tracking.
     Objection {
         tenant: String,
         message: Uuid,
     },
 }
 
-/// An opening or a click.
 struct Tracked {
     tenant: String,
     message: Uuid,
@@ -53,19 +51,19 @@ struct Tracked {
 }
 
 impl Recorder {
-    /// Starts recording. The task ends once all clones are gone and everything that waits is recorded.
+    /// The task ends once all clones are dropped and the queue is empty.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, settings: Arc<Settings>) -> (Self, JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Self(sender), tokio::spawn(run(receiver, store, settings)))
     }
 
-    /// Takes an event. A full queue drops it: no redirect waits.
+    /// Drops the event if the queue is full, because a redirect should not wait.
     pub(super) fn record(&self, tenant: String, message: Uuid, report: Report) {
         self.push(Seen::Counted(Tracked { tenant, message, report }));
     }
 
-    /// Takes the objection of a reader: what is known of when the recipient last opened a digest of the message's key is deleted.
+    /// This will delete when the recipient last opened a digest of the message's key.
     pub(super) fn forget(&self, tenant: String, message: Uuid) {
         self.push(Seen::Objection { tenant, message });
     }
@@ -105,7 +103,7 @@ async fn run(mut receiver: Receiver<Seen>, store: Arc<dyn Store>, settings: Arc<
     }
 }
 
-/// A person does not follow two links of a message within a second.
+/// Several links of one message within a second: this is faster than people.
 fn mark_machines(events: &mut [Tracked]) {
     let mut links: HashMap<Uuid, HashSet<String>> = HashMap::new();
     for event in events.iter() {
@@ -118,7 +116,7 @@ fn mark_machines(events: &mut [Tracked]) {
     }
 }
 
-/// Records events in one transaction, as those of a webhook's request.
+/// Records events in one transaction, like those from a webhook.
 async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
     let all = events.len();
     let reported = |Tracked { tenant, message, report }| {
@@ -140,7 +138,7 @@ async fn write(store: &dyn Store, settings: &Settings, events: Vec<Tracked>) {
     }
 }
 
-/// Deletes what is known of readers who object, after the events of the same time.
+/// Runs after events of the same batch, so these are deleted, too.
 async fn forget(store: &dyn Store, objections: HashSet<(String, Uuid)>) {
     for (tenant, message) in objections {
         match timeout(STORE, store.forget_reading(&tenant, message)).await {

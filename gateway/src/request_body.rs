@@ -1,5 +1,5 @@
-//! The body of a request, read whole before a handler runs: with limits of bytes, of time, and of memory for all bodies together;
-//! and work whose time grows with its length.
+//! Buffers request bodies with limits on length, time and total memory. Expensive parsing runs on other
+//! threads.
 
 use std::{
     error::Error as StdError,
@@ -30,29 +30,28 @@ use crate::{
     quota::Portion,
 };
 
-/// The rest of a refused body is thrown away for this long and up to this length before the answer: a client that still sends, and
-/// finds its connection closed, sees no answer.
+/// We drain a rejected body for this long and up to this length. Otherwise a client still sending would see a
+/// closed connection instead of the response.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 const DISCARD_BYTES: usize = 16 << 20;
 
-/// The limits of a route.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimit {
     pub bytes: usize,
     pub time: Duration,
-    /// A compressed body is taken, and counts as long as it may become.
+    /// Accepts compressed bodies, and reserves memory for their maximum size.
     pub decodes: bool,
 }
 
 impl BodyLimit {
-    /// Takes at most this many bytes, within ten seconds.
+    /// Allows this many bytes within ten seconds.
     #[must_use]
     pub const fn of(bytes: usize) -> Self {
         Self { bytes, time: Duration::from_secs(10), decodes: false }
     }
 }
 
-/// The middleware. A handler behind it gets a body that is in memory, or never runs.
+/// Middleware: the handler runs only once the whole body is in memory.
 pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = request.into_parts();
     let share = parts.extensions.remove::<BodyShare>();
@@ -72,16 +71,15 @@ pub async fn read(State(limit): State<BodyLimit>, request: Request, next: Next) 
     }
 }
 
-/// The name of a body's encoding in lower case; `None`: the body is plain.
+/// Returns the content encoding in lower case, or `None` if the body is not compressed.
 pub(crate) fn encoding(headers: &HeaderMap) -> Option<Vec<u8>> {
     let named = headers.get(CONTENT_ENCODING)?.as_bytes().to_ascii_lowercase();
     Some(named).filter(|named| named != b"identity")
 }
 
-/// The answer about a body that cannot be had.
 fn refused(problem: Problem) -> Response {
     match problem {
-        // Chunks that are none. The same request would fail again.
+        // Invalid chunked encoding. Retrying would fail again.
         Problem::Unreadable => {
             let why = "is not in the chunks that Transfer-Encoding announces";
             problem.with_errors(&[json!({"field": "", "problem": why})])
@@ -90,18 +88,17 @@ fn refused(problem: Problem) -> Response {
     }
 }
 
-/// A body as far as it has come.
 struct Buffer {
     bytes: Vec<u8>,
     limit: usize,
-    /// The length that is paid for.
+    /// Length for which memory is reserved.
     paid: usize,
-    /// Kept until the request is answered. `None`: nothing bounds the bodies together.
+    /// Held until the response is sent. `None` if total memory is not limited.
     portion: Option<Portion>,
 }
 
 impl Buffer {
-    /// Takes memory for the length that the headers name, or for that which a compressed body may have.
+    /// Reserves memory for `Content-Length`, or for the maximum size of a compressed body.
     fn new(
         BodyLimit { bytes: limit, decodes, .. }: BodyLimit,
         headers: &HeaderMap,
@@ -151,7 +148,7 @@ async fn discard(mut body: Body) {
     }
 }
 
-/// Reports if the connection ended within the body.
+/// Returns `true` if the connection closed before the body ended.
 fn is_cut_off(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -163,12 +160,12 @@ fn is_cut_off(error: &(dyn StdError + 'static)) -> bool {
     true
 }
 
-/// The longest body whose work takes less time than the way to another thread and back.
+/// Up to this length, parsing is cheaper than switching threads.
 const SHORT: usize = 16 * 1024;
-/// Bodies that are worked on at a time, however many cores there are.
+/// Most bodies parsed concurrently, on any number of cores.
 const MOST: usize = 8;
 
-/// Values of a JSON text that is read into a tree. Each costs hundreds of bytes at worst, though it may have two in the text.
+/// Most values in a JSON text. Each may need hundreds of bytes of memory, but as few as two in the text.
 pub(crate) const VALUES: usize = 100_000;
 
 static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
@@ -176,7 +173,7 @@ static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     Arc::new(Semaphore::new(cores.min(MOST)))
 });
 
-/// Runs the work on a body of this length. Long work is done a few at a time, on threads that serve nobody, and waits for a place.
+/// Short work runs inline. Long work runs on blocking threads, a few at a time.
 pub(crate) async fn parse<T: Send + 'static>(
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -184,7 +181,8 @@ pub(crate) async fn parse<T: Send + 'static>(
     if length <= SHORT {
         return Ok(work());
     }
-    // The semaphore is never closed. The place belongs to the thread: a request that ends earlier cannot stop the work.
+    // The semaphore is never closed. The thread owns this permit, because it continues even if the request
+    // ends.
     let place = PLACES.clone().acquire_owned().await.map_err(|_| Problem::Failed)?;
     let done = spawn_blocking(move || {
         let _place = place;
@@ -196,7 +194,7 @@ pub(crate) async fn parse<T: Send + 'static>(
     })
 }
 
-/// Refuses a JSON text, or lines of JSON, with more values than these, because each needs memory of its own.
+/// Each value needs memory, so this bounds them before parsing. Also accepts lines of JSON.
 pub(crate) fn bound_values(json: &[u8], most: usize) -> Result<(), String> {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {

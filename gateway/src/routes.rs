@@ -1,4 +1,4 @@
-//! Every route of the public listener, and what all of them have in common.
+//! Routes of the public listener and their shared layers.
 
 use std::{any::Any, sync::Arc, time::Duration};
 
@@ -23,19 +23,20 @@ use crate::{
     webhooks::{self, Webhooks},
 };
 
-/// Time limit of a request, from its headers to its answer. SNS waits 15 s.
+/// Time limit from headers to response. SNS waits 15 s.
 pub(crate) const REQUEST_TIME: Duration = Duration::from_secs(14);
-/// Requests in progress: over all clients, and of one client.
+/// Concurrent requests: in total, and per client.
 const REQUESTS: [usize; 2] = [256, 64];
 
-/// The routes, with their limits. One client has a quarter of the memory for bodies.
+/// One client may use a quarter of the memory for bodies.
 pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes }: Admission) -> Router {
     let concurrency = Concurrency::new(REQUESTS, [body_bytes, body_bytes / 4], trusted);
     let webhooks = Arc::new(webhooks);
     let with = |routes: Router, route: Route| {
         let (path, handler) = (route.path(), handler(route, &state, &webhooks));
         match path.strip_suffix("{token}") {
-            // A program may take a slash behind a link for a part of it. The pages there look for their stylesheet one level below.
+            // Some programs append a slash to a link. This page then looks for its stylesheet one level
+            // deeper.
             Some(folder) => routes
                 .route(&format!("{path}/"), handler.clone())
                 .route(&format!("{folder}page.css"), get(page::style))
@@ -49,8 +50,8 @@ pub fn router(state: State, webhooks: Webhooks, Admission { trusted, body_bytes 
     shared(routes.merge(health(state)))
 }
 
-/// Answers a request to no route. Addresses of the api, whose text is in no email, get words: whoever asks has the wrong port. All of
-/// them get the same, whether this gateway has an api or not.
+/// For an API path this explains the wrong port, because such a path appears in no email. The response should
+/// be the same whether or not this gateway serves the API.
 async fn no_route(uri: Uri) -> Response {
     let path = uri.path();
     if path != "/openapi.json" && path != "/v1" && !path.starts_with("/v1/") {
@@ -75,12 +76,11 @@ fn handler(route: Route, state: &State, webhooks: &Arc<Webhooks>) -> MethodRoute
     }
 }
 
-/// The layers of all routes.
 pub(crate) fn shared(routes: Router) -> Router {
     routes.layer(CatchPanicLayer::custom(panicked)).layer(map_response(harden)).layer(from_fn(metrics::observe))
 }
 
-/// Health checks have no limit in common with other requests, so that a busy gateway is not restarted.
+/// No concurrency limit: a busy gateway should not be restarted.
 pub(crate) fn health(state: State) -> Router {
     Router::new()
         .route("/livez", get(async || StatusCode::OK))
@@ -88,16 +88,16 @@ pub(crate) fn health(state: State) -> Router {
         .with_state(Health::new(state))
 }
 
-/// Bounds the number and the time of the requests of these routes, and of those to none.
+/// Adds limits on concurrency and time, also for unknown paths.
 pub(crate) fn limited(routes: Router, concurrency: Concurrency, time: Duration) -> Router {
     routes
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, time))
         .layer(from_fn_with_state(concurrency, concurrency::bound))
 }
 
-/// Headers that every answer has.
+/// Adds security headers to every response.
 async fn harden(response: Response) -> Response {
-    // The answer of a time limit has no body.
+    // A timeout response has no body.
     let mut response = match response.status() {
         StatusCode::SERVICE_UNAVAILABLE if !response.headers().contains_key(header::CONTENT_TYPE) => {
             Problem::Failed.into_response()
@@ -117,7 +117,7 @@ async fn harden(response: Response) -> Response {
     response
 }
 
-/// Answers a request whose handler panicked. The panic's text may quote the request.
+/// The panic's message may quote the request, so we drop it.
 fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     tracing::error!("a request ended in a panic: please report that");
     Problem::Failed.into_response()
@@ -128,26 +128,18 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod walk;
 
-/// A route. The router is made from [`Route::ALL`], and a test walks all of them with the credentials of others.
+/// The router is built from [`Route::ALL`], and a test calls each route with foreign credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Reports of a relay.
     Webhook,
-    /// One click unsubscribes.
     Unsubscribe,
-    /// The page of a recipient's choices.
     Preferences,
-    /// The page that pins a digest type's cadence.
+    /// Page to return from an adapted cadence.
     AsBefore,
-    /// A message in the browser.
     View,
-    /// The picture that counts openings.
     Open,
-    /// A link that counts clicks.
     Click,
-    /// The stylesheet of all pages.
     Style,
-    /// What a problem means.
     Problem,
 }
 
@@ -164,7 +156,6 @@ impl Route {
         Self::Problem,
     ];
 
-    /// The path, with its parameter in braces.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Webhook => "/webhooks/{relay}",

@@ -1,4 +1,4 @@
-//! Connections: accepted, bounded in number, size and time, and ended gracefully.
+//! Accepts connections with limits on number, size and time, and shuts down gracefully.
 
 use std::{
     io::{self, Write as _},
@@ -26,36 +26,36 @@ use crate::{
     quota::{Portion, Quota},
 };
 
-/// The pause after an error of the listener, as when the process has no file descriptor left.
+/// Backoff after an accept error, e.g. if the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// The answer to a connection over the limit of its client.
+/// Response to a connection above its client's limit.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\r\n\
     {\"type\":\"/problems/too-many\",\"title\":\"This client has too many connections\",\"status\":429,\
     \"detail\":\"Send the request again after the seconds of Retry-After.\"}";
 
-/// The limits of connections.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Open connections. More wait until the kernel's queue is full.
+    /// Open connections. More wait in the kernel's backlog.
     pub connections: usize,
-    /// Open connections of one client. More are refused.
+    /// Open connections per client. More are rejected.
     pub of_client: usize,
-    /// Proxies, whose connections are those of many clients.
+    /// These are exempt from the limit per client, because they carry many.
     pub trusted: Networks,
-    /// Time for the headers of a request, and for which an idle connection stays open.
+    /// Timeout for request headers, which is also the keep-alive timeout.
     pub headers: Duration,
-    /// Bytes of a request's headers; at least 8192.
+    /// Longest request headers in bytes; at least 8192.
     pub header_bytes: usize,
-    /// Age after which a connection takes no more requests. A client that never reads its answer ends with it.
+    /// After this age a connection accepts no more requests. This also ends clients that never read a
+    /// response.
     pub age: Duration,
-    /// Time for what was accepted, when a connection or the server ends.
+    /// Shutdown grace for requests in progress, per connection and for the server.
     pub ending: Duration,
 }
 
 impl Limits {
-    /// Open connections where file descriptors suffice.
+    /// Default. This needs enough file descriptors.
     pub const CONNECTIONS: usize = 1024;
 }
 
@@ -73,8 +73,8 @@ impl Default for Limits {
     }
 }
 
-/// Serves until `shutdown` is cancelled. Then no connection is accepted, requests in progress are answered within
-/// [`Limits::ending`], and idle connections are closed at once.
+/// Serves until `shutdown` is cancelled. Then closes idle connections, and requests in progress should
+/// complete within [`Limits::ending`].
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdown: CancellationToken) {
     let places = Places::new(&limits);
     let (limits, connections) = (Arc::new(limits), TaskTracker::new());
@@ -92,14 +92,12 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, shutdo
     }
 }
 
-/// The places of open connections.
 struct Places {
     all: Arc<Semaphore>,
     of_clients: Quota,
     trusted: Networks,
 }
 
-/// The place of one connection.
 struct Place {
     _one_of_all: OwnedSemaphorePermit,
     _of_client: Portion,
@@ -111,7 +109,7 @@ impl Places {
         Self { all, of_clients: Quota::new(*connections, *of_client), trusted: trusted.clone() }
     }
 
-    /// Waits for a place, and then for a connection of a client that may have one more.
+    /// Waits for a permit, then for a connection whose client is below its limit.
     async fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, Place) {
         loop {
             // The semaphore is never closed.
@@ -138,7 +136,7 @@ impl Places {
     }
 }
 
-/// Answers as far as the kernel takes it at once, and closes the connection.
+/// Writes as much as the kernel accepts without blocking.
 fn refuse(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY));
 }
@@ -148,7 +146,6 @@ fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Answers the requests of one connection.
 async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits: &Limits, shutdown: CancellationToken) {
     let service = service_fn(move |request: Request<Incoming>| {
         let router = router.clone();
@@ -165,11 +162,11 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits:
         .timer(TokioTimer::new())
         .header_read_timeout(limits.headers)
         .max_buf_size(limits.header_bytes)
-        // A client that sends no more may still wait for its answer.
+        // A client that closed its sending side may still wait for the response.
         .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    // An error is the client's: it went away, or sent no HTTP. Its text may quote the request.
+    // Ignored: the client disconnected or sent no HTTP. Note: this error may quote the request.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = shutdown.cancelled() => {}
@@ -179,7 +176,8 @@ async fn connection(stream: TcpStream, peer: SocketAddr, router: Router, limits:
     let _ = timeout(limits.ending, connection).await;
 }
 
-/// HTTP/1.1 requires `Host` once (RFC 9112, section 3.2). Whoever routes by it may see another host than we do.
+/// HTTP/1.1 requires exactly one `Host` (RFC 9112, section 3.2). Otherwise a proxy could see another host
+/// than we do.
 fn has_one_host(request: &Request<Incoming>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }

@@ -1,5 +1,5 @@
-//! `/o/{token}` and `/c/{token}`: the picture and the links that count. The answer never waits for the database, and needs none:
-//! the token has the target (rule 44). Machines are told from people by the headers of the request, of which nothing is kept.
+//! `/o/{token}` and `/c/{token}`: tracking pixel and tracked links. We never wait for the database, because
+//! the token contains the target (rule 44). Headers are used to detect machines and are not stored.
 
 use axum::{
     extract::{Path, State as Extracted, rejection::PathRejection},
@@ -17,22 +17,19 @@ use uuid::Uuid;
 use crate::State;
 
 const CROSS_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-/// A transparent GIF of one pixel.
+/// Transparent 1x1 GIF.
 const PICTURE: &[u8] =
     b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\
     \x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// The route of the picture.
 pub(crate) fn picture(state: State) -> MethodRouter {
     get(open).with_state(state)
 }
 
-/// The route of the links.
 pub(crate) fn link(state: State) -> MethodRouter {
     get(click).with_state(state)
 }
 
-/// Answers with the picture.
 async fn open(
     Extracted(state): Extracted<State>,
     token: Result<Path<String>, PathRejection>,
@@ -47,12 +44,12 @@ async fn open(
     } else if method == Method::GET {
         record(&state, tenant, message, Kind::Opened, of_picture(&headers), None);
     }
-    // Web mail shows the picture on pages of its own.
+    // Webmail embeds this from another origin.
     let headers = [(header::CONTENT_TYPE, "image/gif"), (CROSS_ORIGIN, "cross-origin")];
     (headers, PICTURE).into_response()
 }
 
-/// Redirects to the target. A browser asks again next time, so that every click counts.
+/// Redirects to the target. 302 is not cached, so every click counts.
 async fn click(
     Extracted(state): Extracted<State>,
     token: Result<Path<String>, PathRejection>,
@@ -62,7 +59,7 @@ async fn click(
     let Some(ClickLink { tenant, message, target }) = state.link(token, ClickLink::read) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    // The token has printable ASCII only.
+    // Cannot fail: tokens contain only printable ASCII.
     let Ok(location) = HeaderValue::from_str(&target) else { return StatusCode::NOT_FOUND.into_response() };
     if method == Method::GET {
         record(&state, tenant, message, Kind::Clicked, Some(of_link(&headers)), Some(target));
@@ -78,7 +75,7 @@ fn record(state: &State, tenant: String, message: Uuid, kind: Kind, machine: Opt
 #[cfg(test)]
 mod tests;
 
-/// User agents of programs that follow links by themselves, as parts of the name in lower case.
+/// Lower-case parts of user agents that follow links automatically.
 const PROGRAMS: [&str; 15] = [
     "bot",
     "crawl",
@@ -96,23 +93,23 @@ const PROGRAMS: [&str; 15] = [
     "proofpoint",
     "mimecast",
 ];
-/// The user agent of Apple's Mail Privacy Protection, which loads pictures of opened and of unopened messages.
+/// User agent of Apple's Mail Privacy Protection, which also loads images of unopened messages.
 const APPLE: &str = "Mozilla/5.0";
-/// A checker of Gmail, which loads pictures when a message arrives.
+/// A Gmail checker that loads images on arrival.
 const GMAIL_CHECKER: [&str; 2] = ["Chrome/42.0.2311.135", "Edge/12.246"];
 
-/// Tells if the reader asks not to be counted: Global Privacy Control, or Do Not Track.
+/// Global Privacy Control, or Do Not Track.
 fn objects(headers: &HeaderMap) -> bool {
     ["sec-gpc", "dnt"].iter().any(|name| header(headers, name).trim() == "1")
 }
 
-/// Tells if a machine loads the picture; `None`: the headers do not say.
+/// Returns `true` for a machine, or `None` if the headers do not show this.
 fn of_picture(headers: &HeaderMap) -> Option<bool> {
     (agent(headers) != APPLE).then(|| of_link(headers))
 }
 
-/// Tells if a machine follows the link. The proxies that load pictures for people of Gmail and Yahoo count
-/// as people.
+/// Returns `true` for a machine. Image proxies of Gmail and Yahoo count as people, because they act for a
+/// reader.
 fn of_link(headers: &HeaderMap) -> bool {
     let agent = agent(headers);
     if agent.is_empty() {

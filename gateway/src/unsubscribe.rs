@@ -1,5 +1,5 @@
-//! `/u/{token}`: unsubscribes by POST with one click (RFC 8058). GET shows a page with a form that POSTs, and changes nothing:
-//! programs that scan messages fetch every link.
+//! `/u/{token}`: one-click unsubscribe by POST (RFC 8058). GET shows a form and changes nothing, because
+//! email scanners fetch every link.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -26,22 +26,20 @@ use crate::{
     request_body::{self, BodyLimit},
 };
 
-/// Bytes of a body. Gmail's has 26.
+/// Body limit in bytes. Gmail sends 26.
 const BODY: BodyLimit = BodyLimit::of(4 * 1024);
-/// Time limit for the address that a page shows in part.
+/// Time limit for looking up the masked address.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
-/// The route with its limits.
 pub(crate) fn route(state: State) -> MethodRouter {
     get(show).post(click).layer(from_fn_with_state(BODY, request_body::read)).with_state(state)
 }
 
-/// Shows the form.
 async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, PathRejection>) -> Response {
     let Some(link) = link(&state, token) else { return StatusCode::NOT_FOUND.into_response() };
     let today = match timeout(LOOK_UP, of_today(&*state.store, link.clone())).await {
         Ok(Ok(today)) => today,
-        // The form works without the database. What it posts is looked up again.
+        // The form works without the database, because POST will look up the link again.
         Ok(Err(_)) | Err(_) => Some(link),
     };
     match today {
@@ -50,7 +48,7 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     }
 }
 
-/// Unsubscribes. The answer is the same the second time.
+/// Unsubscribes. This is idempotent.
 async fn click(
     Extracted(state): Extracted<State>,
     token: Result<Path<String>, PathRejection>,
@@ -91,7 +89,7 @@ async fn click(
     about(&state, &link).await.done()
 }
 
-/// Reads the link of an email, which may have former names of the tenant and the digest type.
+/// Replaces former names of tenant and digest type.
 fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<Link> {
     let names = &state.settings.names;
     Some(match state.link(token, Link::read)? {
@@ -104,19 +102,16 @@ fn link(state: &State, token: Result<Path<String>, PathRejection>) -> Option<Lin
     })
 }
 
-/// The subject of a page.
 struct About<'a> {
     frame: Frame,
     phrases: Phrases<'a>,
-    /// The name of the digest type; `None`: single bulk messages.
+    /// Name of the digest type, or `None` for single bulk messages.
     digest: Option<String>,
-    /// The file knows neither the digest type nor the tenant any more, so that emails under another name may go on.
+    /// The digest type or tenant is no longer configured, so emails may continue under another name.
     is_former: bool,
-    /// The recipient's address in part, or `unknown`.
     address: String,
 }
 
-/// The page with the form.
 #[derive(Serialize)]
 struct Question {
     title: String,
@@ -149,7 +144,7 @@ impl About<'_> {
     }
 }
 
-/// Returns what a page says about the link. The page works without the database.
+/// This works without the database.
 async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
     let unknown = || "unknown".to_owned();
     let (digest, address, locale) = match link {
@@ -171,8 +166,8 @@ async fn about<'a>(state: &'a State, link: &Link) -> About<'a> {
     About { frame: Frame::new(state, link.tenant(), phrases), phrases, digest, is_former, address }
 }
 
-/// Reports that a tenant seems to have another name now, or to be gone: it has neither a table nor a token, and other tenants have tables. No
-/// more is known: a tenant needs neither. What the page says then is true in any case, as nothing goes out to the person under this name.
+/// Guesses that a tenant was renamed or removed: it has neither a table nor a valid token, although other
+/// tenants have tables. The page is correct either way, because we send nothing under this name.
 async fn is_gone(state: &State, tenant: &str) -> bool {
     if state.settings.tenants.is_empty() || state.settings.with_table(tenant).is_some() {
         return false;
@@ -186,16 +181,16 @@ mod tests;
 
 const FIELD: &str = "List-Unsubscribe";
 const VALUE: &str = "One-Click";
-/// Fields that are read. The request has one.
+/// Most fields parsed; a valid request has one.
 const FIELDS: usize = 10;
 
-/// Reports if the body asks for what one click asks for (RFC 8058): `List-Unsubscribe=One-Click`, in either encoding of a form. Programs
-/// write it in other cases, and with a line end behind it.
+/// `List-Unsubscribe=One-Click` (RFC 8058), in either form encoding. Some clients change the case or append a
+/// newline.
 pub(crate) async fn is_one_click(headers: &HeaderMap, body: Bytes) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     match multer::parse_boundary(kind) {
         Ok(boundary) => is_multipart(body, boundary).await,
-        // A client that does not name the encoding means the older one.
+        // Without a boundary, assume the URL encoding.
         Err(_) => {
             url::form_urlencoded::parse(&body).take(FIELDS).any(|(name, value)| is(&name, FIELD) && is(&value, VALUE))
         }

@@ -1,6 +1,6 @@
-//! `/v/{token}`: a message in the browser, as it was sent, until the message is purged.
+//! `/v/{token}`: shows a sent message in the browser until it is purged.
 //!
-//! The message's HTML is a stranger's: a sandbox gives it an origin of its own, without scripts and forms.
+//! We do not trust the message's HTML, so a sandbox gives it a separate origin without scripts and forms.
 
 use axum::{
     extract::{Path, State as Extracted, rejection::PathRejection},
@@ -16,13 +16,12 @@ use crate::{
     page::{self, Frame},
 };
 
-/// The policy of a message. Its links open, also in new windows, and its pictures load, as in an email program.
+/// Links should open (also in new windows) and images load, as in an email program.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; \
      img-src http: https: data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 );
 
-/// The route.
 pub(crate) fn route(state: State) -> MethodRouter {
     get(show).with_state(state)
 }
@@ -36,7 +35,7 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
             return page::unavailable(&state, &link.tenant);
         }
     };
-    // An erased person's: the link belongs to nobody.
+    // Empty after an erasure: treat the link as unknown.
     if bytes.as_ref().is_some_and(Vec::is_empty) {
         return StatusCode::NOT_FOUND.into_response();
     }
@@ -47,7 +46,6 @@ async fn show(Extracted(state): Extracted<State>, token: Result<Path<String>, Pa
     }
 }
 
-/// The page about a message that was purged.
 fn gone(state: &State, link: &ViewLink) -> Response {
     let phrases = state.phrases(&link.tenant, "");
     let frame = Frame::new(state, &link.tenant, phrases);

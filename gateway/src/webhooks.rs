@@ -1,6 +1,4 @@
-//! Webhooks of providers. A request is verified over its raw bytes, and only then read as delivery events.
-//!
-//! `provider` has what each provider implements, `providers` the providers. `route` is the route of all webhooks.
+//! Provider webhooks. We verify a request over its raw bytes before parsing it.
 
 mod again;
 mod basic;

@@ -1,21 +1,19 @@
-//! Text of two directions (UAX #9): isolates, and the characters that need them.
+//! Bidirectional text (UAX #9): isolates, and the characters that need them.
 
-/// First strong isolate and its end. Text between them cannot reorder the text around them.
+/// First strong isolate (FSI) and its end (PDI). Text between them cannot reorder its surroundings.
 pub(crate) const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
 
-/// Returns the text in isolation.
 pub(crate) fn isolated(text: &str) -> String {
     format!("{}{text}{}", ISOLATE.0, ISOLATE.1)
 }
 
-/// Returns the content of a text that is one isolate from its first to its last character.
+/// Returns the content if one isolate spans the whole text.
 pub(crate) fn whole_isolate(text: &str) -> Option<&str> {
     let inner = text.strip_prefix(ISOLATE.0)?.strip_suffix(ISOLATE.1)?;
     let mut open = 0_u32;
     for c in inner.chars() {
         match c {
             c if c == ISOLATE.0 => open += 1,
-            // The first isolate ends here, and not at the last character.
             c if c == ISOLATE.1 => open = open.checked_sub(1)?,
             _ => {}
         }
@@ -23,7 +21,7 @@ pub(crate) fn whole_isolate(text: &str) -> Option<&str> {
     Some(inner)
 }
 
-/// Recognises an embedding, override or isolate. Text does not need them; spoofing does.
+/// Returns `true` for embeddings, overrides and isolates. Ordinary text has no need for them; spoofing does.
 pub(crate) const fn reorders(c: char) -> bool {
     overrides(c) || matches!(c, '\u{2066}'..='\u{2069}')
 }
@@ -32,12 +30,11 @@ const fn overrides(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}')
 }
 
-/// Removes embeddings and overrides, and leaves the isolates that we put around values.
 pub(crate) fn without_overrides(text: &str) -> String {
     text.replace(overrides, "")
 }
 
-/// Recognises a character of a right-to-left script and the right-to-left mark.
+/// Includes the right-to-left mark.
 pub(crate) const fn runs_right_to_left(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{8ff}' | '\u{200f}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')

@@ -1,7 +1,8 @@
-//! Messages that come back: bounces (RFC 3464), complaints (RFC 5965) and automatic replies, as pure functions of their bytes.
+//! Parses returned messages: bounces (RFC 3464), complaints (RFC 5965) and automatic replies, as pure
+//! functions.
 //!
-//! Anybody may send such a message, so the reader only collects what the message says. A caller believes a token that our keys
-//! signed, and nothing else.
+//! Anybody can send such a message, so this parser only collects its claims. Callers should trust nothing but
+//! a token signed by our own keys.
 
 use jiff::Timestamp;
 use mail_parser::{ContentType, DateTime, HeaderValue, Message, MessageParser, MimeHeaders as _, PartType};
@@ -16,18 +17,16 @@ use crate::mime::TOKEN_HEADER;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a message that are read. The parts of a report come before the returned message, and later bytes say nothing.
+/// A report's parts come before the returned message, so later bytes add nothing.
 pub const MESSAGE_BYTES: usize = 10 * 1024 * 1024;
-/// Headers `Content-Type` in a message. They bound the depth of its parts; a report about one message has about five.
+/// Bounds how deeply parts can nest; a report about one message has about five.
 const PARTS: usize = 200;
-/// Reports in one message. A message of ours has one recipient, who may be a small group elsewhere.
+/// Our messages have one recipient, but this may be a small group elsewhere.
 const REPORTS: usize = 20;
-/// Tokens in one message.
 const TOKENS: usize = 20;
-/// Headers with the address that a message came to.
 const RECIPIENTS: [&str; 5] = ["X-Original-To", "Delivered-To", "Envelope-To", "Resent-To", "To"];
 
-/// Reads a message. Any bytes are read without harm.
+/// Accepts any bytes without panicking.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Returned {
     let bytes = bytes.get(..MESSAGE_BYTES).unwrap_or(bytes);
@@ -46,13 +45,12 @@ pub fn read(bytes: &[u8]) -> Returned {
     Returned { tokens, message, message_id: original.message_id().map(str::to_owned), content }
 }
 
-/// Refuses a message with more parts than a report has, before any of them is parsed.
 fn has_too_many_parts(bytes: &[u8]) -> bool {
     let name = b"content-type";
     bytes.windows(name.len()).filter(|window| window.eq_ignore_ascii_case(name)).take(PARTS + 1).count() > PARTS
 }
 
-/// Decides on the kind. A report may also call itself an automatic reply, as those of Postfix do.
+/// Reports take precedence, because e.g. Postfix also marks its reports as automatic replies.
 fn content(message: &Message<'_>) -> Content {
     let date = message.date().and_then(timestamp);
     let found = [delivery_status, feedback, qmail, exim];
@@ -70,7 +68,7 @@ fn content(message: &Message<'_>) -> Content {
     Content::Reports(reports)
 }
 
-/// Recognizes RFC 3834 and the headers that servers used before.
+/// Checks `Auto-Submitted` (RFC 3834) and the older headers.
 fn is_auto_reply(message: &Message<'_>) -> bool {
     let says = |name: &str, words: &[&str]| {
         let value = message.header_raw(name).unwrap_or_default().trim().to_ascii_lowercase();
@@ -81,7 +79,6 @@ fn is_auto_reply(message: &Message<'_>) -> bool {
         || ["X-Autoreply", "X-Autorespond", "X-Autoresponder"].iter().any(|name| message.header_raw(*name).is_some())
 }
 
-/// Finds the message that comes back, or its headers.
 fn original<'x>(message: &'x Message<'x>) -> Option<Message<'x>> {
     message.parts.iter().find_map(|part| match &part.body {
         PartType::Message(original) => Some(original.clone()),
@@ -95,7 +92,6 @@ fn tokens(message: &Message<'_>, names: &[&str]) -> Vec<Token> {
     values.flat_map(|value| Token::find(&value).take(TOKENS).collect::<Vec<_>>()).take(TOKENS).collect()
 }
 
-/// The words of a header, whatever its structure.
 fn text(value: &HeaderValue<'_>) -> String {
     match value {
         HeaderValue::Text(text) => text.to_string(),
@@ -107,14 +103,14 @@ fn text(value: &HeaderValue<'_>) -> String {
     }
 }
 
-// The forms of a report. Each function returns the reports of a message, or `None` if it is not of this form.
+// Report formats. Each function returns `None` if the message has another format.
 
-/// Delivery status notifications (RFC 3464): the reports of all recipients; `None` if the message has no such part. `relayed` and `expanded` are no reports,
+/// Delivery status notifications (RFC 3464), one report per recipient. Skips `relayed` and `expanded`,
 /// because another server took the message over.
 fn delivery_status(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let text = part(message, "delivery-status").or_else(|| part(message, "global-delivery-status"))?;
     let groups = groups(&text);
-    // The first group is about the message, the others are about a recipient each.
+    // The first group describes the message; each later one describes a recipient.
     let recipients = groups.iter().filter(|group| group.get("Final-Recipient").or(group.get("Action")).is_some());
     Some(recipients.filter_map(report).collect())
 }
@@ -129,21 +125,19 @@ fn report(fields: &Fields<'_>) -> Option<ParsedReport> {
     Some(ParsedReport { kind, status, diagnostic, recipient: recipient(fields), occurred_at })
 }
 
-/// The address that failed. sendmail reports a member of a group under the group's address, and the member as the actual recipient. A
-/// name without a domain, such as a Unix user, is nobody's address.
+/// For a group member, sendmail puts the group's address first and the member in `X-Actual-Recipient`. We
+/// skip names without a domain, e.g. Unix users.
 fn recipient(fields: &Fields<'_>) -> Option<String> {
     let address = |name| fields.typed(name).filter(|address| address.contains('@')).map(str::to_owned);
     ["X-Actual-Recipient", "Final-Recipient", "Original-Recipient"].into_iter().find_map(address)
 }
 
-/// The report of a delivery to `recipient` that failed for good.
 fn failed(status: Option<Status>, diagnostic: String, recipient: Option<String>) -> ParsedReport {
     let kind = Kind::Bounced(bounce(status, &diagnostic));
     let status = proven_status(status, &diagnostic);
     ParsedReport { kind, status, diagnostic, recipient, occurred_at: None }
 }
 
-/// Decides by the action, and without one by the class of the status.
 fn kind(action: &str, status: Option<Status>, diagnostic: &str) -> Option<Kind> {
     let class = proven_status(status, diagnostic).map(|Status(class, ..)| class);
     match (action, class) {
@@ -154,17 +148,18 @@ fn kind(action: &str, status: Option<Status>, diagnostic: &str) -> Option<Kind> 
     }
 }
 
-/// A bounce is hard if the evidence is that there is no such address, as for a reply to RCPT (docs/delivery.md). Every other failure may
-/// pass: a message that expired, a full mailbox, an unknown reason.
+/// Hard only if the evidence shows a missing address, as for a reply to RCPT (docs/delivery.md). Any other
+/// failure may be temporary: an expired message, a full mailbox, an unknown reason.
 fn bounce(status: Option<Status>, diagnostic: &str) -> Bounce {
     let is_missing = proven_status(status, diagnostic).is_some_and(Status::is_missing_address);
     if is_missing { Bounce::Hard } else { Bounce::Soft }.with(status, diagnostic)
 }
 
-/// The header by which Microsoft's program marks the message that a recipient called junk.
+/// Microsoft adds this header to messages that a recipient marked as junk.
 const MICROSOFT: &str = "X-HmXmrOriginalRecipient";
 
-/// Complaints: the Abuse Reporting Format (RFC 5965), and the form of Microsoft's Junk Mail Reporting Program. `None` if the message is not a feedback report. Other feedback, such as `not-spam`, reports nothing.
+/// Complaints in the Abuse Reporting Format (RFC 5965) and from Microsoft's Junk Mail Reporting Program.
+/// Other feedback, e.g. `not-spam`, yields no reports.
 fn feedback(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let Some(text) = part(message, "feedback-report") else {
         return is_from_microsoft(message).then(|| vec![complaint(None)]);
@@ -179,7 +174,6 @@ fn feedback(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     })
 }
 
-/// The sender of the envelope, as the report names it.
 fn feedback_sender(message: &Message<'_>) -> Option<String> {
     let text = part(message, "feedback-report")?;
     Some(groups(&text).first()?.get("Original-Mail-From")?.to_owned())
@@ -199,8 +193,9 @@ fn is_from_microsoft(message: &Message<'_>) -> bool {
     message.header_raw(MICROSOFT).is_some() || message.parts.iter().any(|part| marked(&part.body))
 }
 
-/// Bounces of qmail and its successors: plain text in a fixed form, the qmail-send Bounce Message Format (QSBMF). `None` if the text is not of this form. The first paragraph opens with fixed words, those
-/// about recipients start with `<`, and one that starts with `-` ends the report.
+/// Bounces by qmail and its successors, in the qmail-send Bounce Message Format (QSBMF): plain text with a
+/// fixed opening paragraph. Paragraphs about recipients start with `<`, and one starting with `-` ends the
+/// report.
 fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let text = message.body_text(0)?;
     let text = text.replace("\r\n", "\n");
@@ -218,8 +213,8 @@ fn qmail(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     (!reports.is_empty()).then_some(reports)
 }
 
-/// Bounces of older versions of Exim: the header `X-Failed-Recipients`, and a text for people that quotes each server's reply. `None`
-/// without the header.
+/// Bounces by older versions of Exim: the header `X-Failed-Recipients`, and a human-readable text that quotes
+/// each server's reply.
 fn exim(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     let addresses = message.header_raw("X-Failed-Recipients")?;
     let text = message.body_text(0).unwrap_or_default();
@@ -229,7 +224,8 @@ fn exim(message: &Message<'_>) -> Option<Vec<ParsedReport>> {
     Some(if reports.is_empty() { vec![failed(None, String::new(), None)] } else { reports })
 }
 
-/// The lines below an address, which are indented deeper than it. The copy of the message below them may have the same lines.
+/// Returns the lines indented deeper than the address above them. Stops before the copy of the message,
+/// because it may contain the same lines.
 fn said_of(text: &str, address: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut lines = text.lines().take_while(|line| !line.starts_with("------"));
@@ -239,69 +235,59 @@ fn said_of(text: &str, address: &str) -> String {
     below.collect::<Vec<_>>().join(" ")
 }
 
-/// The content of a returned message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
-    /// The tokens in the address that it came to, and then those in the message that it returns. None is verified.
+    /// Tokens from the delivery address first, then from the returned message. Not verified yet.
     pub tokens: Vec<Token>,
-    /// `X-Tidings-Message` of the message that it returns.
     pub message: Option<Uuid>,
-    /// `Message-ID` of the message that it returns, without angle brackets.
+    /// Without angle brackets.
     pub message_id: Option<String>,
     pub content: Content,
 }
 
-/// The kind of a returned message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// Reports about a message.
     Reports(Vec<ParsedReport>),
-    /// A report without consequences: a virus, a message that is not spam, or one that another server took over.
+    /// A report without consequences: a virus, a `not-spam` report, or one where another server took over.
     NoNews,
-    /// An automatic reply (RFC 3834): out of the office, or a challenge.
+    /// Automatic reply (RFC 3834), e.g. out of the office or a challenge.
     AutoReply,
-    /// Anything else.
     #[default]
     Unrecognized,
 }
 
-/// One report. It may contain an address: not for logs.
+/// Do not log this: it may contain an email address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedReport {
-    /// A bounce is hard only if the evidence says that the address does not exist.
+    /// A bounce is hard only if the evidence shows a missing address.
     pub kind: Kind,
-    /// What the quoted reply and the label prove together.
+    /// Derived from the report's status and the quoted reply together.
     pub status: Option<Status>,
-    /// The reply of the recipient's server, in its own words.
     pub diagnostic: String,
-    /// The address that the report is about, if it names one: that of a member where the message went to a group.
+    /// The affected address, if named. For a message to a group, this is the member.
     pub recipient: Option<String>,
-    /// The time of the report, if the message has one.
     pub occurred_at: Option<Timestamp>,
 }
 
-/// One group of fields of a machine-readable part: `Name: value`, with an empty line between two groups (RFC 3464 2.1).
+/// One group of fields in a machine-readable part: `Name: value`, with an empty line between groups (RFC 3464
+/// 2.1).
 struct Fields<'a>(Vec<(&'a str, String)>);
 
 impl Fields<'_> {
-    /// The trimmed value of the first field with this name, in any case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a field `type; value`, without its type.
     pub fn typed(&self, name: &str) -> Option<&str> {
         let value = self.get(name)?;
         Some(value.split_once(';').map_or(value, |(_, value)| value.trim()))
     }
 
-    /// The time that a field names.
     pub fn time(&self, name: &str) -> Option<Timestamp> {
         timestamp(&DateTime::parse_rfc822(self.get(name)?)?)
     }
 }
 
-/// Splits a part into its groups.
 fn groups(text: &str) -> Vec<Fields<'_>> {
     let mut groups = vec![Fields(Vec::new())];
     for line in text.lines() {
@@ -323,7 +309,6 @@ fn groups(text: &str) -> Vec<Fields<'_>> {
     groups
 }
 
-/// The content of the first part with this subtype of `message`.
 fn part(message: &Message<'_>, subtype: &str) -> Option<String> {
     let part = message.parts.iter().find(|part| is_type(part.content_type(), subtype))?;
     Some(String::from_utf8_lossy(part.contents()).into_owned())

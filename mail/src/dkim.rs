@@ -1,5 +1,5 @@
-//! The DKIM signature of a message (RFC 6376; relaxed/relaxed). It is made once, before the message enters the outbox, so
-//! every attempt sends the same signed bytes.
+//! DKIM signatures (RFC 6376; relaxed/relaxed). We sign once, before the outbox, so every attempt sends the
+//! same bytes.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -23,8 +23,8 @@ use crate::Error;
 #[cfg(test)]
 mod tests;
 
-/// Headers that are signed if present, in addition to all of `List-*` (RFC 8058 requires those). `Content-Type` is missing
-/// because some relays rewrite it.
+/// Headers to sign if present, besides all `List-*` headers (RFC 8058 requires those). We leave out
+/// `Content-Type` because some relays rewrite it.
 const SIGNED: [&str; 11] = [
     "from",
     "to",
@@ -38,74 +38,72 @@ const SIGNED: [&str; 11] = [
     "feedback-id",
     "auto-submitted",
 ];
-/// Headers that `h=` names once more than the message has them, so that an added one breaks the signature (RFC 6376 8.15).
-/// RFC 5322 3.6 allows one of each. `List-*` and `Feedback-ID` are missing because a relay may add them for us.
+/// Headers listed in `h=` once more than they occur, so adding another breaks the signature (RFC 6376 8.15).
+/// RFC 5322 3.6 allows each only once. We leave out `List-*` and `Feedback-ID` because a relay may add them
+/// for us.
 const ONCE: [&str; 6] = ["from", "to", "subject", "date", "message-id", "reply-to"];
-/// Names, and base64 characters, on one line of the header.
+/// Names per line in `h=`, and base64 characters per line.
 const LINE_NAMES: usize = 4;
 const LINE_CHARS: usize = 72;
 
-/// Signs messages in the name of a domain. `Debug` does not show the key.
+/// `Debug` hides the key.
 #[derive(Clone, Debug)]
 pub struct Dkim {
     selector: String,
     domain: String,
     key: Arc<Key>,
-    /// Signs as well, for receivers that do not know the first one's algorithm.
     second: Option<Box<Dkim>>,
 }
 
 impl Dkim {
-    /// Reads the private key in `pem`: RSA of 2048 to 4096 bits as PKCS#1 or PKCS#8, or Ed25519 as PKCS#8. `selector` and
-    /// `domain` are DNS names.
+    /// Reads the private key in `pem`: RSA with 2048 to 4096 bits as PKCS#1 or PKCS#8, or Ed25519 as PKCS#8.
+    /// `selector` and `domain` are DNS names.
     ///
     /// # Errors
-    /// [`Error::DkimKey`] names the fault of the key and does not show the key.
+    /// [`Error::DkimKey`] describes the problem without revealing the key.
     pub fn new(selector: &str, domain: &str, pem: &[u8]) -> Result<Self, Error> {
         let key = Key::read(pem)?;
-        // Only signing reveals an RSA key whose parts contradict each other.
+        // An RSA key with inconsistent parts only fails when it signs, so try it now.
         key.sign(b"")?;
         Ok(Self { selector: selector.to_owned(), domain: domain.to_owned(), key: Arc::new(key), second: None })
     }
 
-    /// Adds a signature by another key (RFC 8463 3 asks for one of RSA beside one of Ed25519).
+    /// RFC 8463 3 recommends RSA beside Ed25519.
     #[must_use]
     pub fn with_second(self, second: Option<Self>) -> Self {
         Self { second: second.map(Box::new), ..self }
     }
 
-    /// The second signature.
     #[must_use]
     pub fn second(&self) -> Option<&Self> {
         self.second.as_deref()
     }
 
-    /// Whether receivers that do not know Ed25519, of which there are many, find no signature that they can verify.
+    /// Returns `true` if all signatures use Ed25519, which many receivers cannot verify.
     #[must_use]
     pub fn is_ed25519_alone(&self) -> bool {
         let mut keys = [Some(self), self.second()].into_iter().flatten();
         keys.all(|dkim| dkim.key.kind() == "ed25519")
     }
 
-    /// The value of the header's `a=`: `rsa-sha256`, or `ed25519-sha256` (RFC 8463).
+    /// Either `rsa-sha256` or `ed25519-sha256` (RFC 8463).
     #[must_use]
     pub fn algorithm(&self) -> &'static str {
         self.key.algorithm()
     }
 
-    /// The DNS name of the TXT record that holds the public key.
+    /// DNS name for the TXT record.
     #[must_use]
     pub fn record_name(&self) -> String {
         format!("{}._domainkey.{}", self.selector, self.domain)
     }
 
-    /// The text of that record.
     #[must_use]
     pub fn record(&self) -> String {
         format!("v=DKIM1; k={}; p={}", self.key.kind(), BASE64_STANDARD.encode(self.key.public()))
     }
 
-    /// Returns the message with its signatures in front. The same message, time and keys give the same bytes.
+    /// Prepends the signatures. The same message, time and keys always give the same bytes.
     ///
     /// # Errors
     /// [`Error::DkimKey`] if a key cannot sign.
@@ -114,7 +112,6 @@ impl Dkim {
         Ok([&self.signature(message, at)?, &second, message].concat())
     }
 
-    /// The header with the signature by this key alone.
     fn signature(&self, message: &[u8], at: Timestamp) -> Result<Vec<u8>, Error> {
         let (head, body) = split(message);
         let (names, mut signed) = covered(head);
@@ -130,7 +127,7 @@ impl Dkim {
         Ok(header.into_bytes())
     }
 
-    /// Returns the header up to `b=`.
+    /// Builds the header up to `b=`.
     fn header(&self, names: &[String], body: &[u8], at: Timestamp) -> String {
         let Self { selector, domain, .. } = self;
         let algorithm = self.algorithm();
@@ -145,7 +142,6 @@ impl Dkim {
     }
 }
 
-/// Returns the message without the signatures in front.
 #[must_use]
 pub fn unsigned(message: &[u8]) -> &[u8] {
     let (head, _) = split(message);
@@ -153,11 +149,11 @@ pub fn unsigned(message: &[u8]) -> &[u8] {
     &message[signatures.map(<[u8]>::len).sum()..]
 }
 
-/// Returns the names for `h=`, and the canonical headers of these names.
+/// Names for `h=` and their canonical headers.
 fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     let mut names = Vec::new();
     let mut signed = Vec::new();
-    // RFC 6376 5.4.2 takes headers of the same name from the bottom up.
+    // RFC 6376 5.4.2: take headers with the same name from the bottom up.
     for field in fields(head).into_iter().rev() {
         let name = name(field);
         if name.starts_with("list-") || SIGNED.contains(&name.as_str()) {
@@ -169,29 +165,26 @@ fn covered(head: &[u8]) -> (Vec<String>, Vec<u8>) {
     (names, signed)
 }
 
-// Relaxed canonicalisation (RFC 6376 3.4.2 and 3.4.4), which removes the differences that relays may introduce.
+// Relaxed canonicalisation (RFC 6376 3.4.2 and 3.4.4) removes differences that relays may introduce.
 
-/// Splits a message into headers, with the last line break, and body.
 fn split(message: &[u8]) -> (&[u8], &[u8]) {
     let end = message.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let (head, body) = message.split_at(end.map_or(message.len(), |end| end + 2));
     (head, body.strip_prefix(b"\r\n").unwrap_or(body))
 }
 
-/// Splits the headers, each with its continuation lines.
 fn fields(head: &[u8]) -> Vec<&[u8]> {
     let starts = head.windows(3).enumerate().filter(|(_, bytes)| bytes.starts_with(b"\r\n") && !is_space(bytes[2]));
     let starts: Vec<_> = [0].into_iter().chain(starts.map(|(at, _)| at + 2)).chain([head.len()]).collect();
     starts.windows(2).map(|ends| &head[ends[0]..ends[1]]).filter(|field| !field.is_empty()).collect()
 }
 
-/// The name of a header in lower case.
 fn name(field: &[u8]) -> String {
     let name = field.split(|byte| *byte == b':').next().unwrap_or_default();
     String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase()
 }
 
-/// Appends a header: name in lower case, one line, single spaces.
+/// Appends a header: lower-case name, one line, single spaces.
 fn canonical_header(field: &[u8], out: &mut Vec<u8>) {
     let value = field.iter().position(|byte| *byte == b':').map_or(&[][..], |colon| &field[colon + 1..]);
     out.extend_from_slice(name(field).as_bytes());
@@ -202,7 +195,7 @@ fn canonical_header(field: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The body: single spaces, none at the end of a line, no empty lines at the end.
+/// Collapses spaces, and drops empty lines at the end.
 fn canonical_body(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 2);
     for line in body.split(|byte| *byte == b'\n') {
@@ -240,7 +233,7 @@ fn is_space(byte: u8) -> bool {
 const RIGHT: &str = "RSA of 2048 to 4096 bits, or Ed25519, as it comes from \"openssl genpkey -algorithm rsa -pkeyopt \
                      rsa_keygen_bits:2048\" or \"openssl genpkey -algorithm ed25519\"";
 
-/// A private key. RFC 8301 asks for 2048 bits of RSA, and receivers may ignore a signature with fewer than 1024.
+/// RFC 8301 recommends 2048 bits for RSA, and receivers may ignore signatures with less than 1024.
 enum Key {
     Rsa(rsa::KeyPair),
     Ed25519(Ed25519KeyPair),
@@ -248,7 +241,7 @@ enum Key {
 
 impl Key {
     pub fn read(pem: &[u8]) -> Result<Self, Error> {
-        // The parser's error may quote lines of the key.
+        // Do not show the parser's error: it may quote lines from the key.
         let der = PrivateKeyDer::from_pem_slice(pem)
             .map_err(|_| Error::DkimKey(format!("there is no private key in PEM without a password; use {RIGHT}")))?;
         let refused = |why: KeyRejected| Error::DkimKey(format!("the key is refused ({why}); use {RIGHT}"));
@@ -256,7 +249,7 @@ impl Key {
             PrivateKeyDer::Pkcs1(key) => rsa::KeyPair::from_der(key.secret_pkcs1_der()).map(Self::Rsa),
             PrivateKeyDer::Pkcs8(key) => {
                 let key = key.secret_pkcs8_der();
-                // The checked reader requires the public key in the file, which OpenSSL does not write.
+                // The checking parser requires the public key in the file, but OpenSSL does not write it.
                 Ed25519KeyPair::from_pkcs8_maybe_unchecked(key)
                     .map(Self::Ed25519)
                     .or_else(|_| rsa::KeyPair::from_pkcs8(key).map(Self::Rsa))
@@ -273,7 +266,6 @@ impl Key {
         }
     }
 
-    /// The record's `k=`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Rsa(_) => "rsa",
@@ -281,7 +273,8 @@ impl Key {
         }
     }
 
-    /// The record's `p=`: for RSA a SubjectPublicKeyInfo (erratum 3017 of RFC 6376), for Ed25519 the bare key (RFC 8463 4).
+    /// Value for `p=` in the DNS record: a SubjectPublicKeyInfo for RSA (erratum 3017 of RFC 6376), the bare
+    /// key for Ed25519 (RFC 8463 4).
     pub fn public(&self) -> Vec<u8> {
         match self {
             Self::Rsa(key) => public_key_to_spki(&alg_id::RSA_ENCRYPTION, key.public_key()).to_vec(),
@@ -309,18 +302,15 @@ impl fmt::Debug for Key {
     }
 }
 
-// The keys of both streams and of tenants, ready to sign.
-
-/// Signs messages, unless the relay does.
+/// Signs messages, unless the relay should do this.
 #[derive(Clone, Debug, Default)]
 pub struct Signers {
-    /// The keys for everybody.
     pub general: StreamSigners,
-    /// By tenant: keys that replace the general ones.
+    /// Override the general keys.
     pub tenants: BTreeMap<String, StreamSigners>,
 }
 
-/// The keys of both streams. Without a key a stream's messages stay unsigned.
+/// Messages in a stream without a key stay unsigned.
 #[derive(Clone, Debug, Default)]
 pub struct StreamSigners {
     pub bulk: Option<Dkim>,
@@ -328,7 +318,7 @@ pub struct StreamSigners {
 }
 
 impl Signers {
-    /// The message of a tenant as it goes out. A message without its signature does not go out: receivers would take it for
+    /// Signs a tenant's message. If this fails, do not send the message unsigned: receivers would treat it as
     /// forged.
     ///
     /// # Errors
@@ -340,7 +330,7 @@ impl Signers {
         }
     }
 
-    /// The DNS records of the keys that sign the messages of a tenant: name and text. Another key has another record.
+    /// DNS name and text for each key that signs this tenant's messages.
     #[must_use]
     pub fn records(&self, tenant: &str, stream: StreamName) -> Vec<[String; 2]> {
         let first = self.of(tenant, stream);
@@ -348,7 +338,6 @@ impl Signers {
         keys.map(|dkim| [dkim.record_name(), dkim.record()]).collect()
     }
 
-    /// The TXT record of each key, in which it is public.
     pub fn all_records(&self) -> impl Iterator<Item = String> {
         let streams = [&self.general].into_iter().chain(self.tenants.values());
         let first = streams.flat_map(|of| [&of.bulk, &of.transactional]).flatten();

@@ -1,5 +1,5 @@
-//! Renders the subject, HTML and text of a message from a template (rules 19 to 23). The same view always renders the same
-//! bytes. A renderer reads files only when it is created.
+//! Renders a message's subject, HTML and text from a template (rules 19 to 23). The same view always renders
+//! to the same bytes. Files are read only when a renderer is created.
 
 use std::{
     path::{Path, PathBuf},
@@ -43,39 +43,32 @@ pub use self::{
     view::{Brand, Digest, Input, Links, More, Reader, Section, Span, View},
 };
 
-/// Limit of HTML in bytes. Gmail clips a message at 102 KB and hides the footer.
+/// Gmail clips messages at 102 KB and hides the footer.
 pub const HTML_BYTES: usize = 90_000;
-/// Limit of the plain text in bytes.
 pub const TEXT_BYTES: usize = 256 * 1024;
-/// Limit of a subject in characters.
 pub const SUBJECT_CHARS: usize = 200;
-/// The template that replaces a missing or broken one (rule 23).
+/// Replaces a missing or broken template (rule 23).
 pub const DEFAULT: &str = "default";
 
-/// A rendered message without headers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// One line, at most [`SUBJECT_CHARS`].
+    /// One line with at most [`SUBJECT_CHARS`].
     pub subject: String,
     /// At most [`HTML_BYTES`].
     pub html: String,
-    /// The plain text.
     pub text: String,
-    /// The template that was rendered.
     pub template: String,
-    /// The reason for rendering another template than the requested one. It deserves an alert.
+    /// Why we used another template than requested. This should trigger an alert.
     pub fallback: Option<String>,
 }
 
-/// The subject and the HTML of a digest.
 struct Page {
     subject: String,
     pub html: String,
-    /// The context of the other parts. It has the subject, too, so that a headline can say the same.
+    /// Includes the subject, so a headline can repeat it.
     pub context: Context,
 }
 
-/// The templates, ready for use.
 pub struct Renderer {
     tera: Tera,
     sources: Sources,
@@ -84,59 +77,57 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// Reads the embedded templates and words, and those of `folder`, which override and add.
+    /// Reads the embedded templates and catalogues, then those in `folder`, which override and extend them.
     ///
     /// # Errors
-    /// A file cannot be read or is not valid (with file and line), or a digest type lacks a part.
+    /// A file cannot be read or is invalid (with file and line), or a digest type lacks a part.
     pub fn new(folder: Option<&Path>) -> Result<Self, Error> {
         let sources = Sources::read(folder)?;
         let words = Arc::new(Words::new(folder)?);
         let mut tera = Tera::default();
         functions::register(&mut tera, &words);
         tera.set_escape_fn(escape);
-        // Plain text needs no escaping, but each value that is written is counted there.
+        // Plain text needs no escaping, but the escape hook is where we meter each value.
         tera.autoescape_on([".html", ".txt"]);
         tera.add_raw_templates(sources.templates()).map_err(|error| broken(&error, None, &sources, "templates"))?;
         let has_own = sources.has_own();
         Ok(Self { tera, sources, words, has_own })
     }
 
-    /// Reports if a rendering can take seconds. The built-in templates alone never do.
+    /// Built-in templates alone never do.
     #[must_use]
     pub const fn may_take_long(&self) -> bool {
         self.has_own
     }
 
-    /// Returns everybody's words of the first wanted language that there is, or English.
+    /// Picks the first available language without tenant overrides, or English.
     #[must_use]
     pub fn phrases<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.words.choose(wanted)
     }
 
-    /// Returns a tenant's words of the first wanted language that there is, or English.
+    /// As [`phrases`](Self::phrases), with this tenant's overrides.
     #[must_use]
     pub fn phrases_for<'w>(&self, tenant: &str, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.words.choose_for(tenant, wanted)
     }
 
-    /// The tenants with words of their own, in order.
     pub fn tenants(&self) -> impl Iterator<Item = &str> {
         self.words.tenants().map(|(tenant, _)| tenant)
     }
 
-    /// The digest types that have a template, in order, `default` among them.
+    /// Sorted; includes `default`.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.sources.names().into_iter().map(str::to_owned).collect()
     }
 
-    /// The tags of the languages that have words, in order.
     #[must_use]
     pub fn languages(&self) -> Vec<String> {
         self.words.catalogues().map(|catalogue| catalogue.tag.to_string()).collect()
     }
 
-    /// The digest types that have a template, each with the place its HTML comes from.
+    /// Digest types with the path to their HTML.
     #[must_use]
     pub fn origins(&self) -> Vec<(String, PathBuf)> {
         let origin =
@@ -157,8 +148,8 @@ impl Renderer {
         self.render_tracked(template, view, &Tracker::NONE)
     }
 
-    /// Renders as [`render`](Self::render) does, with links that are counted. The links to unsubscribe, to choose and to view the
-    /// message stay as they are.
+    /// Like [`render`](Self::render), but with tracked links. Links to unsubscribe, to the preferences and to
+    /// view the message are not tracked.
     ///
     /// # Errors
     /// `default` also fails.
@@ -172,7 +163,6 @@ impl Renderer {
         }
     }
 
-    /// Renders `template` without a fallback.
     fn render_strictly(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Rendered, Error> {
         self.check_name(template)?;
         meter::timed(|| {
@@ -186,7 +176,7 @@ impl Renderer {
         })
     }
 
-    /// Renders subject and HTML with as many items and lines as fit (rule 21). Items are left out before lines.
+    /// Fits as many items and lines as possible (rule 21). Drops items before lines.
     fn fitting_page(&self, template: &str, view: &View, tracker: &Tracker<'_>) -> Result<Page, Error> {
         let all = self.page(template, view, tracker)?;
         if all.html.len() < HTML_BYTES {
@@ -199,7 +189,7 @@ impl Renderer {
             }
         }
         let view = view.clone().with_items(1);
-        // `fits` lines fit, and `too_many` lines do not.
+        // Binary search: `fits` lines fit, `too_many` lines don't.
         let (mut fits, mut too_many) = (0, view.digest.groups.len());
         let mut best = self.page(template, &view.clone().shortened(0), tracker)?;
         if best.html.len() >= HTML_BYTES {
@@ -231,13 +221,12 @@ impl Renderer {
         Ok(Page { subject, html: tracker.applied(html, &view.links.uncounted()), context })
     }
 
-    /// Renders the HTML with the team's own styles inline. HTML far over the limit keeps them: it is not sent.
+    /// Inlines the team's own styles. HTML far over the limit is not inlined, since we won't send it.
     fn html(&self, template: &str, context: &Context) -> Result<String, Error> {
         let html = self.part(template, PARTS[1], context)?;
         Ok(if html.len() < 2 * HTML_BYTES { inline::inlined(html) } else { html })
     }
 
-    /// Renders the plain text, with lines of any length.
     fn text(&self, template: &str, context: &Context) -> Result<String, Error> {
         let text = self.part(template, PARTS[2], context)?;
         if text.len() <= TEXT_BYTES {
@@ -247,7 +236,6 @@ impl Renderer {
         Err(Error::Template { place: format!("{template}/{}", PARTS[2]), problem })
     }
 
-    /// Renders one part, within the bounds of the meter.
     fn part(&self, template: &str, part: &str, context: &Context) -> Result<String, Error> {
         let name = format!("{template}/{part}");
         let data = || ["digest", "message"].into_iter().filter_map(|name| context.get(name)).map(meter::size).sum();
@@ -257,7 +245,7 @@ impl Renderer {
     }
 }
 
-/// Adds the file, the line and the words of the template to an error. `over` is the limit that it exceeded, if it did.
+/// `over` is the exceeded limit, if any.
 fn broken(error: &tera::Error, over: Option<Limit>, sources: &Sources, name: &str) -> Error {
     let path =
         |name: &str| sources.get(name).map_or_else(|| name.to_owned(), |source| source.path.display().to_string());
@@ -270,16 +258,14 @@ fn broken(error: &tera::Error, over: Option<Limit>, sources: &Sources, name: &st
             let problem = format!("{}{at}", report.message());
             (format!("{}:{}", path(file), span.start_line), problem)
         }
-        // The report names several problems, or one without a place.
         other => (path(name), over.map_or_else(|| other.to_string(), |limit| limit.to_string())),
     };
     Error::Template { place, problem: clean::subject(&problem, 500) }
 }
 
-// Single messages from a template. The template receives `message`, the variables of the sender, `recipient` and `links`. Their values
-// are as clean as those of a digest (rule 22).
+// Single messages. The template receives `message`, the sender's variables, `recipient` and `links`, cleaned
+// like a digest's values (rule 22).
 
-/// The content of a `sample.json` of a single message's template.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MessageSample {
@@ -289,7 +275,6 @@ struct MessageSample {
     links: Links,
 }
 
-/// The recipient of a sample.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SampleRecipient {
@@ -306,10 +291,12 @@ impl SampleRecipient {
 }
 
 impl Renderer {
-    /// Renders a single message in the language of `phrases`. The sender receives the error instead of a fallback.
+    /// Renders a single message in the language of `phrases`. There is no fallback: the sender gets the
+    /// error.
     ///
     /// # Errors
-    /// The template does not exist, it fails, or it renders an empty subject or [`HTML_BYTES`] of HTML.
+    /// The template does not exist or fails, or it renders an empty subject or at least [`HTML_BYTES`] of
+    /// HTML.
     pub fn message(
         &self,
         template: &str,
@@ -337,7 +324,6 @@ impl Renderer {
         })
     }
 
-    /// Renders `template` with this sample, for a tenant with these words.
     fn sample_message(
         &self,
         template: &str,
@@ -350,7 +336,6 @@ impl Renderer {
     }
 }
 
-/// What a template sees of a single message.
 fn message_context(
     variables: &Map<String, Value>,
     recipient: &Recipient,

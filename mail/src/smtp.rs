@@ -1,10 +1,10 @@
-//! Sends messages by SMTP: keeps connections to a relay, and reports of each attempt its phase and its class.
+//! Sends messages over SMTP: keeps connections to a relay, and reports the phase and class of each attempt.
 //!
-//! [`Slot::offer`] goes as far as is harmless; only [`Ready::dot`] delivers a message (rule 26). The record that an
-//! attempt is past the dot belongs between the two.
+//! [`Slot::offer`] stops before the final dot; only [`Ready::dot`] delivers a message (rule 26). Between the
+//! two, the caller must record the attempt as past the dot.
 //!
-//! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller's span around [`Slot::offer`] names relay and
-//! message, and [`Ready::dot`] continues that span.
+//! Each step is a `tracing` span `smtp_step` at `debug`, with its phase. The caller should open a span with
+//! relay and message around [`Slot::offer`]; [`Ready::dot`] continues this span.
 
 use std::sync::Arc;
 
@@ -36,24 +36,20 @@ pub use self::{
     slots::Lane,
 };
 
-// One attempt to send one message, in two halves: up to the dot, and the dot.
-
-/// Bytes of content in one write. Each write has [`Timeouts::block`] of time.
+/// Content bytes per write. Each write may take [`Timeouts::block`].
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Longest line in bytes, without its end (RFC 5322 2.1.1).
+/// Maximum line length in bytes, without its end (RFC 5322 2.1.1).
 const LINE_BYTES: usize = 998;
-/// A message for which the relay refuses so many connections, while others work, waits for no further one.
+/// How often to wait for another connection if the relay refuses new ones while others work.
 const REFUSED_CONNECTIONS: u32 = 5;
 
-/// The outcome of an attempt. It contains no address.
+/// Does not contain email addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptOutcome {
-    /// The last phase.
     pub phase: Phase,
-    /// The reply that ended the attempt, if a reply did.
+    /// Set if a reply ended the attempt.
     pub reply: Option<Reply>,
     pub class: AttemptClass,
-    /// The outcome as text.
     pub detail: String,
 }
 
@@ -71,50 +67,49 @@ impl From<Failure> for AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Whom the relay's refusal is about. `None` if no refusal ended the attempt.
     #[must_use]
     pub fn refusal(&self) -> Option<&'static ReplyRow> {
         self.reply.as_ref()?.refusal(self.phase)
     }
 }
 
-/// Sends messages to one relay.
 #[derive(Clone)]
 pub struct Mailer {
     pool: Arc<Pool>,
 }
 
 impl Mailer {
-    /// Prepares for a relay. Reads the trusted certificates and opens no connection.
+    /// Reads the trusted certificates. Does not connect yet.
     ///
     /// # Errors
-    /// [`Error::Trust`] if TLS is wanted and there is no trusted certificate.
+    /// [`Error::Trust`] if TLS is needed and there is no trusted certificate.
     pub fn new(relay: RelayUrl, limits: Limits, timeouts: Timeouts) -> Result<Self, Error> {
         let tls = connect::connector(&relay)?;
         Ok(Self { pool: Arc::new(Pool::new(relay, tls, limits, timeouts)) })
     }
 
-    /// The relay. `Display` omits the credentials.
+    /// `Display` omits the credentials.
     #[must_use]
     pub fn relay(&self) -> &RelayUrl {
         &self.pool.relay
     }
 
-    /// Waits for a slot among the connections, for a message to this address. `None` once the mailer is closed.
+    /// `None` once the mailer is closed.
     pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
         let domain = to.rsplit_once('@').map_or_else(String::new, |(_, domain)| domain.to_owned());
         Arc::clone(&self.pool).slot(lane, domain)
     }
 
-    /// Sends QUIT on every idle connection. Attempts under way finish; no slot is given any more.
+    /// Sends QUIT on every idle connection. Running attempts finish, but no new slots are given out.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Checks the relay over a connection of its own, without a message: connects, negotiates TLS, authenticates, and sends NOOP and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
+    /// Checks the relay without sending a message: connects, negotiates TLS, authenticates, and sends NOOP
+    /// and QUIT. Returns `false` if `tls=opportunistic` found no TLS.
     ///
     /// # Errors
-    /// The phase in which the check ended, and the reason.
+    /// The phase in which the check failed, and the reason.
     pub async fn check(&self) -> Result<bool, AttemptOutcome> {
         let (mut connection, timeouts) = (self.pool.open().await?, &self.pool.timeouts);
         connection.noop(timeouts).await?;
@@ -125,12 +120,13 @@ impl Mailer {
 }
 
 impl Slot {
-    /// Sends a message up to the dot: connection, MAIL, RCPT, DATA, and all blocks of the content but the last. An empty `from` is the
-    /// null sender of RFC 5321.
+    /// Sends a message up to the final dot: connection, MAIL, RCPT, DATA, and all content except the last
+    /// block. An empty `from` is the null sender (RFC 5321).
     ///
-    /// The future may be dropped at any time without sending the message. A connection that the relay closed while idle, or over
-    /// which it takes no more messages, is replaced silently. A message that is refused one more connection while others work, or stalls
-    /// while others wait, waits for a slot again.
+    /// You can drop this future at any time without sending the message. If the relay closed an idle
+    /// connection or accepts no more messages on it, we silently reconnect. If the relay refuses one more
+    /// connection while others work, or this message stalls while others wait, it goes back to waiting for a
+    /// slot.
     ///
     /// # Errors
     /// The outcome of the attempt. Never [`AttemptClass::Ambiguous`].
@@ -159,8 +155,7 @@ impl Slot {
         }
     }
 
-    /// Offers the message over a connection. If that served another message before and its session may be at fault, the message is tried
-    /// once over a new one. `None`: interrupted.
+    /// On a reused connection, a session failure is retried once over a new one. `None` if interrupted.
     async fn try_offer(&mut self, mail: &Mail<'_>) -> Result<Option<Vec<u8>>, Failure> {
         self.connect().await?;
         match self.transact(mail).await {
@@ -180,7 +175,7 @@ impl Slot {
         }
     }
 
-    /// Keeps a connection whose transaction ended half-way.
+    /// Returns a connection with an unfinished transaction to the pool.
     fn give_back_dirty(mut self) {
         if let Ok((connection, ..)) = self.parts() {
             connection.dirty = true;
@@ -189,33 +184,34 @@ impl Slot {
     }
 }
 
-/// A message that the relay has without its end. Dropping it closes the connection, and the relay discards the message.
+/// The relay has all content except the final dot. Dropping this closes the connection, so the relay discards
+/// the message.
 pub struct Ready {
     slot: Slot,
     last: Vec<u8>,
-    /// Of the recipient's address.
+    /// To be hidden in replies.
     local_part: String,
-    /// The caller's span of the conversation, which [`Ready::dot`] continues.
+    /// Span from [`Slot::offer`], which [`Ready::dot`] continues.
     span: Span,
 }
 
-/// Why a [`Ready`] message is not sent.
+/// Why a message is not sent after all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// A newer attempt has begun, or the message has an end.
+    /// A newer attempt has started, or the message has already ended.
     Fenced,
-    /// The workflow was cancelled, or the worker stops.
+    /// The workflow was cancelled, or the worker is shutting down.
     Cancelled,
-    /// The record that the attempt is past the dot failed, for this reason.
+    /// Could not record the attempt as past the dot.
     Unrecorded(String),
 }
 
 impl Ready {
-    /// Sends the rest with the final dot, and waits for the relay's reply. The caller must first record that the attempt is
+    /// Sends the rest with the final dot and waits for the reply. The caller must first record the attempt as
     /// past the dot.
     ///
-    /// Await the future to completion, which takes at most [`Timeouts::dot`]. A dropped future leaves
-    /// unknown whether the message was sent.
+    /// Await this to completion, which takes at most [`Timeouts::dot`]. If the future is dropped, we cannot
+    /// find out if the message was sent.
     pub async fn dot(self) -> AttemptOutcome {
         let span = self.span.clone();
         self.send_last_block().instrument(span).await
@@ -246,7 +242,7 @@ impl Ready {
         failure.hiding(&self.local_part).into()
     }
 
-    /// Closes the connection without the dot, so that the relay discards the message.
+    /// Closes the connection, so the relay discards the message.
     #[must_use]
     pub fn withdraw(self, why: Withdrawal) -> AttemptOutcome {
         why.into()
@@ -264,12 +260,11 @@ impl From<Withdrawal> for AttemptOutcome {
     }
 }
 
-/// A message that SMTP can carry.
 struct Mail<'a> {
     from: Option<EmailAddress>,
     to: EmailAddress,
     bytes: &'a [u8],
-    /// Needs SMTPUTF8 (RFC 6531).
+    /// Requires SMTPUTF8 (RFC 6531).
     utf8: bool,
 }
 
@@ -286,7 +281,7 @@ impl<'a> Mail<'a> {
         let to: EmailAddress =
             to.parse().map_err(|e| not_representable(Phase::Rcpt, format!("the recipient's address {e}")))?;
         let wide = |address: &EmailAddress| !address.as_str().is_ascii();
-        // The parts are 7-bit, so that other bytes are an address in a header.
+        // All parts are 7-bit, so any other byte belongs to an address in a header.
         let utf8 = !bytes.is_ascii() || wide(&to) || from.as_ref().is_some_and(wide);
         if let Some(problem) = unfit(bytes, utf8) {
             return Err(not_representable(Phase::Data, format!("the message {problem}")));
@@ -294,7 +289,7 @@ impl<'a> Mail<'a> {
         Ok(Self { from, to, bytes, utf8 })
     }
 
-    /// The part of the recipient's address that a relay may quote alone, with or without its quotes.
+    /// Local part of the recipient, without quotes. Relays may quote it alone, with or without its quotes.
     fn hidden(&self) -> &str {
         self.to.local_part().trim_matches('"')
     }
@@ -327,7 +322,6 @@ async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<
     connection.rcpt(&mail.to, timeouts).await?;
     connection.data(timeouts).await?;
     let mut content = dotted(mail.bytes);
-    // The last block holds the whole final dot.
     let last = content.split_off(content.len().saturating_sub(BLOCK_BYTES));
     for block in content.chunks(BLOCK_BYTES) {
         connection.block(block, timeouts).await?;
@@ -335,7 +329,7 @@ async fn transact(connection: &mut Connection, timeouts: &Timeouts, mail: &Mail<
     Ok(last)
 }
 
-/// Returns the reason why SMTP cannot carry these bytes. A lone CR or LF could make a relay see a final dot too early.
+/// A lone CR or LF could make a relay see the final dot too early.
 fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
     if !utf8 && !bytes.is_ascii() {
         return Some("is not 7-bit");
@@ -352,7 +346,7 @@ fn unfit(bytes: &[u8], utf8: bool) -> Option<&'static str> {
     bytes.is_empty().then_some("is empty")
 }
 
-/// Encodes the content for DATA: doubles dots at the start of a line and adds the final dot (RFC 5321 4.5.2).
+/// Doubles leading dots and adds the final dot (RFC 5321 4.5.2).
 fn dotted(bytes: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(bytes.len() + bytes.len() / 64 + 8);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -1,9 +1,9 @@
-//! The words that recipients read, by language: files of Project Fluent, embedded and overridden as templates are. Dates, times,
-//! numbers and lists are those of CLDR.
+//! Localized text: Project Fluent files, embedded and overridden like templates. Dates, times, numbers and
+//! lists come from CLDR.
 //!
-//! A language is chosen by BCP 47 lookup (RFC 4647, 3.4): `de-AT` is `de` where there is no `de-AT`, and its dates are Austrian
-//! all the same. A language without a file of its own is that of the same script: `zh-CN` is `zh-Hans`. What a language does not
-//! say is said in English. A tenant with a folder of its own says its messages instead of everybody's.
+//! Languages are matched by BCP 47 lookup (RFC 4647, 3.4). E.g. `de-AT` falls back to `de` for words, but
+//! keeps Austrian date formats. Otherwise we pick a language with the same script: `zh-CN` gets `zh-Hans`.
+//! Missing messages fall back to English. A tenant with its own folder can override messages.
 
 use std::{
     collections::BTreeMap,
@@ -28,46 +28,36 @@ pub(crate) use language::ENGLISH;
 pub use phrases::Phrases;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates/words");
-/// The folder of words, inside the folder of templates.
 const FOLDER: &str = "words";
 
-/// Words that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// A file is not named after a language.
     #[error("{0:?} is not a language tag (BCP 47); name the file for example \"de.ftl\"")]
     Language(String),
-    /// A file breaks the syntax of Fluent.
     #[error("{file}: {problem}; see the syntax guide of Project Fluent")]
     Syntax { file: String, problem: String },
-    /// The dates and numbers of a language cannot be made.
     #[error(transparent)]
     Formats(#[from] Unreadable),
 }
 
-/// The words of all languages, of everybody and of tenants.
 pub struct Words {
     general: Languages,
     tenants: BTreeMap<String, TenantWords>,
 }
 
-/// The words of a tenant with a folder of its own.
 struct TenantWords {
-    /// The tenant's files.
     own: Catalogues,
-    /// Everybody's languages with the tenant's files over them.
     languages: Languages,
 }
 
 impl Words {
-    /// Reads the embedded languages, and those of the folder `words` in `templates`. A message of the folder overrides the embedded
-    /// one, and a new file adds a language. A folder in it does the same for the tenant of its name.
+    /// Reads the embedded languages, then the folder `words` in `templates`. Its messages override embedded
+    /// ones, and a new file adds a language. A subfolder does the same for the tenant with its name.
     ///
     /// # Errors
-    /// A file cannot be read, breaks the syntax of Fluent, or is not named after a language.
+    /// A file cannot be read, has invalid Fluent syntax, or is not named after a language.
     pub fn new(templates: Option<&Path>) -> Result<Self, Error> {
         let (mut general, mut own) = (Catalogues::new(), BTreeMap::new());
         for file in EMBEDDED.files() {
@@ -89,30 +79,27 @@ impl Words {
         Ok(Self { general: Languages::new(general)?, tenants })
     }
 
-    /// Returns everybody's words of the first wanted language that there is, or English.
+    /// Picks the first available language, or English.
     #[must_use]
     pub fn choose<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.general.choose(wanted)
     }
 
-    /// Returns a tenant's words of the first wanted language that there is, or English.
+    /// As [`choose`](Self::choose), with this tenant's overrides.
     #[must_use]
     pub fn choose_for<'w>(&self, tenant: &str, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         self.tenants.get(tenant).map_or(&self.general, |own| &own.languages).choose(wanted)
     }
 
-    /// Everybody's languages that have a file, in order.
     pub(crate) fn catalogues(&self) -> impl Iterator<Item = &Catalogue> {
         self.general.catalogues.values()
     }
 
-    /// The tenants with words of their own, each with its files.
     pub(crate) fn tenants(&self) -> impl Iterator<Item = (&str, &Catalogues)> {
         self.tenants.iter().map(|(tenant, words)| (tenant.as_str(), &words.own))
     }
 }
 
-/// Puts a tenant's files behind everybody's, so that they override them.
 fn over(own: &Catalogues, mut general: Catalogues) -> Catalogues {
     for (name, catalogue) in own {
         general.entry(name.clone()).or_insert_with(|| Catalogue::new(catalogue.tag.clone())).extend(catalogue);
@@ -120,8 +107,8 @@ fn over(own: &Catalogues, mut general: Catalogues) -> Catalogues {
     general
 }
 
-/// Adds the files of a folder, and returns the names of its folders. `prefix` stands before the names of files in errors. A name that is not
-/// UTF-8 is left out.
+/// Adds all files in a folder, and returns its subfolders. `prefix` goes before file names in errors. Skips
+/// names that are not UTF-8.
 fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     let failed = |source| Error::Read { path: folder.to_owned(), source };
     let mut folders = Vec::new();
@@ -139,7 +126,7 @@ fn add_folder(catalogues: &mut Catalogues, folder: &Path, prefix: &str) -> Resul
     Ok(folders)
 }
 
-/// Adds the file of the language `name`, which errors call `file`. `path` is that of a team's own file.
+/// Adds a file for language `name`. Errors mention `file`. `path` is set for a team's own file.
 fn add(catalogues: &mut Catalogues, name: &str, file: &str, text: String, path: Option<&Path>) -> Result<(), Error> {
     let tag = language::parsed(name).ok_or_else(|| Error::Language(file.to_owned()))?;
     let resource = FluentResource::try_new(text).map_err(|(_, errors)| Error::Syntax {

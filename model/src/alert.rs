@@ -1,49 +1,38 @@
-//! The alerts that operators watch for in the log, as the field `alert`.
+//! The alerts operators watch for in the log, in the field `alert`.
 
 closed_set! {
-    /// The name of a log entry that operators page on. `docs/operations.md` tells what each alert means.
+    /// The name of a log entry that should page an operator. `docs/operations.md` explains each alert.
     pub enum Alert {
         /// A digest ended as failed or ambiguous.
         DigestFailed = "digest_failed",
-        /// A single message ended as failed or ambiguous.
         MessageFailed = "message_failed",
-        /// The ledger refuses to record the end of an attempt.
         LedgerRefuses = "ledger_refuses",
-        /// One attempt of an activity failed.
         ActivityFailed = "activity_failed",
-        /// A digest type that no table of a worker has.
         UnknownDigestType = "unknown_digest_type",
-        /// A recipient has a zone that no zone data knows.
         UnknownZone = "unknown_zone",
-        /// A relay's breaker opened.
         RelayOpen = "relay_open",
-        /// A relay's breaker closed again.
         RelayClosed = "relay_closed",
-        /// A template is missing or broken, and `default` was used.
+        /// A template is missing or broken, so the `default` template was used.
         TemplateFallback = "template_fallback",
-        /// Events could not be decoded.
         DeadLetters = "dead_letters",
-        /// A signal of an unknown name could not be made a dead letter.
+        /// A signal with an unknown name could not be stored as a dead letter.
         MisnamedSignal = "misnamed_signal",
         /// A producer started a digest with a timeout, a retry policy or a cron schedule.
         StartOptions = "start_options",
         /// The subscription of a webhook has ended.
         WebhookEnded = "webhook_ended",
-        /// Notices to a subscription were not delivered within 24 hours.
         NoticesUndelivered = "notices_undelivered",
-        /// The receiver of a subscription answered 410.
+        /// The webhook endpoint of a subscription returned HTTP 410.
         SubscriptionEnded = "subscription_ended",
-        /// Notices wait for a subscription that no file has.
+        /// Notices are queued for a subscription that no configuration file has any more.
         SubscriptionRemoved = "subscription_removed",
-        /// The archive cannot be written.
         ArchiveFailed = "archive_failed",
-        /// The nightly upkeep has no schedule.
         UpkeepUnscheduled = "upkeep_unscheduled",
-        /// Processes of one installation have other settings, keys, clocks or databases.
+        /// Processes of one installation differ in settings, keys, clocks or databases.
         ProcessesDiffer = "processes_differ",
-        /// A run that no person ended was recovered.
+        /// A workflow run ended unexpectedly (no person ended it) and was recovered.
         RunRecovered = "run_recovered",
-        /// A run ended without its code, and an operator decides about it.
+        /// A workflow run ended before its code was done; an operator should decide what to do.
         RunLeft = "run_left",
     }
 }

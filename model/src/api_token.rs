@@ -1,7 +1,7 @@
-//! Tokens of the api: a service sends one as `Authorization: Bearer`.
+//! API tokens. A service sends one as `Authorization: Bearer`.
 //!
-//! A token is `tdg_ID_SECRET`. The last eight digits of the secret are a checksum, by which scanners of secrets tell a token from
-//! other text. The store has only the hash of the secret, which is random and therefore needs no slow hash.
+//! A token is `tdg_ID_SECRET`. The last eight digits are a checksum, so that secret scanners can recognize a
+//! token. The store keeps only a hash, and because the secret is random, this need not be a slow one.
 
 use std::{fmt, str::FromStr};
 
@@ -11,21 +11,16 @@ use serde::Serialize;
 
 use crate::{hex, hex_sha256};
 
-/// Begins each token.
 pub const PREFIX: &str = "tdg_";
-/// Bytes of an id.
 const ID_BYTES: usize = 8;
-/// Bytes of a secret: 256 bits.
+/// 256 bits.
 const SECRET_BYTES: usize = 32;
 const ID_DIGITS: usize = ID_BYTES * 2;
 const SECRET_DIGITS: usize = SECRET_BYTES * 2;
-/// Digits of a checksum.
 const CHECK_DIGITS: usize = 8;
-/// Bytes of a note.
 pub const NOTE_BYTES: usize = 200;
 
 closed_set! {
-    /// A permission of a token.
     pub enum Scope {
         EventsWrite = "events:write",
         MessagesWrite = "messages:write",
@@ -43,20 +38,20 @@ closed_set! {
     }
 }
 
-/// A token in full. Its text is shown once, when the token is made.
+/// A complete token. Its text is shown only once, when the token is created.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken {
     id: String,
     secret: String,
 }
 
-/// The reason why a text is not a token. It never shows the text.
+/// A text is not a valid token. The error never shows the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a token; `tidings tokens create` prints one")]
 pub struct WrongToken;
 
 impl ApiToken {
-    /// Makes a new token. `None`: the system has no randomness.
+    /// Returns `None` if the system has no randomness.
     #[must_use]
     pub fn generate() -> Option<Self> {
         let mut bytes = [0; ID_BYTES + SECRET_BYTES];
@@ -65,19 +60,18 @@ impl ApiToken {
         Some(Self { id: hex(id), secret: hex(secret) })
     }
 
-    /// The public part of the token.
+    /// The public part, safe to log.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The SHA-256 of the secret, in hex.
     #[must_use]
     pub fn hash(&self) -> String {
         hex_sha256(self.secret.as_bytes())
     }
 
-    /// The token as text.
+    /// Returns the full text, including the secret.
     #[must_use]
     pub fn reveal(&self) -> String {
         let text = self.unchecked();
@@ -90,7 +84,7 @@ impl ApiToken {
     }
 }
 
-/// The first digits of the SHA-256 of everything before them.
+/// The first digits of the SHA-256 of everything before the checksum.
 fn checksum(text: &str) -> String {
     hex_sha256(text.as_bytes())[..CHECK_DIGITS].to_owned()
 }
@@ -105,38 +99,36 @@ impl FromStr for ApiToken {
             return Err(WrongToken);
         }
         let token = Self { id: id.to_owned(), secret: rest[..SECRET_DIGITS].to_owned() };
-        // Not in constant time: whoever has a token can compute its checksum.
+        // Constant time is not needed here: everyone who has a token can compute its checksum.
         if rest[SECRET_DIGITS..] == checksum(&token.unchecked()) { Ok(token) } else { Err(WrongToken) }
     }
 }
 
-/// Shows the id only.
 impl fmt::Debug for ApiToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ApiToken").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// A token as the store and operators know it.
+/// A token without its secret, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenRecord {
     pub id: String,
-    /// `None`: every tenant.
+    /// `None` if the token is valid for every tenant.
     pub tenant: Option<String>,
     pub scopes: Vec<Scope>,
-    /// The use of the token, in the operator's words; may be empty.
+    /// Its purpose, in the operator's words; may be empty.
     pub note: String,
     pub created_at: Timestamp,
     pub created_by: String,
-    /// `None`: the token does not expire.
+    /// `None` if the token never expires.
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// The day of the last use, in UTC.
+    /// The day (UTC) on which the token was last used.
     pub last_used_on: Option<Date>,
 }
 
 closed_set! {
-    /// The state of a token at a time.
     pub enum TokenState {
         Valid = "valid",
         Expired = "expired",
@@ -145,7 +137,6 @@ closed_set! {
 }
 
 impl TokenRecord {
-    /// The state at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> TokenState {
         if self.revoked_at.is_some() {

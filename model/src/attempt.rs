@@ -1,7 +1,6 @@
-//! The phase that an attempt to deliver a message reached, and the class of its end.
+//! How far an attempt got, and its result.
 
 closed_set! {
-    /// The phase that an attempt reached.
     pub enum Phase {
         Connect = "connect",
         Tls = "tls",
@@ -13,51 +12,54 @@ closed_set! {
         Data = "data",
         /// The content, up to the final dot.
         Body = "body",
-        /// The final dot is out, the reply is not in.
+        /// We sent the final dot but have no reply yet.
         Dot = "dot",
-        /// The relay took responsibility for the message.
+        /// The relay accepted the message.
         Done = "done",
     }
 }
 
 closed_set! {
-    /// The meaning of an attempt's end, from which the next action follows.
+    /// The result of an attempt. This decides what we do next.
     pub enum AttemptClass {
-        /// The relay took responsibility.
         Sent = "sent",
-        /// Transient: try again by the schedule.
+        /// Transient failure: retry with backoff.
         Deferred = "deferred",
-        /// The relay wants less mail from us: wait with all of it, count no attempt.
+        /// The relay throttles us: hold back all its messages, count no attempt.
         Throttled = "throttled",
-        /// Our credentials or settings are wrong: breaker and alert, count no attempt.
+        /// The relay rejects our credentials or settings: open the circuit breaker, raise an alert, and count
+        /// no attempt.
         Configuration = "configuration",
         /// The address does not exist: suppress it.
         HardBounce = "hard_bounce",
-        /// Permanent now; suppress only after repeats.
+        /// Permanent for now; suppress the address only after repeats.
         MailboxFull = "mailbox_full",
-        /// The relay says in words, and not by its code, that there is no such mailbox: permanent, suppress only after repeats.
+        /// A missing mailbox by the text of the reply but not by its code: permanent; suppress the address
+        /// only after repeats.
         UnknownMailbox = "unknown_mailbox",
-        /// The relay refuses the recipient, and does not say why: ask once more, suppress only after repeats.
+        /// The relay refused the recipient without a reason: retry once, suppress only after repeats.
         Refused = "refused",
-        /// The recipient's provider does not take the message for this recipient (5.7.x at RCPT): ask once more, never suppress.
+        /// The recipient's provider rejects this message for this recipient (5.7.x at RCPT): retry once,
+        /// never suppress.
         RecipientPolicy = "recipient_policy",
-        /// The relay or the recipient's provider rejects us, not the address: breaker and alert, never suppress.
+        /// The relay or the recipient's provider rejects us, not the address: open the circuit breaker, raise
+        /// an alert, never suppress.
         Policy = "policy",
-        /// Render smaller, once.
+        /// The message is too large: render a smaller one, once.
         TooLarge = "too_large",
-        /// Permanent for this message.
         Failed = "failed",
-        /// Perhaps delivered.
+        /// The message may have been delivered.
         Ambiguous = "ambiguous",
-        /// A newer attempt exists; nothing was sent.
+        /// A newer attempt exists, so nothing was sent.
         Fenced = "fenced",
-        /// Withdrawn before the dot; nothing was sent.
+        /// Cancelled before the final dot, so nothing was sent.
         Cancelled = "cancelled",
     }
 }
 
 impl AttemptClass {
-    /// The recipient is refused, and it may be us who are meant: the message is sent once more before it fails.
+    /// Returns `true` if the refusal may be directed at us. The message should then be tried once more before
+    /// it fails.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(self, Self::Refused | Self::RecipientPolicy)

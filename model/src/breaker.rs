@@ -1,7 +1,9 @@
-//! A circuit breaker for each relay: it opens, lets one message at a time try the relay, and closes. A tenant with a table of its
-//! own has one more for each relay. It has what is about the tenant's mail, bounces and complaints, so that they stop no other mail.
+//! A circuit breaker per relay: it opens, lets one probe message through at a time, and closes again.
 //!
-//! Pure: what it sees goes in, what to remember comes out. The store shares it between workers (see `Relays`).
+//! A tenant with its own table has one more breaker per relay. It tracks the tenant's own bounces and
+//! complaints, so one tenant cannot block the others.
+//!
+//! Everything here is pure; the store shares the state between workers (see `Relays`).
 
 use std::time::Duration;
 
@@ -18,196 +20,181 @@ use crate::{
     replies::{About, Quota, ReplyRow},
 };
 
-/// Consecutive failures to connect and authenticate that make an outage ...
+/// An outage means this many consecutive failures to connect or log in ...
 const OUTAGE_FAILURES: u32 = 5;
-/// ... if the last follows the first within this time.
+/// ... with the last one within this time after the first.
 const OUTAGE_WITHIN: Duration = Duration::from_mins(5);
-/// Outcomes that a bounce rate needs, and twice as many are the most that count: then the older half is forgotten.
+/// Minimum sample for the bounce rate. At twice this many outcomes we halve the counters.
 const BOUNCE_OUTCOMES: u32 = 100;
-/// Opens at one bounce in this many outcomes: the rate at which Amazon SES may pause an account.
+/// Opens if one in this many messages bounces. Amazon SES may pause an account at this rate.
 const ONE_BOUNCE_IN: u32 = 10;
-/// Twice as many messages are the most that count for the rate of complaints: then the older half is forgotten.
+/// Denominator of the complaint rate. At twice this many accepted messages we halve the counters.
 const COMPLAINT_OUTCOMES: u32 = 1_000;
-/// Opens at this many complaints in a thousand messages, never at fewer: the rate that Gmail and Yahoo do not accept.
+/// Opens at this many complaints per thousand messages, but never before this many. Gmail and Yahoo reject
+/// this rate.
 const COMPLAINTS: u32 = 3;
-/// A message that tries a relay is waited for no longer: more than the timeouts of a delivery without an answer.
+/// How long others wait for a probe. This exceeds the timeouts of a delivery without any reply.
 const PROBE: Duration = Duration::from_mins(15);
-/// Waiting messages ask again after as long as the relay has been open, within these bounds: an operator may close it.
+/// Shortest and longest poll interval of waiting messages. In between, it equals the time since the breaker
+/// opened. We poll because an operator may close the breaker.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(5));
 
-/// A message that opened a breaker lets others try the relay for so long, before it does itself. Others ask when their time comes.
+/// A message that opened the breaker lets others probe for this long before it tries again itself.
 const OTHERS_FIRST: Duration = Duration::from_mins(1);
 
-/// The state of a relay's breaker. A new relay has the default.
+/// A new relay starts with the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
-    /// `None`: closed, and mail goes.
+    /// `None` if the breaker is closed.
     pub open: Option<Open>,
-    /// Failures to connect and log in, one after the other.
+    /// Consecutive failures to connect or log in.
     pub failures: u32,
-    /// The first of them.
     pub failing_since: Option<Timestamp>,
-    /// Of the latest outcomes, the good ones.
+    /// `sent` and `bounced` are the sample for the bounce rate.
     pub sent: u32,
-    /// The others: addresses that do not exist.
     pub bounced: u32,
-    /// Of the latest accepted messages, the number that counts for the rate of complaints.
+    /// `taken` and `complained` are the sample for the complaint rate.
     pub taken: u32,
-    /// The complaints about them.
     pub complained: u32,
-    /// Refusals of recipients by which it may mean us.
+    /// Refused recipients, where the relay may mean us.
     pub refusals: Refusals,
 }
 
-/// A breaker as the store has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionedBreaker {
-    /// Counts its changes; 0: there was none.
+    /// The number of changes so far; 0 if nothing is stored.
     pub revision: u64,
     pub breaker: Breaker,
 }
 
-/// A relay that is left alone.
+/// An open circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
     pub cause: Cause,
     /// The relay's reply or the operator's reason.
     pub why: String,
     pub since: Timestamp,
-    /// Time from which one message at a time may try the relay. [`Timestamp::MAX`]: until an operator closes the breaker.
+    /// When the next probe is allowed. [`Timestamp::MAX`] if only an operator can close the breaker.
     pub until: Timestamp,
-    /// Number of times the breaker opened since it was last closed.
+    /// How often the breaker opened since it was last closed.
     pub times: u32,
-    /// The message that is trying it.
     pub probe: Option<Probe>,
 }
 
-/// One message that tries a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     pub message: Uuid,
-    /// Then another one may.
+    /// After this time another message may probe.
     pub until: Timestamp,
 }
 
 closed_set! {
-    /// Why a relay is left alone.
     pub enum Cause {
-        /// It rejects us, not the recipient (5.7.x).
+        /// The relay rejects us, not the recipient (5.7.x).
         Policy = "policy",
-        /// It does not take our credentials or settings.
+        /// The relay rejects our credentials or settings.
         Configuration = "configuration",
-        /// It cannot be reached, or takes no message from anybody.
+        /// The relay is unreachable or takes no messages from anybody.
         Outage = "outage",
-        /// Too many addresses do not exist: going on would spoil our name.
+        /// Too many addresses do not exist. Sending more would damage our reputation.
         Bounces = "bounces",
-        /// It wants less mail.
         Throttled = "throttled",
-        /// Too many recipients complain: going on would spoil our name.
+        /// Too many recipients complain. Sending more would damage our reputation.
         Complaints = "complaints",
-        /// An operator said so.
         Operator = "operator",
-        /// Our quota of an hour is used up.
         HourlyQuota = "hourly_quota",
-        /// Our quota of a day is used up.
         DailyQuota = "daily_quota",
-        /// It refuses every recipient.
+        /// The relay refuses every recipient.
         Refusals = "refusals",
     }
 }
 
 impl Cause {
-    /// The first wait and the longest wait. The wait doubles with every message that fails.
+    /// The first and the longest backoff. It doubles with every failed probe.
     const fn waits(self) -> (Duration, Duration) {
         match self {
             Self::Policy | Self::Configuration | Self::Refusals => (Duration::from_mins(5), Duration::from_hours(1)),
             Self::Outage => (Duration::from_secs(30), Duration::from_mins(5)),
             Self::Throttled => (Duration::from_mins(1), Duration::from_mins(15)),
             Self::Bounces | Self::Complaints => (Duration::from_mins(30), Duration::from_hours(4)),
-            // Nobody says when a quota began. Asking costs no attempt, so that the end is found by asking now and then.
+            // We cannot see when the quota period began. Probing costs no attempt, so we just probe now and
+            // then.
             Self::HourlyQuota => (Duration::from_mins(10), Duration::from_hours(1)),
             Self::DailyQuota => (Duration::from_hours(1), Duration::from_hours(4)),
             Self::Operator => (Duration::MAX, Duration::MAX),
         }
     }
 
-    /// The cause is the mail and not the relay. It concerns only the tenants whose mail it is.
+    /// Returns `true` if content or addresses are the cause, not the relay. This concerns only the tenants
+    /// who sent them.
     #[must_use]
     pub const fn is_about_mail(self) -> bool {
         matches!(self, Self::Bounces | Self::Complaints)
     }
 
-    /// An answer past AUTH, whatever it is, shows that it is over.
+    /// Returns `true` if any reply after AUTH proves recovery.
     const fn ends_with_an_answer(self) -> bool {
         matches!(self, Self::Configuration | Self::Outage)
     }
 }
 
-/// The name of a breaker: the relay's, or `RELAY/TENANT` for what is about the mail of a tenant. No relay has a `/` in its name.
+/// The name of a breaker: `RELAY`, or `RELAY/TENANT` for a tenant's own breaker. Relay names have no `/`.
 #[must_use]
 pub fn name(relay: &str, tenant: Option<&str>) -> String {
     tenant.map_or_else(|| relay.to_owned(), |tenant| format!("{relay}/{tenant}"))
 }
 
-/// Returns the relay and the tenant of a breaker's name.
 #[must_use]
 pub fn parts(name: &str) -> (&str, Option<&str>) {
     name.split_once('/').map_or((name, None), |(relay, tenant)| (relay, Some(tenant)))
 }
 
-/// A report about a message that its relay took.
+/// A later report about a message the relay had accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Evidence {
-    /// The address does not exist.
     Bounced,
-    /// The recipient complained.
     Complained,
 }
 
-/// May a message go by this relay?
+/// May a message use this relay now?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Go,
-    /// As the only one, once this is remembered.
+    /// Yes, as the only probe, once this new state is stored.
     Try(Box<Breaker>),
-    /// Not now.
     Wait {
-        /// Time to ask again.
+        /// When to ask again.
         until: Timestamp,
     },
 }
 
-/// The observation that an attempt makes of its relay.
+/// What one attempt reveals about its relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The relay accepted this number of messages.
+    /// How many messages the relay accepted.
     Well(u32),
-    /// It works, and accepted nothing.
+    /// The relay works, but accepted nothing.
     Works,
-    /// It says that the address does not exist.
     Bounced,
-    /// It refuses the recipient, and may mean us.
+    /// The relay refused the recipient and may mean us.
     Refused {
-        /// See [`tag`].
         recipient: u32,
-        /// See [`tag`].
         domain: u32,
-        /// It has messages of this domain only.
+        /// Only messages for this domain use the relay.
         is_alone: bool,
-        /// The digest or message ended with the refusal.
+        /// The digest or message ended with this refusal.
         ended: bool,
     },
-    /// It answered after we had logged in.
+    /// The relay replied after login.
     Answered,
-    /// It is to be left alone.
+    /// The breaker should open.
     Fault(Cause),
-    /// Nothing.
     Nothing,
 }
 
 impl Sign {
-    /// Derives the observation from the end of an attempt. `replied`: the relay ended the attempt with a reply. `refusal` is its row, if
-    /// the reply is a refusal.
+    /// Evaluates the end of an attempt. `replied` is `true` if the relay ended it with a reply; `refusal` is
+    /// the matching row, if this reply is a refusal.
     #[must_use]
     pub fn of(phase: Phase, class: AttemptClass, replied: bool, refusal: Option<&ReplyRow>) -> Self {
         match class {
@@ -222,7 +209,7 @@ impl Sign {
             }),
             AttemptClass::Deferred if phase <= Phase::Auth => Self::Fault(Cause::Outage),
             AttemptClass::Deferred => match refusal.map(|row| row.about) {
-                // Other connections of ours work.
+                // Our other connections work.
                 Some(About::Connections) => Self::Nothing,
                 Some(About::Us | About::Session) => Self::Fault(Cause::Outage),
                 _ if replied => Self::Answered,
@@ -242,18 +229,18 @@ impl Sign {
         }
     }
 
-    /// Returns what the sign says of the relay alone.
+    /// Keeps only the part about the relay itself.
     #[must_use]
     pub const fn of_relay(self) -> Self {
         match self {
             Self::Well(_) => Self::Well(0),
-            // Whatever it says of the address.
+            // A bounce still proves the relay works.
             Self::Bounced => Self::Works,
             other => other,
         }
     }
 
-    /// Returns what the sign says of the mail alone.
+    /// Keeps only the part about the sender's messages.
     #[must_use]
     pub const fn of_mail(self) -> Self {
         match self {
@@ -264,7 +251,6 @@ impl Sign {
 }
 
 impl Breaker {
-    /// May `message` go by it?
     #[must_use]
     pub fn ask(&self, message: Uuid, now: Timestamp) -> Answer {
         let Some(open) = &self.open else { return Answer::Go };
@@ -274,7 +260,7 @@ impl Breaker {
         let opens = later(open.until, others_first);
         let rests = StoredWait::of_breaker(open.cause).holds(opens, now);
         if rests || taken {
-            // One that must not try it before the others has no reason to ask every few seconds.
+            // An opener has to let others go first, so it should not poll every few seconds.
             let soon = open.ask_again(now).max(later(now, others_first));
             let until = if rests { soon.min(opens) } else { soon };
             return Answer::Wait { until };
@@ -283,7 +269,7 @@ impl Breaker {
         Answer::Try(Box::new(Self { open: Some(Open { probe, ..open.clone() }), ..self.clone() }))
     }
 
-    /// Returns the breaker after an attempt of `message`; `None`: nothing changes. `why` is the relay's reply.
+    /// Returns the state after an attempt, or `None` if nothing changes. `why` is the relay's reply.
     #[must_use]
     pub fn after(&self, message: Uuid, sign: Sign, why: &str, now: Timestamp) -> Option<Self> {
         match &self.open {
@@ -296,29 +282,32 @@ impl Breaker {
         }
     }
 
-    /// Returns the breaker after a report about an accepted message; `None`: nothing changes. The report says nothing of whether
-    /// a relay that is left alone works.
+    /// Returns the state after a report, or `None` if nothing changes. While the breaker is open, reports do
+    /// not show if the relay works, so we ignore them.
     #[must_use]
     pub fn reported(&self, evidence: Evidence, now: Timestamp) -> Option<Self> {
         if self.open.is_some() {
             return None;
         }
         Some(match evidence {
-            // The message was counted as accepted.
+            // The message was counted as accepted before.
             Evidence::Bounced => Self { sent: self.sent.saturating_sub(1), ..self.clone() }.with_bounce(now),
             Evidence::Complained => self.with_complaint(now),
         })
     }
 
-    /// An operator leaves it alone.
     #[must_use]
     pub fn opened(&self, why: &str, now: Timestamp) -> Self {
         self.opening(Cause::Operator, why, now, 1)
     }
 
-    /// Reports if the message pays for a refusal of this class: an attempt, or its end. If not, the relay is to blame and the message waits.
-    /// Where it is refused by policy (5.7.x), the first time opens the breaker. Where its recipient is refused, it pays, unless it tries an
-    /// open relay: then it pays only if every other waiting message has tried before, and two digests at most do.
+    /// Returns `true` if the message pays for this refusal, with an attempt or its end. Otherwise the relay
+    /// is to blame and the message waits.
+    ///
+    /// - By policy (5.7.x): a message pays if it opened the breaker before.
+    /// - Recipient refused: a message pays, except with an open breaker. Then it only pays if it opened the
+    ///   breaker or probed before, so that the others had their turn, and at most two digests may end this
+    ///   way.
     #[must_use]
     pub fn charges(&self, message: Uuid, class: AttemptClass) -> bool {
         let refusals = &self.refusals;
@@ -331,26 +320,25 @@ impl Breaker {
         }
     }
 
-    /// Remembers that messages to more than one domain go by the relay; `None`: that is known.
+    /// Records the use for more than one domain; `None` if already recorded.
     #[must_use]
     pub fn mixed(&self) -> Option<Self> {
         let refusals = || Refusals { is_mixed: true, ..self.refusals.clone() };
         (!self.refusals.is_mixed).then(|| Self { refusals: refusals(), ..self.clone() })
     }
 
-    /// Remembers for which sender it opened. If nobody sends so any more, it says nothing about the relay.
+    /// Records the sender it opened for. Once this sender is no longer in use, the failure proves nothing
+    /// about the relay.
     #[must_use]
     pub fn for_sender(self, sender: &str) -> Self {
         Self { refusals: Refusals { sender: Some(sender.to_owned()), ..self.refusals }, ..self }
     }
 
-    /// It works, as far as anybody knows.
     #[must_use]
     pub fn closed() -> Self {
         Self::default()
     }
 
-    /// It works again.
     fn works_again(&self) -> Self {
         Self { refusals: self.refusals.clone().accepted(), ..Self::closed() }
     }
@@ -372,7 +360,7 @@ impl Breaker {
                 }
                 Some(Self { refusals, ..answers })
             }
-            // One message opens it at most once.
+            // A message opens it at most once.
             Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => is_news.then_some(answers),
             Sign::Works | Sign::Answered | Sign::Refused { .. } => is_news.then_some(answers),
             Sign::Fault(Cause::Outage) => Some(self.failed(why, now)),
@@ -381,7 +369,7 @@ impl Breaker {
         }
     }
 
-    /// Remembers the message that met a rejection by policy.
+    /// Remembers this message if it caused the opening.
     fn blaming(&self, cause: Cause, message: Uuid) -> Self {
         let refusals = self.refusals.clone();
         let is_opener = matches!(cause, Cause::Policy | Cause::Refusals);
@@ -421,7 +409,8 @@ impl Breaker {
             Self { open: again.open.map(|again| Open { since: open.since, ..again }), ..again }
         };
         match sign {
-            // It opened the breaker before, and nobody else waits: it pays itself, and the next message tries.
+            // It opened the breaker before, and nobody else waits. This message pays, and the next one
+            // probes.
             Sign::Fault(Cause::Policy) if self.refusals.has_opened(message) => undecided(),
             Sign::Fault(cause) => again(cause, why),
             Sign::Refused { ended, .. } => {
@@ -436,7 +425,7 @@ impl Breaker {
         }
     }
 
-    /// Resets the counters, which are from the time before the breaker opened.
+    /// Also resets the counters, since they predate the opening.
     fn opening(&self, cause: Cause, why: &str, now: Timestamp, times: u32) -> Self {
         let (first, longest) = cause.waits();
         let doubled = first.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1)));
@@ -471,10 +460,9 @@ impl Breaker {
 }
 
 impl StoredWait {
-    /// A message tries a relay, and others wait for its result.
     pub const PROBE: Self = Self::of(PROBE);
 
-    /// An open breaker lets nothing through, nor yet the message that opened it.
+    /// Includes the extra wait for the message that opened the breaker.
     #[must_use]
     pub fn of_breaker(cause: Cause) -> Self {
         Self::of(cause.waits().1.saturating_add(OTHERS_FIRST))
@@ -482,7 +470,7 @@ impl StoredWait {
 }
 
 impl Open {
-    /// No message may try the relay yet.
+    /// Returns `true` if not even a probe is allowed.
     #[must_use]
     pub fn rests(&self, now: Timestamp) -> bool {
         StoredWait::of_breaker(self.cause).holds(self.until, now)

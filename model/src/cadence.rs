@@ -1,6 +1,7 @@
-//! Cadences: the words of `tidings.toml`, and the calendar arithmetic behind them.
+//! Cadences: their syntax in `tidings.toml` and the calendar arithmetic.
 //!
-//! Pure, but never called from replayed code: `plan` runs as an activity, and its answer is what history keeps.
+//! The code is pure, but replayed code should never call it: `plan` runs as an activity, and history keeps
+//! its result.
 
 use std::time::Duration;
 
@@ -25,50 +26,46 @@ pub use cron::{Cron, WeekTimes};
 pub use days::DayRange;
 pub use read::{CadenceField, CadenceKind, ParseError};
 
-/// The time of day of a weekly cadence in place of one without a time.
+/// The time for a weekly cadence that replaces one without a time.
 const WEEKLY_AT: Time = Time::constant(8, 0, 0, 0);
-/// The slots of which the rarest is the longest window: five years of months.
+/// Slots to search for the longest window: five years, if monthly.
 const SLOTS: usize = 60;
 const WEEK: Duration = Duration::from_hours(7 * 24);
 
-/// A cadence, written for example `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00`, `monthly 1 08:00` or
-/// `cron 0 9,17 * * mon-fri`.
+/// When a digest is sent, e.g. `after 60s`, `sliding 5m max 1h`, `hourly at :30`, `weekly mon 08:00`,
+/// `monthly 1 08:00` or `cron 0 9,17 * * mon-fri`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Cadence {
-    /// One mail per event, at once.
+    /// One email per event, immediately.
     Instant,
-    /// A fixed time after the first event, which alone sets the deadline.
+    /// This long after the first event.
     After(Duration),
-    /// A time after the latest event, bounded by a longest time after the first.
+    /// This long after the latest event, but at most the second value after the first.
     Sliding(Duration, Duration),
-    /// Whenever the clock in the recipient's zone shows this minute, 0 to 59.
+    /// At this minute (0 to 59) of every hour on the recipient's clock.
     Hourly(i8),
-    /// At this time of every day, in the recipient's zone.
+    /// Every day at this time in the recipient's zone, which also applies to the kinds below.
     Daily(Time),
-    /// At this time of these days, in the recipient's zone. `None`: the recipient's working days.
+    /// `None` means the recipient's working days.
     Weekdays(Option<DayRange>, Time),
-    /// At this time of this day of the week, in the recipient's zone.
     Weekly(Weekday, Time),
-    /// At this time of this day of the month, 1 to 31, in the recipient's zone; on the last day of a month that is shorter.
+    /// On day 1 to 31; a shorter month uses its last day.
     Monthly(i8, Time),
-    /// At the times of a crontab(5) schedule, in the recipient's zone.
+    /// A crontab(5) schedule.
     Cron(Cron),
-    /// Nothing is sent. The window closes at once, so that the ledger says why.
+    /// Sends nothing. The window still closes, so that the ledger records why.
     Never,
 }
 
-/// The rule by which events move the deadline of their window (rule 9).
+/// How events move the deadline of their window (rule 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slide {
-    /// Time from the latest event to the deadline.
     pub by: Duration,
-    /// Never later than this.
     pub until: Timestamp,
 }
 
 impl Slide {
-    /// The deadline of a window whose latest event arrived then.
     #[must_use]
     pub fn due_at(&self, last_at: Timestamp) -> Timestamp {
         later(last_at, self.by).min(self.until)
@@ -80,7 +77,7 @@ fn later(at: Timestamp, wait: Duration) -> Timestamp {
 }
 
 impl Cadence {
-    /// Returns the deadline of a window that opens at `opened_at`, if nothing moves it. Calendar slots are strictly later than `opened_at`: an event
+    /// Returns the deadline if nothing moves it. Calendar slots are strictly later than `opened_at`: an event
     /// at exactly 08:00 opens a window for the next slot.
     #[must_use]
     pub fn due_at(&self, opened_at: Timestamp, zone: &TimeZone) -> Timestamp {
@@ -101,8 +98,8 @@ impl Cadence {
         }
     }
 
-    /// Returns the longest time for which a window collects, if nothing else holds it back. Looks at slots one after the other, which for a
-    /// schedule of operators may miss a rare gap.
+    /// How long a window may collect, if nothing else holds it back. This samples consecutive slots and may
+    /// miss a rare gap in a cron schedule.
     #[must_use]
     pub fn longest_window(&self) -> SignedDuration {
         let (mut opened_at, mut longest) = (Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
@@ -115,7 +112,7 @@ impl Cadence {
         longest
     }
 
-    /// Returns the number of events that one window takes; `None`: any number.
+    /// `None` if there is no limit.
     #[must_use]
     pub const fn max_events(&self) -> Option<u32> {
         match self {
@@ -124,7 +121,7 @@ impl Cadence {
         }
     }
 
-    /// Returns how each event of a window that opens at `opened_at` moves its deadline; `None`: not at all.
+    /// `None` if events do not move the deadline.
     #[must_use]
     pub fn slide(&self, opened_at: Timestamp) -> Option<Slide> {
         match self {
@@ -133,7 +130,7 @@ impl Cadence {
         }
     }
 
-    /// The time of day before which nothing goes out on a day; of several the first. `None`: the cadence has none.
+    /// The earliest of several; `None` if it has none.
     #[must_use]
     pub fn time_of_day(&self) -> Option<Time> {
         match self {
@@ -142,7 +139,6 @@ impl Cadence {
         }
     }
 
-    /// The time of day in the words.
     const fn time(&self) -> Option<Time> {
         match self {
             Self::Daily(time) | Self::Weekdays(_, time) | Self::Weekly(_, time) | Self::Monthly(_, time) => Some(*time),
@@ -150,8 +146,8 @@ impl Cadence {
         }
     }
 
-    /// The same for a recipient with these working days. `weekdays` stays as it is where they are from Monday to Friday, so that
-    /// versions that know no other days read it.
+    /// Fills in the recipient's working days. Monday to Friday stays a plain `weekdays`, because older
+    /// versions cannot read other days.
     #[must_use]
     pub fn on_working_days(self, days: impl FnOnce() -> DayRange) -> Self {
         match self {
@@ -162,7 +158,7 @@ impl Cadence {
         }
     }
 
-    /// The same at another time of day; `None`: it has none.
+    /// `None` if the cadence has no time of day.
     #[must_use]
     pub const fn at(&self, time: Time) -> Option<Self> {
         match self {
@@ -174,8 +170,8 @@ impl Cadence {
         }
     }
 
-    /// The weekly cadence in place of one that is more frequent: on Monday, at the same time of day, or else at eight. `None`: the
-    /// cadence is not more frequent, or it is a schedule that an operator wrote.
+    /// The weekly replacement for a more frequent cadence: Monday at the same time, or at 08:00. `None` if it
+    /// is not more frequent or is a cron schedule.
     #[must_use]
     pub fn weekly(&self) -> Option<Self> {
         let time = match self {
@@ -187,13 +183,12 @@ impl Cadence {
         Some(Self::Weekly(Weekday::Monday, time))
     }
 
-    /// Tells if the cadence depends on the recipient's time zone.
+    /// Returns `true` if the recipient's time zone matters.
     #[must_use]
     pub const fn follows_the_calendar(&self) -> bool {
         !matches!(self, Self::Instant | Self::After(_) | Self::Sliding(..) | Self::Never)
     }
 
-    /// In a sentence, for people.
     #[must_use]
     pub fn explain(&self) -> String {
         let at = |time: &Time| time.strftime("%H:%M").to_string();

@@ -1,9 +1,7 @@
-//! Closed sets: enums whose values have one name each, the same in SQL, JSON, logs and metrics.
+//! Closed sets: enums with the same names in SQL, JSON, logs and metrics.
 
-/// Declares a closed set: `enum Name { Variant = "name", ... }`.
-///
-/// The enum gets `ALL`, `name`, `named`, [`Display`](std::fmt::Display) and serde, all by the same names.
-/// With the feature `openapi` its schema has these names.
+/// Declares `enum Name { Variant = "name", ... }` with `ALL`, `name`, `named`, [`Display`](std::fmt::Display)
+/// and serde, all with these names, and a schema for the feature `openapi`.
 macro_rules! closed_set {
     ($(#[$meta:meta])* $vis:vis enum $set:ident { $($(#[$value_meta:meta])* $value:ident = $name:literal,)+ }) => {
         $(#[$meta])*
@@ -13,7 +11,6 @@ macro_rules! closed_set {
         }
 
         impl $set {
-            /// Each value, in the order of its declaration.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
             /// The name in SQL, JSON, logs and metrics.
@@ -24,7 +21,7 @@ macro_rules! closed_set {
                 }
             }
 
-            /// The value with this name. `None`: a later version may have written the name.
+            /// `None` may mean a later version wrote it.
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.name() == name)

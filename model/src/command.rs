@@ -1,5 +1,5 @@
-//! Operator commands for a key's workflow, and their answers. Each command is a workflow update; the audit trail records who
-//! gave it, why and when.
+//! Operator commands for a key's workflow, and their results. Each one is a workflow update, and the audit
+//! trail records who sent it, why and when.
 
 use jiff::Timestamp;
 use serde::{
@@ -22,26 +22,24 @@ use crate::{
     window::{DeadlineBasis, Window},
 };
 
-/// Bytes of [`Order::by`].
 pub const BY_BYTES: usize = 64;
-/// Bytes of [`Order::why`].
 pub const WHY_BYTES: usize = 500;
 
-/// The operator who gives a command, and the reason. The audit trail keeps both.
+/// Who gives a command and why, for the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Order {
-    /// An operator's login; never an address, because workflow history keeps it.
+    /// The operator's login. This should never be an email address, because workflow history keeps it.
     pub by: String,
     /// In words, for whoever reads the audit trail.
     pub why: String,
 }
 
 impl Order {
-    /// Checks both fields: neither may be empty or have control characters, and `by` must not be an address.
+    /// Rejects empty fields, control characters, and an address in `by`.
     ///
     /// # Errors
-    /// Names the field, what is wrong and the limit.
+    /// Names the field, the problem and the limit.
     pub fn check(&self) -> Result<(), Invalid> {
         limits::line("by", &self.by, BY_BYTES)?;
         if self.by.contains('@') {
@@ -50,7 +48,6 @@ impl Order {
         limits::line("why", &self.why, WHY_BYTES)
     }
 
-    /// The entry of the audit trail for what the operator did.
     #[must_use]
     pub fn entry(&self, action: &str, at: Timestamp) -> AuditEntry {
         AuditEntry { at, actor: Actor::from(self.by.clone()), action: action.to_owned(), why: self.why.clone() }
@@ -64,51 +61,46 @@ pub struct Hold {
     /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// It ends by itself then; `None`: only a release ends it. JSON takes RFC 3339 and seconds since 1970.
+    /// When the hold ends by itself; without it, only `release` ends it. JSON accepts RFC 3339 and seconds
+    /// since 1970.
     #[serde(default, deserialize_with = "when::optional")]
     pub until: Option<Timestamp>,
 }
 
-/// The update `release`: end a hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// The key is one of many that are released together: what is overdue waits for the key's share of the spread (rule 30). A
-    /// former version does not send it, and releases at once.
+    /// One of many keys released together, so overdue events wait for its share of the spread (rule 30).
+    /// Older versions do not send this and release at once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
 }
 
-/// The release of one key, which an operator wants at once.
 impl From<Order> for Release {
     fn from(order: Order) -> Self {
         Self { order, spread: false }
     }
 }
 
-/// The update `retime`: give the open window another deadline.
+/// Moves the deadline of the open window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retime {
-    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// The deadline; `None`: what today's configuration and the recipient's choices make of it.
-    /// JSON takes RFC 3339 and seconds since 1970.
+    /// `None` plans it again from today's configuration and preferences. JSON accepts RFC 3339 and seconds
+    /// since 1970.
     #[serde(default, deserialize_with = "when::optional", skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// The update `reopen`: take a digest that ended without a mail, or that a terminated run left behind, up again.
+/// Resumes a digest which ended without an email, or was left behind by a terminated run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reopen {
-    /// The operator and the reason.
     #[serde(flatten)]
     pub order: Order,
-    /// The digest to resume.
     pub digest_id: Uuid,
-    /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
+    /// Send even if the recipient may already have it, because an attempt got past the final dot.
     #[serde(default)]
     pub may_duplicate: bool,
 }
@@ -117,17 +109,18 @@ pub struct Reopen {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Flushed {
-    /// Events that go out now. Zero: nothing was pending.
+    /// Events sent now.
     pub events: u64,
-    /// The digest in delivery, which goes first.
+    /// The digest in delivery, which is sent first.
     pub behind: Option<Uuid>,
-    /// The key is on hold, and they go out when that ends.
+    /// The events will be sent when the key's hold ends.
     #[serde(default)]
     pub held: bool,
-    /// The digest in delivery waited to be taken back, for a better hour or for its next attempt, and waits no more.
+    /// The digest in delivery no longer waits (in its undo period, for a better hour or for its next
+    /// attempt).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hurried: bool,
-    /// An operator's pause covers the key, and they go out when that ends.
+    /// The events will be sent when this operator's pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
 }
@@ -136,9 +129,9 @@ pub struct Flushed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Held {
-    /// Pending events. Without events and without a digest in delivery nothing was held.
+    /// Pending events. With none and no digest in delivery, there was nothing to hold.
     pub events: u64,
-    /// The digest in delivery: no attempt starts before the hold ends.
+    /// No attempt of this digest will start before the hold ends.
     pub delivering: Option<Uuid>,
 }
 
@@ -146,13 +139,13 @@ pub struct Held {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Released {
-    /// Set if the key was on hold.
+    /// `true` if the key was on hold.
     pub held: bool,
-    /// Events that wait.
+    /// Pending events.
     pub events: u64,
-    /// Time when the events are due. A time in the past: they go out now.
+    /// A time in the past means now.
     pub due_at: Option<Timestamp>,
-    /// An operator's pause covers the key, and nothing goes out before that ends.
+    /// Nothing will be sent before this operator's pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
 }
@@ -161,9 +154,9 @@ pub struct Released {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Dropped {
-    /// Events that waited, and are in no mail now. The ledger keeps them.
+    /// The ledger keeps them.
     pub events: u64,
-    /// The digest that was in delivery. If an attempt was past the dot, the digest ends as sent or ambiguous.
+    /// If an attempt was past the final dot, this digest ends as sent or ambiguous.
     pub delivering: Option<Uuid>,
 }
 
@@ -171,13 +164,13 @@ pub struct Dropped {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Retimed {
-    /// Events that wait. With none of them nothing was done.
+    /// Pending events.
     pub events: u64,
-    /// The deadline before.
+    /// The previous deadline.
     pub was: Option<Timestamp>,
-    /// The deadline now.
+    /// The new deadline.
     pub due_at: Option<Timestamp>,
-    /// Why then, in words.
+    /// Why the digest is due then, in words.
     pub why: String,
 }
 
@@ -185,26 +178,25 @@ pub struct Retimed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reopened {
-    /// Events that go out under the digest again.
+    /// Events to send again.
     pub events: u64,
-    /// Why it was not taken up again, in words; `None`: it was.
+    /// Why it could not be resumed. Missing if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// The answer of the query `due`: what a claim would take now.
+/// The result of the query `due`: the input of a claim made now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Due {
-    /// The window that collects.
     pub window: Window,
-    /// Those of its events that are not in the store yet.
+    /// Not stored yet.
     pub events: Vec<Event>,
-    /// Events beyond a page, which are on their way to the store.
+    /// Unstored events that do not fit on this page.
     pub more: u64,
-    /// The limits that the window keeps; see [`Plan::limits`](crate::step::Plan::limits).
+    /// See [`Plan::limits`](crate::step::Plan::limits).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FrequencyLimits>,
-    /// The schedule that its deadline follows; see [`Plan::basis`](crate::step::Plan::basis).
+    /// See [`Plan::basis`](crate::step::Plan::basis).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<DeadlineBasis>,
     /// See [`Plan::promised_at`](crate::step::Plan::promised_at).
@@ -212,18 +204,15 @@ pub struct Due {
     pub promised_at: Option<Timestamp>,
 }
 
-// The argument of a command as the workflow gets it. A field that the command does not have is kept until the check refuses
-// it: a replay reads arguments that an earlier version accepted.
+// The argument as the workflow receives it. `check` rejects unknown fields later, because a replay has to
+// read arguments an older version accepted.
 
-/// A command that an operator gives.
 pub trait Command {
-    /// The names of the fields in JSON.
     const FIELDS: &'static [&'static str];
 
-    /// The operator and the reason.
     fn order(&self) -> &Order;
 
-    /// The time until or at which the command has an effect, with the name of its field.
+    /// When the command takes effect or ends, with the field's name.
     fn time(&self) -> Option<(&'static str, Timestamp)> {
         None
     }
@@ -276,7 +265,7 @@ impl Command for Order {
     }
 }
 
-/// A command with the names of fields that the command does not have.
+/// Also has the names of unknown JSON fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument<C> {
     pub command: C,
@@ -284,11 +273,11 @@ pub struct Argument<C> {
 }
 
 impl<C: Command> Argument<C> {
-    /// Refuses unknown fields, a faulty order, and a time that is over: the workflow checks, so that command line, API and update answer
-    /// the same.
+    /// Rejects unknown fields, an invalid operator or reason, and a time in the past. The workflow checks
+    /// this, so that command line, API and update behave alike.
     ///
     /// # Errors
-    /// Names the field, what is wrong and the remedy.
+    /// Names the field, the problem and the remedy.
     pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
         if let Some(field) = self.unknown.first() {
             let problem = format!("is not a field of this command; its fields are {}", C::FIELDS.join(", "));
@@ -302,10 +291,11 @@ impl<C: Command> Argument<C> {
 }
 
 impl<C: Command + DeserializeOwned> Argument<C> {
-    /// Reads the payloads of an update.
+    /// Parses the payloads of an update.
     ///
     /// # Errors
-    /// Says what the command needs: there is not exactly one payload, it is not JSON, or a field is missing or of another type.
+    /// If there is not exactly one payload, it is not JSON, or a field is missing or has the wrong type.
+    /// Lists the expected fields.
     pub fn read(payloads: &[SignalPayload<'_>]) -> Result<Self, Invalid> {
         let invalid = |problem: String| {
             let fields = C::FIELDS.join(", ");
@@ -329,7 +319,7 @@ impl<C: Command + DeserializeOwned> Argument<C> {
     }
 }
 
-/// Finds the field that a command does not take, by reading it without the others.
+/// Finds the invalid field by parsing each one without the others.
 fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serde_json::Error) -> Invalid {
     let missing = |problem: &str| Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned());
     if let Some(field) = missing(&error.to_string()) {
@@ -344,7 +334,7 @@ fn fault<C: Command + DeserializeOwned>(fields: Map<String, Value>, error: &serd
         alone[&name] = value.clone();
         let refused = serde_json::from_value::<C>(alone).err().map(|error| error.to_string());
         let Some(problem) = refused.filter(|problem| missing(problem).is_none()) else { continue };
-        // Times have words of their own, those of a library would quote the value.
+        // Our own time errors are safe to show. Those of a library would quote the value.
         let is_ours = ["is ", "has "].iter().any(|words| problem.starts_with(words));
         let problem = if is_ours { problem } else { format!("is {} that this field does not take", kind(&value)) };
         return Invalid::new(&name, problem);

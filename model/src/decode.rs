@@ -1,5 +1,5 @@
-//! Decoding of the signal `events`. It can never fail, because a failure would wedge the workflow for ever; what is malformed
-//! becomes a dead letter instead. docs/events.md is the contract.
+//! Decodes the signal `events`. This cannot fail, because a failure would block the workflow forever.
+//! Malformed input becomes a dead letter instead; docs/events.md is the contract.
 
 use jiff::Timestamp;
 
@@ -21,26 +21,26 @@ use own::Own;
 pub(crate) use signal::wrong_encoding;
 pub use signal::{EVENT_BATCH, SignalPayload};
 
-/// The contents of a signal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// The good events, in the order in which they were sent.
+    /// Valid events, in order.
     pub events: Vec<Event>,
-    /// The good retracts. They cover events of any place, also in the same batch.
+    /// They cover events anywhere, including the same batch.
     pub retracts: Vec<Retract>,
-    /// One letter for each malformed payload, event or retract, numbered on. All heads of one signal together have at most
-    /// 64 KiB, and there are at most 101 letters: the last then stands for all that are left out.
+    /// One per malformed payload, event or retract. At most 101 letters (the last stands for the rest) with
+    /// 64 KiB of payload heads together.
     pub dead_letters: Vec<DeadLetter>,
 }
 
-/// Decodes the events and retracts and checks that each belongs to `key`. A bad one spoils no other. Letters are numbered from
-/// `next_seq`.
+/// Decodes events and retracts and checks that each belongs to `key`. An invalid one does not affect the
+/// rest. Letters are numbered from `next_seq`.
 pub fn decode<'a>(key: &Key, payloads: impl IntoIterator<Item = SignalPayload<'a>>, next_seq: u64) -> Decoded {
     decode_by(Edition::Today, key, payloads, next_seq).0
 }
 
-/// Decodes as [`decode`] does. What would take another course by the former edition of the contract takes it, unless `is_today` says
-/// that the run reads by today's: a replay must decide as the run did (docs/upgrades.md). `is_today` is asked only then.
+/// Like [`decode`], but a replay has to decide as the original run did (docs/upgrades.md). If the former
+/// edition of the contract gives another result, we use it unless `is_today` returns `true`, because the run
+/// uses today's. `is_today` is only called in this case.
 pub fn decode_behind<'a>(
     key: &Key,
     payloads: impl IntoIterator<Item = SignalPayload<'a>> + Clone,
@@ -55,7 +55,7 @@ pub fn decode_behind<'a>(
     if today.has_the_course_of(&former) || is_today() { today } else { former }
 }
 
-/// Also reports if the other edition may decode otherwise.
+/// Also returns `true` if the other edition may decode differently.
 fn decode_by<'a>(
     edition: Edition,
     key: &Key,
@@ -72,7 +72,7 @@ fn decode_by<'a>(
     }
     let may_differ = decoder.may_differ();
     let (Own { events, retracts, .. }, dead_letters) = decoder.finish();
-    // The former edition refused the last 26 hours of 9999, which are read as this time.
+    // The former edition rejected the last 26 hours of 9999, which are read as this time.
     let is_last = |retract: &Retract| matches!(retract, Retract::Entity { until, .. } if *until == Timestamp::MAX);
     let may_differ =
         may_differ || events.iter().any(|event| event.occurred_at == Timestamp::MAX) || retracts.iter().any(is_last);
@@ -80,7 +80,8 @@ fn decode_by<'a>(
 }
 
 impl Decoded {
-    /// Reports that a workflow goes on with both in the same way. It compares times in milliseconds, and letters only by their number.
+    /// Returns `true` if a workflow would continue identically. Compares times in milliseconds and letters
+    /// only by count.
     fn has_the_course_of(&self, other: &Self) -> bool {
         let event = |event: &Event| Event { occurred_at: in_milliseconds(event.occurred_at), ..event.clone() };
         let retract = |retract: &Retract| match retract.clone() {
@@ -99,7 +100,7 @@ fn in_milliseconds(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
 }
 
-/// Refuses everything for one reason, for a workflow that stands for no key.
+/// For a workflow id that stands for no key.
 pub fn refuse<'a>(
     payloads: impl IntoIterator<Item = SignalPayload<'a>>,
     reason: &str,
@@ -112,16 +113,15 @@ pub fn refuse<'a>(
     letters.into_vec()
 }
 
-/// A batch as the one payload of a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchPayload {
-    /// The metadata by name.
     pub metadata: [(String, Vec<u8>); 2],
     pub data: Vec<u8>,
 }
 
 impl BatchPayload {
-    /// A `tidings.v1.EventBatch` in JSON, which the Temporal UI shows readably. Its events and retracts are proto3-JSON already.
+    /// Encodes a `tidings.v1.EventBatch` as JSON, which the Temporal UI can show. The inputs should be
+    /// proto3-JSON.
     #[must_use]
     pub fn new<'a>(events: impl IntoIterator<Item = &'a str>, retracts: impl IntoIterator<Item = &'a str>) -> Self {
         let metadata = [("encoding", "json/protobuf"), ("messageType", EVENT_BATCH)];
@@ -132,7 +132,7 @@ impl BatchPayload {
     }
 }
 
-/// The JSON of a `tidings.v1.EventBatch` whose events and retracts are proto3-JSON already.
+/// The inputs should be proto3-JSON.
 #[must_use]
 pub fn batch_json<'a>(
     events: impl IntoIterator<Item = &'a str>,

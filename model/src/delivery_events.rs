@@ -1,4 +1,4 @@
-//! Reports about a message after its relay accepted it: delivered, bounced, complained of, opened.
+//! Reports about a message after its relay accepted it: delivered, bounced, complained, opened.
 
 use std::collections::BTreeSet;
 
@@ -16,44 +16,37 @@ pub use event::{DeliveryEvent, Reported, Which};
 pub use evidence::proven_status;
 pub use report::{Bounce, Kind, Report, ReportRecord, Status, enhanced};
 
-/// The effect of a delivery event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The message that the event is about.
     pub message: Uuid,
-    /// Set if the event was known already: nothing changed.
+    /// `true` if the event was recorded before, so nothing changed.
     pub again: bool,
-    /// The key whose consent the event withdraws, now or at its first delivery. Signal the key's workflow; if the signal
-    /// fails, the open window follows at its deadline.
+    /// The key whose consent this event withdrew, now or when it was first delivered. Signal its workflow; if
+    /// this fails, the open window will notice at its deadline.
     pub withdrawn: Option<Key>,
-    /// The evidence against the mail of the message's tenant, if the event is one.
+    /// Set if the event is new and a hard bounce or complaint.
     pub against: Option<Against>,
 }
 
-/// The reason why an event has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrecorded {
-    /// No relay was given such a message, or the message belongs to another tenant.
+    /// No relay has this message, or it belongs to another tenant.
     UnknownMessage,
-    /// Another relay was given the message.
+    /// Another relay sent the message.
     OtherRelay,
 }
 
-/// Evidence against a tenant's mail, for the breaker of the relay that took it.
+/// For the circuit breaker of the relay which accepted the message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Against {
-    /// The name under which the relay had the attempt.
+    /// The relay's name at the time of the attempt.
     pub relay: String,
     pub tenant: String,
     pub evidence: Evidence,
 }
 
-// A request of a webhook, once it is authentic and read: everything that the store records in one transaction.
-
-/// The contents of an authentic request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookRequest {
-    /// The relay whose webhook received the request.
     pub relay: String,
     pub events: Vec<Reported>,
     /// Set if the provider signs a token instead of the body.
@@ -61,47 +54,41 @@ pub struct WebhookRequest {
     pub unusable: Vec<Unusable>,
 }
 
-/// A token that counts for one body only.
+/// A token that is valid for a single body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneTimeToken {
     pub token: String,
-    /// SHA-256 of the body that came with the token, in hex.
     pub body_sha256: String,
 }
 
-/// A part of an authentic request that cannot be used: a dead letter.
+/// A part of an authenticated request we cannot use: a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// The reason in words, without addresses.
+    /// The reason, without addresses.
     pub reason: String,
-    /// Bytes of the whole part.
     pub size: u64,
-    /// SHA-256 of the whole part, in hex.
     pub sha256: String,
-    /// The beginning of the part, without addresses.
     pub head: String,
-    /// The head has all of the part, apart from addresses.
+    /// `true` if `head` contains the whole part except addresses.
     pub whole: bool,
-    /// The UUIDs in the part, 20 at most. One of them may be a message's.
+    /// At most 20. One may be a message id.
     pub ids: BTreeSet<Uuid>,
 }
 
-/// The answer of the store to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestRecorded {
-    /// For each event, in order, its effect.
+    /// One result per event, in order.
     Events(Vec<Result<Recorded, Unrecorded>>),
-    /// The token came with another body before. Nothing was recorded.
+    /// The token was used with another body before. Nothing was recorded.
     TokenOfAnotherBody,
 }
 
-/// The answer of the store to the emission of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterEmitted {
-    /// The letter is marked. For each event, in order, its effect.
+    /// One result per event, in order.
     Now(Vec<Result<Recorded, Unrecorded>>),
-    /// The letter was emitted before. Nothing was recorded.
+    /// Nothing was recorded.
     Before(Emitted),
-    /// The store does not have the letter. Nothing was recorded.
+    /// No such letter.
     Unknown,
 }

@@ -1,31 +1,32 @@
-//! Addresses of emails. An address is checked once, when it is made, and then stands as it is in headers and on envelopes: what can be
-//! made can be sent.
+//! Email addresses. We check one when parsing it; after this it can be used in headers and envelopes as it
+//! is.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 use url::Host;
 
-/// Limits of an address (RFC 5321 4.5.3.1.3, without the brackets) and of its local part, in bytes.
+/// Limits (RFC 5321 4.5.3.1.3, without the brackets) for an address and its local part, in bytes.
 const ADDRESS_BYTES: usize = 254;
 const LOCAL_PART_BYTES: usize = 64;
-/// Bytes of a label of a domain (RFC 1035 2.3.4).
+/// Maximum length of a domain label (RFC 1035 2.3.4).
 const LABEL_BYTES: usize = 63;
 
-/// An address that a message can be sent to or from.
+/// An address we can send to or from.
 ///
-/// A local part that needs quotes has them, so that `hanako.@docomo.ne.jp`, as an operator gave out before RFC 5321, is
-/// `"hanako."@docomo.ne.jp`. A domain is in ASCII (RFC 5891). A local part beyond ASCII needs a relay with SMTPUTF8.
+/// A local part gets quotes if needed: `hanako.@docomo.ne.jp`, assigned before RFC 5321, becomes
+/// `"hanako."@docomo.ne.jp`. The domain is in ASCII (RFC 5891). A non-ASCII local part needs a relay with
+/// SMTPUTF8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmailAddress {
     written: String,
-    /// As in headers and on envelopes.
+    /// The form for headers and envelopes.
     composed: String,
-    /// Where the `@` stands in `composed`.
+    /// Position of the `@` in `composed`.
     at: usize,
 }
 
-/// What is wrong with an address, and what would be right. The words do not show the address, and follow the name of a field.
+/// The text does not show the address and follows a field name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("is not an address; write for example \"ann@acme.example\"")]
@@ -50,38 +51,36 @@ pub enum AddressError {
     TooLong,
 }
 
-/// An address that was stored by a version that refused less, or by another program.
+/// An older version or another program accepted this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address that cannot be sent to: it {0}")]
 pub struct UnsendableAddress(#[from] pub AddressError);
 
 impl EmailAddress {
-    /// The address as it stands in headers and on envelopes.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.composed
     }
 
-    /// The address as it was written, for people and for the directory.
+    /// For people and for the directory.
     #[must_use]
     pub fn written(&self) -> &str {
         &self.written
     }
 
-    /// What stands before the `@`, with its quotes.
+    /// Includes quotes.
     #[must_use]
     pub fn local_part(&self) -> &str {
         &self.composed[..self.at]
     }
 
-    /// The domain in ASCII.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.composed[self.at + 1..]
     }
 
-    /// The address that a text stands for in the store, where all spellings of an address are one: in lower case, as on an envelope. A
-    /// text that is no address is only in lower case, so that an older row is found.
+    /// One form for all spellings, to look up in the store: lower case, as in envelopes. An invalid address
+    /// is only lowercased, so that older rows are found.
     #[must_use]
     pub fn folded(text: &str) -> String {
         let lower = text.to_lowercase();
@@ -115,14 +114,13 @@ impl fmt::Display for EmailAddress {
     }
 }
 
-/// As it was written.
 impl Serialize for EmailAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.written)
     }
 }
 
-/// A local part with quotes where it needs them (RFC 5321 4.1.2), and without needless ones.
+/// Adds necessary quotes (RFC 5321 4.1.2) and removes the others.
 fn local_part(text: &str) -> Result<String, AddressError> {
     let content = match text.strip_prefix('"') {
         Some(rest) => unquoted(rest).ok_or(AddressError::Quotes)?,
@@ -137,7 +135,7 @@ fn local_part(text: &str) -> Result<String, AddressError> {
     Ok(if is_dot_atom { content } else { format!("\"{}\"", content.replace('\\', "\\\\").replace('"', "\\\"")) })
 }
 
-/// The content of a quoted string without its first quote.
+/// `rest` starts after the opening quote.
 fn unquoted(rest: &str) -> Option<String> {
     let mut chars = rest.strip_suffix('"')?.chars();
     let mut content = String::new();
@@ -151,12 +149,12 @@ fn unquoted(rest: &str) -> Option<String> {
     Some(content)
 }
 
-/// RFC 5322 `atext`, and what RFC 6531 adds.
+/// RFC 5322 `atext`, plus the characters of RFC 6531.
 fn is_atom(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
 }
 
-/// A character that no reader sees, apart from the joiners of scripts and emoji. It could hide a second address, or end a line.
+/// Invisible characters, except joiners in scripts and emoji. They could hide a second address or end a line.
 fn is_invisible(c: char) -> bool {
     let is_format = matches!(
         c,
@@ -166,7 +164,7 @@ fn is_invisible(c: char) -> bool {
     c.is_control() || c.is_whitespace() && c != ' ' || is_format
 }
 
-/// A domain whose labels have letters, digits, `-` and `_` within.
+/// Letters and digits, with `-` and `_` only inside a label.
 fn ascii_domain(text: &str) -> Result<String, AddressError> {
     if text.starts_with('[') {
         return Err(AddressError::Literal);
@@ -185,7 +183,7 @@ fn ascii_domain(text: &str) -> Result<String, AddressError> {
     if !domain.split('.').all(is_label) {
         return Err(AddressError::Domain);
     }
-    // The last label of a domain is never a number (RFC 3696, section 2).
+    // The last label of a domain is never numeric (RFC 3696, section 2).
     let is_number = domain.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
     if is_number { Err(AddressError::Literal) } else { Ok(domain) }
 }

@@ -1,4 +1,4 @@
-//! An event that passed the edge. Code behind the edge relies on the limits and never checks them again.
+//! A validated event. Later code should not check the limits again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,47 +20,42 @@ mod payload;
 pub use content::{Content, Fate, RecordedContent, Repetition};
 pub use payload::Payload;
 
-/// The first instant of year 1.
 const YEAR_ONE: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// One fact for one key. The key itself is the workflow's and not repeated here.
+/// One fact for one key, which belongs to the workflow and is not repeated here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Idempotency key within the [`Key`].
     pub event_id: String,
-    /// The kind of event.
     pub category: String,
-    /// Further kinds under which the same id came. No wire has this field: [`Event::merge`] fills it.
+    /// Filled by [`Event::merge`]; not part of the wire format.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub other_categories: BTreeSet<String>,
-    /// The type of the entity that the event is about; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entity_type: String,
-    /// The id of the entity; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entity_id: String,
-    /// The name of the person who caused the event, as the message shows it; may be empty.
+    /// A display name; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actor: String,
-    /// Time of the event, by the producer's clock.
+    /// By the producer's clock.
     pub occurred_at: Timestamp,
-    /// Numbers that add up over a group.
+    /// Numbers to add up over a line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, i64>,
-    /// Makes the whole window due at once (rule 14).
+    /// Makes the whole window due immediately (rule 14).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// The values that templates show: `title`, `url`, `excerpt` and anything else.
+    /// Values for templates: `title`, `url`, `excerpt` and anything else.
     #[serde(default, skip_serializing_if = "Payload::is_empty")]
     pub payload: Payload,
 }
 
 impl Event {
-    /// Checks a wire event against the contract's limits and splits it into its key and the rest. Empty parts of the
-    /// key are those of `default`, where there is one.
+    /// Validates a wire event and splits off its key. Empty parts of the key come from `default`.
     ///
     /// # Errors
-    /// The first field over its limit, or missing.
+    /// Names the first field that is missing or exceeds its limit.
     pub fn from_wire(wire: v1::Event, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
         Self::from_wire_by(Edition::Today, wire, default)
     }

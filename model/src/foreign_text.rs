@@ -1,5 +1,5 @@
-//! Text that others wrote: in files, in the environment, on standard input, in replies. It may begin with a byte order mark, have invisible
-//! characters at its edges, and be longer than what is shown.
+//! Text from outside: files, environment, standard input, replies. It may have a byte order mark, invisible
+//! characters at its ends, or be too long to show.
 
 use std::io;
 
@@ -8,29 +8,28 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Text in another encoding than UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongEncoding {
-    /// Windows calls it "Unicode", and `>` of its shell writes it.
+    /// Windows calls this "Unicode"; `>` in its shell writes it.
     #[error("is UTF-16; save it as UTF-8")]
     Utf16,
     #[error("is not UTF-8 at byte {0}; save it as UTF-8")]
     Other(usize),
 }
 
-/// Returns the bytes without the byte order mark that some editors and libraries put before UTF-8.
+/// Removes the byte order mark some editors write before UTF-8.
 #[must_use]
 pub fn skip_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BOM).unwrap_or(bytes)
 }
 
-/// Recognises UTF-16 by its byte order mark, or by the NUL in its first character.
+/// By its byte order mark or a NUL in the first character.
 #[must_use]
 pub fn is_utf16(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, b' '..=b'~', ..] | [b' '..=b'~', 0, ..])
 }
 
-/// Reads the whole of a text, without its byte order mark.
+/// Removes a byte order mark.
 ///
 /// # Errors
 /// [`WrongEncoding`].
@@ -42,10 +41,10 @@ pub fn read_text(bytes: &[u8]) -> Result<&str, WrongEncoding> {
     str::from_utf8(&bytes[skipped..]).map_err(|error| WrongEncoding::Other(skipped + error.valid_up_to() + 1))
 }
 
-/// Reads the content of a file, as in `fs::read(path).and_then(decode_file)`.
+/// For `fs::read(path).and_then(decode_file)`.
 ///
 /// # Errors
-/// [`WrongEncoding`], as [`io::ErrorKind::InvalidData`].
+/// [`WrongEncoding`] as [`io::ErrorKind::InvalidData`].
 pub fn decode_file(bytes: Vec<u8>) -> io::Result<String> {
     match read_text(&bytes) {
         Ok(text) => Ok(text.to_owned()),
@@ -53,22 +52,22 @@ pub fn decode_file(bytes: Vec<u8>) -> io::Result<String> {
     }
 }
 
-/// Removes what nobody sees from both ends: white space of every kind, control characters, and the marks that come along when a value is
-/// copied from a page or a document.
+/// Trims white space, control characters, and marks which slip in when a value is copied from a page or
+/// document.
 #[must_use]
 pub fn clean_edges(text: &str) -> &str {
     text.trim_matches(is_unseen)
 }
 
-/// The joiners U+200C and U+200D are not among them: they change the letter before them.
+/// Excludes the joiners U+200C and U+200D, because they change the letter before them.
 fn is_unseen(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
         || matches!(c, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Cuts a text after at most `max_chars`, between characters as readers see them: no flag, family or letter with its marks is parted
-/// (UAX #29). Only a single one that is longer than that is.
+/// Never splits a flag, a family emoji or a letter with its marks (UAX #29), unless the first one alone is
+/// too long.
 #[must_use]
 pub fn cut_text(text: &str, max_chars: usize) -> &str {
     if text.len() <= max_chars {
@@ -77,13 +76,12 @@ pub fn cut_text(text: &str, max_chars: usize) -> &str {
     text.char_indices().nth(max_chars).map_or(text, |(limit, _)| cut_before(text, limit))
 }
 
-/// Cuts as [`cut_text`] does, after at most `max_bytes`.
+/// Like [`cut_text`], but limits bytes.
 #[must_use]
 pub fn cut_bytes(text: &str, max_bytes: usize) -> &str {
     if text.len() <= max_bytes { text } else { cut_before(text, text.floor_char_boundary(max_bytes)) }
 }
 
-/// `limit` is at the boundary of a `char` inside of the text.
 fn cut_before(text: &str, limit: usize) -> &str {
     let mut cursor = GraphemeCursor::new(limit, text.len(), true);
     let whole = match cursor.is_boundary(text, 0) {
@@ -93,13 +91,11 @@ fn cut_before(text: &str, limit: usize) -> &str {
     if whole == 0 { &text[..limit] } else { &text[..whole] }
 }
 
-/// The first character as readers see it.
 #[must_use]
 pub fn first_grapheme(text: &str) -> &str {
     text.graphemes(true).next().unwrap_or_default()
 }
 
-/// The kind of a value in words.
 pub(crate) const fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -111,7 +107,7 @@ pub(crate) const fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A name as a refusal shows it. A name that is none, such as an address, is left out.
+/// Anything else than a name, e.g. an address, becomes `?`.
 pub(crate) fn shown(name: &str) -> String {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '$');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) { "?".to_owned() } else { name.to_owned() }

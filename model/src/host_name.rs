@@ -1,8 +1,8 @@
-//! Host names in ASCII, and which of them mean this machine.
+//! Host names in ASCII.
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-/// Checks for a host name like `lists.example.com`: labels of letters, digits, `-` and `_`, 253 bytes at most.
+/// Checks a host name, e.g. `lists.example.com`: labels of letters, digits, `-` and `_`, at most 253 bytes.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
     let label =
@@ -10,7 +10,7 @@ pub fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Reports if the host can only be this machine, whatever a name server says: `localhost` (RFC 6761), or a loopback address.
+/// Without DNS: `localhost` (RFC 6761) or a loopback address.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let name = host.to_ascii_lowercase();
@@ -18,8 +18,7 @@ pub fn is_loopback(host: &str) -> bool {
     is_localhost || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reports if the host is this machine: all addresses that its name has now are loopback addresses. A name without an address is not.
-/// Asks name servers, and waits for them.
+/// Returns `true` if the host has addresses and all are loopback addresses. This blocks on DNS.
 #[must_use]
 pub fn is_this_machine(host: &str) -> bool {
     if is_loopback(host) || host.parse::<IpAddr>().is_ok() {

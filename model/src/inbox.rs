@@ -1,7 +1,7 @@
-//! The inbox of the gateway: events that are durable in the store and wait for the workflow of their key.
+//! The gateway's inbox: durable events, not yet sent to their workflow.
 //!
-//! A forwarder leases a key, hands its oldest events over as one signal, and gives the lease back. A lease is one time: the key is
-//! free from then on. All decisions here are pure functions of rows, leases and the time.
+//! A forwarder leases a key, sends its oldest events in one signal, and returns the lease. A lease is just a
+//! time after which the key is free. All decisions are pure functions.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,29 +14,26 @@ use crate::{
     limits::{self, Invalid},
 };
 
-/// Time after which a key is free again if its forwarder vanished.
+/// Protects against a forwarder that vanished.
 pub const LEASE: Duration = Duration::from_secs(30);
-/// Between the starts of two signals to one key: five a second.
+/// Between two signals to a key: five per second.
 const PACE: SignedDuration = SignedDuration::from_millis(200);
-/// The longest wait after failures.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(30);
-/// Between two looks of a forwarder that finds nothing to do.
+/// Poll interval of an idle forwarder.
 pub const LOOK: Duration = Duration::from_millis(250);
 
 impl StoredWait {
-    /// A forwarder has a key of the inbox. A key rests for no longer.
+    /// No backoff is longer.
     pub const INBOX_LEASE: Self = Self::of(LEASE);
 }
 
 closed_set! {
-    /// The kind of an item.
     pub enum Kind {
         Event = "event",
         Retract = "retract",
     }
 }
 
-/// An event or a retract that passed the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub key: Key,
@@ -46,30 +43,26 @@ pub struct Item {
 }
 
 impl Item {
-    /// Checks an event against the contract's limits.
+    /// Validates an event.
     ///
     /// # Errors
-    /// The first field over its limit, or missing.
+    /// Names the first field that is missing or exceeds its limit.
     pub fn event(wire: v1::Event) -> Result<Self, Invalid> {
         let (key, event) = Event::from_wire(wire, None)?;
         Self::of(key, &event)
     }
 
-    /// An event that was checked.
-    ///
-    /// # Errors
-    /// The payload cannot be written as JSON.
     pub fn of(key: Key, event: &Event) -> Result<Self, Invalid> {
         Ok(Self { key, kind: Kind::Event, json: json(event)? })
     }
 
-    /// Checks a retract against the contract's limits.
+    /// Validates a retract.
     ///
     /// # Errors
     /// As for [`Item::event`].
     pub fn retract(wire: v1::Retract) -> Result<Self, Invalid> {
         let (key, _) = Retract::from_wire(wire.clone(), None)?;
-        // The workflow id says the key.
+        // The key is implied by the workflow id.
         let keyless = v1::Retract { tenant: String::new(), user: String::new(), digest: String::new(), ..wire };
         Ok(Self { key, kind: Kind::Retract, json: json(&keyless)? })
     }
@@ -79,16 +72,16 @@ fn json(content: &impl Serialize) -> Result<String, Invalid> {
     serde_json::to_string(content).map_err(|error| Invalid::new("payload", error.to_string()))
 }
 
-/// An item of a key that waits in the inbox.
+/// A queued item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The place in the order of arrival.
+    /// The order of arrival.
     pub id: i64,
     pub kind: Kind,
     pub json: String,
 }
 
-/// Returns the number of items, from the first on, that fit into one signal: at most 500, and 256 KiB as JSON.
+/// How many items fit into one signal: at most 500, and 256 KiB of JSON.
 #[must_use]
 pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     let mut bytes = r#"{"events":[],"retracts":[]}"#.len();
@@ -99,8 +92,8 @@ pub fn batch_len(sizes: impl IntoIterator<Item = usize>) -> usize {
     sizes.into_iter().take(limits::BATCH_EVENTS).take_while(fits).count()
 }
 
-/// Returns the number of items, from the first on, that one signal may carry. A signal has its events before its retracts, so that an
-/// event whose id an earlier item takes back, as of an alert that fires again, goes with the next one.
+/// How many items one signal may carry. Events apply before retracts within a signal. So if an item retracts
+/// an id, a later event with this id (e.g. an alert firing again) has to wait for the next signal.
 #[must_use]
 pub fn ordered_len(items: &[Waiting]) -> usize {
     #[derive(Deserialize)]
@@ -120,28 +113,25 @@ pub fn ordered_len(items: &[Waiting]) -> usize {
     items.iter().position(follows).unwrap_or(items.len())
 }
 
-/// The right to send to a key, and the time from which the key is free for the next forwarder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub free_at: Timestamp,
-    /// Signals that failed since the last one that arrived.
+    /// Consecutive failed signals.
     pub failures: u32,
 }
 
 impl Lease {
-    /// The lease of a forwarder that begins now.
     #[must_use]
     pub fn taken(failures: u32, now: Timestamp) -> Self {
         Self { free_at: now.saturating_add(LEASE).unwrap_or(Timestamp::MAX), failures }
     }
 
-    /// The lease after a signal that began at `started` and arrived.
     #[must_use]
     pub fn sent(started: Timestamp) -> Self {
         Self { free_at: started.saturating_add(PACE).unwrap_or(Timestamp::MAX), failures: 0 }
     }
 
-    /// The lease after a signal that failed: 1 s, doubled with each failure up to 30 s.
+    /// Backs off for 1 s, doubling with each failure up to 30 s.
     #[must_use]
     pub fn failed(self, now: Timestamp) -> Self {
         let wait = SignedDuration::from_secs(1 << self.failures.min(5)).min(LONGEST_WAIT);
@@ -149,24 +139,22 @@ impl Lease {
     }
 }
 
-/// A key with waiting items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub key: Key,
-    /// `None`: no forwarder had the key lately.
+    /// `None` if no forwarder held the key lately.
     pub lease: Option<Lease>,
 }
 
-/// The next step of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Lease these keys, and send.
+    /// Lease these keys and send.
     Lease(Vec<Found>),
-    /// None of the keys is free: look again after this time.
+    /// All keys are leased: poll again later.
     Wait(Duration),
 }
 
-/// Decides what a forwarder does that can send to `room` more keys.
+/// `room` is how many more keys the forwarder can serve.
 #[must_use]
 pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
     let held_until =
@@ -187,26 +175,24 @@ pub fn next(found: Vec<Found>, room: usize, now: Timestamp) -> Next {
 pub struct Depth {
     pub events: u64,
     pub bytes: u64,
-    /// The arrival of the oldest item. `None`: nothing waits.
+    /// When the oldest item arrived, if any.
     pub oldest: Option<Timestamp>,
 }
 
 impl Depth {
-    /// The age of the oldest item in seconds; 0 if nothing waits.
     #[must_use]
     pub fn oldest_seconds(&self, now: Timestamp) -> u64 {
         self.oldest.map_or(0, |at| u64::try_from(now.duration_since(at).as_secs()).unwrap_or(0))
     }
 }
 
-/// The limits of the inbox, and the time for which it keeps what was forwarded.
+/// Capacity and retention of the inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of waiting items.
     pub bytes: u64,
-    /// Age of the oldest waiting item.
+    /// Of the oldest queued item.
     pub age: Duration,
-    /// Age, from its forwarding on, of an item that can be forwarded again.
+    /// How long forwarded items can be forwarded again.
     pub keep: Duration,
 }
 
@@ -218,7 +204,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Reports if the inbox takes more; `since` counts bytes that came after the depth was measured.
+    /// `since` counts the bytes added after `depth` was measured.
     #[must_use]
     pub fn has_room(&self, depth: Depth, since: u64, now: Timestamp) -> bool {
         depth.bytes.saturating_add(since) <= self.bytes && depth.oldest_seconds(now) <= self.age.as_secs()

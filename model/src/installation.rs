@@ -1,65 +1,61 @@
-//! One Temporal namespace belongs to one installation (rule 50). An installation has an identity, which its database and its
-//! namespace have. A second database of the same identity is a copy, and only one of them is at work.
+//! One Temporal namespace belongs to one installation (rule 50). Database and namespace both store its
+//! identity. A second database with the same identity is a copy, and only one may be active.
 //!
-//! The workers at work change a beat in both places now and then, the database first. A copy does not get the beats of the other, so
-//! that it is known by them. It is known at once if it lies in another place: another file or another database.
+//! Workers write a new beat to both places now and then, the database first. A copy misses the beats of the
+//! original, which is how we detect it. In another place (file or database), we detect it immediately.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The schedule in the namespace whose argument is the [`Claim`]. It never starts anything. A schedule outlives the namespace's
-/// retention, and needs no more than the role of a writer.
+/// Never starts anything; its argument is the [`Claim`]. A schedule outlives the namespace's retention and
+/// only needs the writer role.
 pub const SCHEDULE: &str = "tidings-installation";
-/// The pause between two beats, over all workers.
+/// Time between two beats, over all workers.
 pub const BEAT: SignedDuration = SignedDuration::from_secs(20);
-/// Workers whose last beat is older are gone.
+/// Workers without a beat for this long are gone.
 pub const GONE_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// The installation, as a database has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub identity: Uuid,
-    /// The latest beat.
     pub beat: Uuid,
-    /// The beat before, which the namespace may still have.
+    /// The previous beat, which the namespace may still have.
     pub before: Uuid,
-    /// The place of the database, as a hash.
+    /// A hash of the database's location.
     pub place: String,
 }
 
-/// The installation, as a namespace has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub identity: Uuid,
     pub beat: Uuid,
     pub place: String,
-    /// The time of the beat; `None`: no worker has run yet.
+    /// `None` if no worker has run yet.
     #[serde(default)]
     pub at: Option<Timestamp>,
 }
 
-/// The standing of a database in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The namespace has no owner.
     Vacant,
-    /// It belongs to this database.
     Ours,
-    /// It belongs to another installation.
-    Foreign { identity: Uuid },
-    /// It belongs to another database of this identity, whose workers were seen then.
-    Copy { seen_at: Timestamp },
+    /// Another installation owns the namespace.
+    Foreign {
+        identity: Uuid,
+    },
+    /// Another database with this identity owns it.
+    Copy {
+        seen_at: Timestamp,
+    },
 }
 
 impl Installation {
-    /// The claim of this database with its latest beat.
     #[must_use]
     pub fn claim(&self, at: Option<Timestamp>) -> Claim {
         Claim { identity: self.identity, beat: self.beat, place: self.place.clone(), at }
     }
 
-    /// The standing in a namespace with this claim.
     #[must_use]
     pub fn standing(&self, claim: Option<&Claim>, now: Timestamp) -> Standing {
         let Some(claim) = claim else { return Standing::Vacant };
@@ -72,7 +68,7 @@ impl Installation {
         }
     }
 
-    /// Reports that the beat of the claim is one of this database, and that the places are equal.
+    /// Compares the place and the last two beats.
     #[must_use]
     pub fn has(&self, claim: &Claim) -> bool {
         claim.place == self.place && [self.beat, self.before].contains(&claim.beat)
@@ -80,7 +76,7 @@ impl Installation {
 }
 
 impl Claim {
-    /// The time of the beat, unless the workers are gone. Clocks differ, so that a beat may be of the future.
+    /// `None` if the workers are gone. Clocks differ, so this may be in the future.
     #[must_use]
     pub fn seen_lately(&self, now: Timestamp) -> Option<Timestamp> {
         self.at.filter(|at| now.duration_since(*at).abs() < GONE_AFTER)

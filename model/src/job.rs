@@ -1,4 +1,4 @@
-//! Jobs: an operator's order to many keys, which the gateways carry out (rule 30).
+//! Jobs: one operator command for many keys (rule 30).
 
 use std::time::Duration;
 
@@ -14,79 +14,70 @@ use crate::{
     without_addresses,
 };
 
-/// The most keys of a job.
 pub const MOST_KEYS: usize = 100_000;
-/// The most running jobs, over all gateways. A tenant has one of them at most. The store's statements know the number, too.
+/// Over all gateways, and at most one per tenant. The store's SQL repeats this number.
 pub const MOST_RUNNING: u32 = 4;
-/// The most jobs of a tenant, or of all tenants together, that wait or run.
+/// Waiting and running, per tenant or for all tenants together.
 pub const MOST_WAITING: u32 = 100;
-/// Orders of one job a second.
+/// Rate limit for each job.
 pub const ORDERS_A_SECOND: u32 = 50;
-/// Consecutive orders without an answer after which a job fails.
+/// A job fails after this many consecutive commands without a reply.
 pub const MOST_SILENT: u32 = 100;
-/// Time after which another gateway takes a job over, if its own gateway vanished.
+/// Protects against a gateway that vanished.
 pub const LEASE: SignedDuration = SignedDuration::from_secs(30);
-/// Age, from its end on, at which a job is deleted.
+/// Counted from its end.
 pub const KEEP: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Between two looks of a gateway for a job.
+/// Poll interval of a gateway.
 pub const LOOK: Duration = Duration::from_secs(1);
 
 impl StoredWait {
-    /// A gateway has a job, and with it one of the places.
     pub const JOB_LEASE: Self = Self::of(LEASE.unsigned_abs());
 }
 
 closed_set! {
-    /// The state of a job.
     pub enum JobState {
-        /// No gateway has begun.
+        /// No gateway has started the job.
         Waiting = "waiting",
-        /// A gateway selects the keys, or gives the orders.
+        /// A gateway is selecting keys or sending commands.
         Running = "running",
-        /// Each key has a result.
         Done = "done",
-        /// The job stopped early. Keys may be left.
         Failed = "failed",
-        /// An operator cancelled the job. Keys may be left.
         Cancelled = "cancelled",
     }
 }
 
 closed_set! {
-    /// The state of a key of a job.
     pub enum KeyState {
-        /// The key has no order.
         Left = "left",
-        /// The order was sent, and its answer is not known.
+        /// The result is not known yet.
         Sent = "sent",
-        /// The workflow of the key carried out the order, or had nothing to do.
         Done = "done",
-        /// The order was refused or not answered.
+        /// Rejected or timed out.
         Failed = "failed",
     }
 }
 
-/// The order to each key, with its arguments.
-// One key gets the same: from `tidings digest`, from its route of the API, and by `DigestCommands::send`.
+/// The command for each key, with its arguments.
+// `tidings digest`, the API route and `DigestCommands::send` give a single key the same command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobTask))]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Task {
     Flush,
     Hold {
-        /// `None`: only a release ends the hold.
+        /// Without it, only `release` ends the hold.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
     },
     Release,
     Drop,
     Retime {
-        /// `None`: the deadline of today's configuration.
+        /// Without it, the deadline is planned again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Timestamp>,
     },
     Reopen {
-        /// `None`: the latest digest of the key that has an end, as for each key of a job.
+        /// `None` for the key's latest ended digest, as in every job.
         #[serde(skip)]
         digest_id: Option<Uuid>,
         may_duplicate: bool,
@@ -94,7 +85,6 @@ pub enum Task {
 }
 
 impl Task {
-    /// The name of the order.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -107,8 +97,8 @@ impl Task {
         }
     }
 
-    /// Reports that a second order changes nothing, so that an order whose answer was lost is given again. A second flush or drop would
-    /// reach events that came after the first one, and a second reopen another digest.
+    /// Returns `true` if the command can be sent again after a lost reply. A second flush or drop would
+    /// affect newer events, and a second reopen another digest.
     #[must_use]
     pub const fn is_idempotent(&self) -> bool {
         match self {
@@ -125,10 +115,10 @@ pub struct Job {
     pub id: Uuid,
     #[serde(flatten)]
     pub task: Task,
-    /// The words of the filter.
+    /// The filter.
     #[serde(rename = "where")]
     pub words: String,
-    /// The tenant of all keys. `None`: the job reaches the keys of every tenant.
+    /// Missing if the job covers every tenant.
     pub tenant: Option<String>,
     /// The operator and the reason.
     #[serde(flatten)]
@@ -139,11 +129,11 @@ pub struct Job {
     /// The reason of a failed job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Selected keys. `None`: the keys are not selected yet.
+    /// Missing until the keys are selected.
     pub matched: Option<u64>,
     /// Keys whose order was carried out.
     pub done: u64,
-    /// Keys whose order was refused or not answered.
+    /// Keys whose command was rejected or timed out.
     pub failed: u64,
     pub posted_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -151,7 +141,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job that waits.
     #[must_use]
     pub const fn new(
         id: Uuid,
@@ -179,13 +168,12 @@ impl Job {
         }
     }
 
-    /// The id of the update in the workflow of each key. A run of the workflow carries out one update of an id.
+    /// The same for each key, because a run accepts only one update per id.
     #[must_use]
     pub fn update_id(&self) -> String {
         format!("job/{}", self.id)
     }
 
-    /// The entry of the audit trail. `None`: a dry run orders nothing.
     #[must_use]
     pub fn entry(&self) -> Option<AuditEntry> {
         let entry = self.order.entry(&format!("job {}", self.task.name()), self.posted_at);
@@ -194,29 +182,28 @@ impl Job {
     }
 }
 
-/// The place of a job in a listing: its posting, and its id.
 pub type JobPlace = (Timestamp, Uuid);
 
-/// A filter of jobs, the latest first.
+/// Filters jobs; the latest comes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct JobFilter {
-    /// `None`: jobs of every tenant.
+    /// `None` for every tenant.
     pub tenant: Option<String>,
     #[serde(skip)]
     pub page: Page<JobPlace>,
 }
 
-/// A key of a job, and what became of its order.
+/// A key of a job and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = JobResult))]
 pub struct KeyResult {
-    /// The key, `TENANT/TYPE/USER`.
+    /// `TENANT/TYPE/USER`.
     #[serde(serialize_with = "in_words")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub key: Key,
     pub state: KeyState,
-    /// The answer of the key's workflow, as the route of one key has it.
+    /// As in the route for one key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
     /// The reason of a failure.
@@ -227,7 +214,6 @@ pub struct KeyResult {
     pub ended_at: Option<Timestamp>,
 }
 
-/// As the command line writes a key.
 fn in_words<S: serde::Serializer>(key: &Key, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(key)
 }
@@ -238,7 +224,7 @@ impl KeyResult {
         Self { key, state: KeyState::Done, answer: Some(answer), problem: None, ended_at: None }
     }
 
-    /// A failure. Addresses are taken from the reason.
+    /// Removes addresses.
     #[must_use]
     pub fn failed(key: Key, problem: &str) -> Self {
         let problem = Some(without_addresses(problem));

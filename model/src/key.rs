@@ -1,4 +1,4 @@
-//! The key of a digest, and the workflow id that it is addressed by.
+//! The key of a digest, and its workflow id.
 
 use std::{fmt, str::FromStr};
 
@@ -8,33 +8,31 @@ use uuid::Uuid;
 
 use crate::{limits, limits::Invalid};
 
-/// RFC 3986's unreserved characters stay as they are; everything else is percent-encoded.
+/// All except unreserved characters (RFC 3986).
 pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Namespace of every `digest_id` (UUIDv5, RFC 9562): drawn once, fixed for ever.
+/// For UUIDv5 (RFC 9562). Drawn at random; must never change.
 const DIGEST_NAMESPACE: Uuid = Uuid::from_u128(0x2b1c_93f4_6a52_5d0e_9c57_8d4e_11f0_7a63);
 
-/// Namespace of every thread's id. It never changes.
+/// Must never change.
 const THREAD_NAMESPACE: Uuid = Uuid::from_u128(0x9e0d_52c7_1a38_5b64_a7f1_3c90_d46e_88b5);
 
-/// (tenant, digest type, user): what has at most one open window, and never shares a mail with another.
+/// (tenant, digest type, user). A key has at most one open window, and never shares an email with another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Key {
     /// The customer or product that the events belong to.
     pub tenant: String,
-    /// The digest type, as named in `tidings.toml`.
+    /// The digest type as named in `tidings.toml`.
     pub digest_type: String,
     /// The recipient's id in the tenant's directory.
     pub user: String,
 }
 
 impl Key {
-    /// Checks the three ids and the length of the workflow id that they make.
-    ///
     /// # Errors
-    /// Names the field and the limit: an id is empty, has a control character, or the encoded workflow id is over
-    /// [`limits::WORKFLOW_ID_BYTES`].
+    /// Names the field and the limit: an id is empty or has a control character, or the encoded workflow id
+    /// exceeds [`limits::WORKFLOW_ID_BYTES`].
     pub fn new(tenant: String, digest_type: String, user: String) -> Result<Self, Invalid> {
         limits::id("tenant", &tenant)?;
         limits::id("digest", &digest_type)?;
@@ -44,7 +42,6 @@ impl Key {
         Ok(key)
     }
 
-    /// The key that a wire message names. Empty parts are those of `default`, where there is one.
     pub(crate) fn of_wire(tenant: &str, digest: &str, user: &str, default: Option<&Self>) -> Result<Self, Invalid> {
         let part = |own: &str, inherited: fn(&Self) -> &String| match default {
             Some(key) if own.is_empty() => inherited(key).clone(),
@@ -59,34 +56,32 @@ impl Key {
         format!("digest/{self}")
     }
 
-    /// The prefix of the workflow ids of a tenant's keys, and of no other tenant's.
+    /// A prefix of this tenant's workflow ids only.
     #[must_use]
     pub fn workflow_ids_of(tenant: &str) -> String {
         format!("digest/{}/", utf8_percent_encode(tenant, ESCAPED))
     }
 
-    /// The key that a workflow id stands for.
-    ///
     /// # Errors
-    /// When the id is not `digest/{tenant}/{type}/{user}` as [`Key::workflow_id`] writes it.
+    /// If the id is not exactly as [`Key::workflow_id`] writes it.
     pub fn from_workflow_id(id: &str) -> Result<Self, Invalid> {
         let key: Self = id.strip_prefix("digest/").ok_or_else(|| Invalid::workflow_id(id))?.parse()?;
-        // Two spellings of one key would be two workflows: only the canonical one is a key.
+        // Two spellings of one key would create two workflows.
         if key.workflow_id() == id { Ok(key) } else { Err(Invalid::workflow_id(id)) }
     }
 
-    /// The id of the digest that a window becomes: the `window`th of the chain of runs that began with `first_run_id`. The
-    /// same after a replay, a reset or a retry.
+    /// `window` counts the windows in the chain of runs which began with `first_run_id`. The id stays the
+    /// same after a replay, reset or retry.
     ///
-    /// It knows neither when the window was opened nor what is in it: a workflow task that is tried again has another
-    /// clock, and more events.
+    /// It should not depend on the window's opening time or content, because a retried workflow task has a
+    /// different clock and more events.
     #[must_use]
     pub fn digest_id(&self, first_run_id: &str, window: u64) -> Uuid {
         let name = format!("{}\n{first_run_id}\n{window}", self.workflow_id());
         Uuid::new_v5(&DIGEST_NAMESPACE, name.as_bytes())
     }
 
-    /// The id of the thread that has the key's messages about an entity.
+    /// Identifies the email thread for the key's messages about an entity.
     #[must_use]
     pub fn thread_id(&self, entity_type: &str, entity_id: &str) -> Uuid {
         let part = |text| utf8_percent_encode(text, ESCAPED);
@@ -95,7 +90,7 @@ impl Key {
     }
 }
 
-/// `{tenant}/{type}/{user}`, each part percent-encoded: how commands and logs write a key.
+/// `{tenant}/{type}/{user}`, each part percent-encoded.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |text| utf8_percent_encode(text, ESCAPED);
@@ -117,7 +112,6 @@ impl FromStr for Key {
     }
 }
 
-/// A person, by their id in a tenant's directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PersonId {
     pub tenant: String,
@@ -125,8 +119,6 @@ pub struct PersonId {
 }
 
 impl PersonId {
-    /// Checks both ids.
-    ///
     /// # Errors
     /// Names the field and the limit.
     pub fn new(tenant: String, user: String) -> Result<Self, Invalid> {
@@ -135,26 +127,25 @@ impl PersonId {
         Ok(Self { tenant, user })
     }
 
-    /// The person of a key.
     #[must_use]
     pub fn of(key: &Key) -> Self {
         Self { tenant: key.tenant.clone(), user: key.user.clone() }
     }
 
-    /// The beginning of the reason with which keys drop what is to wait for the next claim of this person's keys.
+    /// Prefix of the reason when a person moves to this id. The next claim of this person's keys includes
+    /// events dropped with it.
     #[must_use]
     pub fn move_reason(&self) -> String {
         format!("moved to {self}: ")
     }
 
-    /// The person's key for a digest type.
     #[must_use]
     pub fn key(&self, digest_type: &str) -> Key {
         Key { tenant: self.tenant.clone(), digest_type: digest_type.to_owned(), user: self.user.clone() }
     }
 }
 
-/// `{tenant}/{user}`, each part percent-encoded, as in a key.
+/// `{tenant}/{user}`, each part percent-encoded.
 impl fmt::Display for PersonId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |text| utf8_percent_encode(text, ESCAPED);
@@ -174,12 +165,10 @@ impl FromStr for PersonId {
     }
 }
 
-// The key of a single message, and the workflow id that it is addressed by.
-
-/// Namespace of the ids of single messages (UUIDv5, RFC 9562): drawn once, fixed for ever.
+/// For UUIDv5 (RFC 9562). Drawn at random; must never change.
 const MESSAGE_NAMESPACE: Uuid = Uuid::from_u128(0x6f2d_17b8_0c94_5e3a_b1d7_4a86_93ce_50f2);
 
-/// (tenant, idempotency key): whatever is handed over under it is one message.
+/// Everything submitted with the same idempotency key is one message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MessageKey {
@@ -190,11 +179,9 @@ pub struct MessageKey {
 }
 
 impl MessageKey {
-    /// Checks both parts and the length of the workflow id that they make.
-    ///
     /// # Errors
-    /// Names the field and the limit: a part is empty, has a control character, or the encoded workflow id is over
-    /// [`limits::WORKFLOW_ID_BYTES`].
+    /// Names the field and the limit: a part is empty or has a control character, or the encoded workflow id
+    /// exceeds [`limits::WORKFLOW_ID_BYTES`].
     pub fn new(tenant: String, key: String) -> Result<Self, Invalid> {
         limits::id("tenant", &tenant)?;
         limits::id("key", &key)?;
@@ -209,16 +196,16 @@ impl MessageKey {
         format!("message/{self}")
     }
 
-    /// The key that a workflow id stands for; `None`: it is not as [`MessageKey::workflow_id`] writes it.
+    /// The inverse of [`MessageKey::workflow_id`]; `None` for any other text.
     #[must_use]
     pub fn from_workflow_id(id: &str) -> Option<Self> {
         let (tenant, key) = id.strip_prefix("message/")?.split_once('/')?;
         let part = |text| percent_decode_str(text).decode_utf8().ok().map(|part| part.into_owned());
-        // Two spellings of one key would be two workflows: only the canonical one is a key.
+        // Two spellings of one key would create two workflows.
         Self::new(part(tenant)?, part(key)?).ok().filter(|key| key.workflow_id() == id)
     }
 
-    /// The message's id: always the same for a key, and never a digest's.
+    /// Depends only on the key and never equals a digest's id.
     #[must_use]
     pub fn message_id(&self) -> Uuid {
         Uuid::new_v5(&MESSAGE_NAMESPACE, self.to_string().as_bytes())

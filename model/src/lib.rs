@@ -1,5 +1,5 @@
-//! The domain of Tidings without I/O: what an event, a key, a window and a message are, which steps a digest takes, and the
-//! rules that decide when it goes out.
+//! The domain of Tidings without I/O: events, keys, windows and messages, the steps of a digest, and the
+//! rules for when we send it.
 
 #[macro_use]
 mod closed_set;

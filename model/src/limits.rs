@@ -1,34 +1,29 @@
-//! The limits of the edge and its error. Limits are checked once, when a wire event becomes an [`Event`](crate::Event).
+//! We check these limits once, when a wire event becomes an [`Event`](crate::Event).
 
-/// Bytes of an encoded workflow id, and of any other id without encoding.
 pub const WORKFLOW_ID_BYTES: usize = 255;
-/// Bytes of `event_id`, `category`, `entity_type`, `entity_id` and `actor`.
+/// For `event_id`, `category`, `entity_type`, `entity_id` and `actor`.
 pub const ID_BYTES: usize = 255;
-/// Bytes of a payload as compact JSON.
+/// As compact JSON.
 pub const PAYLOAD_BYTES: usize = 16 * 1024;
-/// Levels of a payload's objects and lists. `serde_json` reads back 128, and an event travels inside other JSON.
+/// Nested objects and lists. `serde_json` reads up to 128 levels, and an event travels inside other JSON.
 pub const PAYLOAD_DEPTH: usize = 32;
-/// Characters of a link that counts clicks, with the gateway's address. Outlook opens no link that is longer than 2,048. A link whose counted
-/// form would be longer stays as it is.
+/// Maximum length of a link that counts clicks, including the gateway's address. Outlook does not open links
+/// over 2,048. A link that would become longer is not counted.
 pub const COUNTED_LINK_CHARS: usize = 2_048;
-/// Names in `counts`.
 pub const COUNTS: usize = 32;
-/// Bytes of a name in `counts`.
 pub const COUNT_NAME_BYTES: usize = 64;
-/// The largest count, and its negative the smallest: up to 2^53 each integer is exact in every language.
+/// The largest absolute value: up to 2^53, integers are exact in every language.
 pub const COUNT: i64 = 1 << 53;
-/// Events in one batch.
 pub const BATCH_EVENTS: usize = 500;
-/// Bytes of one batch as JSON.
+/// As JSON.
 pub const BATCH_BYTES: usize = 256 * 1024;
 
-/// A refusal by the edge: the field, the fault and the remedy.
+/// Field, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
-    /// The field as the contract names it.
+    /// As in the contract.
     pub field: String,
-    /// The fault, with the limit where there is one.
     pub problem: String,
 }
 
@@ -46,12 +41,11 @@ impl Invalid {
     }
 }
 
-/// The refusal of a count over [`COUNT`].
 pub(crate) fn over_count() -> String {
     format!("is beyond 2^53 ({COUNT}), up to which each language is exact; send it as a text in payload")
 }
 
-/// A required id: not empty, no control characters, at most [`ID_BYTES`].
+/// A required id: no control characters, at most [`ID_BYTES`].
 ///
 /// # Errors
 /// Names the field and the limit.
@@ -70,7 +64,7 @@ pub(crate) fn optional_id(field: &str, value: &str) -> Result<(), Invalid> {
     bytes(field, value.len(), ID_BYTES)
 }
 
-/// A required line of text: not blank, no control characters, at most `limit` bytes.
+/// Neither blank nor with control characters.
 pub(crate) fn line(field: &str, value: &str, limit: usize) -> Result<(), Invalid> {
     if value.trim().is_empty() {
         return Err(Invalid::new(field, "is required"));
@@ -81,7 +75,6 @@ pub(crate) fn line(field: &str, value: &str, limit: usize) -> Result<(), Invalid
     bytes(field, value.len(), limit)
 }
 
-/// At most `limit` bytes.
 pub(crate) fn bytes(field: &str, size: usize, limit: usize) -> Result<(), Invalid> {
     if size <= limit {
         return Ok(());

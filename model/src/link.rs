@@ -1,5 +1,5 @@
-//! Links in messages. A link is a token that our keys signed, says all that it is about, and needs no message to work: messages
-//! are purged, and links work for years (rule 42).
+//! Links in messages: signed tokens with everything they need, so they work for years after the message was
+//! purged (rule 42).
 
 use std::fmt;
 
@@ -12,28 +12,26 @@ use crate::{
     link_keys::{self, LinkKeys, Purpose, VERSION},
 };
 
-/// Bytes of the signature: 128 bits of HMAC-SHA256.
+/// 128 bits of HMAC-SHA256.
 const MAC_BYTES: usize = 16;
-/// Version, key id and purpose.
 const HEAD_BYTES: usize = 3;
-/// Characters of a token that are read. The longest ids and the longest target of a click make some 3,050.
+/// Longer tokens are rejected. The longest ids and click target need about 3,050.
 const TOKEN_CHARS: usize = 3_200;
-/// Stands between texts, which have no control characters.
+/// Separates texts, which never contain control characters.
 const SEPARATOR: char = '\0';
 
-/// The subject of a link, and the message that has the link.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Link {
-    /// The recipient no longer wants a digest type. `generation` is the number of the person who had the id then
+    /// `generation` identifies the person who had the id
     /// ([`Facts::generation`](crate::records::Facts::generation)).
     Unsubscribe { key: Key, message: Uuid, generation: u64 },
-    /// An address no longer wants bulk messages of a tenant. The token is sealed, because a link shows no address.
+    /// Stops a tenant's bulk messages to an address. The token is encrypted, because a link should not reveal
+    /// an address.
     Suppress { tenant: String, address: String, message: Uuid },
 }
 
 impl Link {
-    /// Returns the link's token in base64url. The same link has the same token under the same keys. `None`: there is
-    /// no key that signs.
+    /// In base64url; `None` without a signing key. The same link always gets the same token.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         let key = keys.first()?;
@@ -47,7 +45,7 @@ impl Link {
         }
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters; nothing tells why.
+    /// `None` unless one of the keys signed exactly these characters; the reason is not revealed.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let bytes = decoded(token)?;
@@ -64,7 +62,6 @@ impl Link {
         }
     }
 
-    /// The message that has the link.
     #[must_use]
     pub fn message(&self) -> Uuid {
         match self {
@@ -72,7 +69,6 @@ impl Link {
         }
     }
 
-    /// The tenant of the message.
     #[must_use]
     pub fn tenant(&self) -> &str {
         match self {
@@ -89,13 +85,12 @@ impl Link {
     }
 }
 
-/// Returns the bytes that say a message and texts.
+/// The bytes to sign.
 pub(crate) fn said(message: Uuid, texts: &[&str]) -> Vec<u8> {
     [message.as_bytes(), texts.join(&SEPARATOR.to_string()).as_bytes()].concat()
 }
 
-/// Returns the bytes that say a message, a person's key, and the number of that person. The number 0 is left out: tokens of
-/// earlier versions have none.
+/// Leaves out generation 0, because older tokens have none.
 pub(crate) fn said_of_person(key: &Key, message: Uuid, generation: u64) -> Vec<u8> {
     let Key { tenant, digest_type, user } = key;
     let number = generation.to_string();
@@ -104,7 +99,6 @@ pub(crate) fn said_of_person(key: &Key, message: Uuid, generation: u64) -> Vec<u
     said(message, &texts)
 }
 
-/// Returns a token that says `said` in the clear. `None`: there is no key that signs.
 pub(crate) fn signed_token(keys: &LinkKeys, purpose: Purpose, said: &[u8]) -> Option<String> {
     let key = keys.first()?;
     let head = [VERSION, key.id, purpose as u8];
@@ -112,8 +106,7 @@ pub(crate) fn signed_token(keys: &LinkKeys, purpose: Purpose, said: &[u8]) -> Op
     Some(URL_SAFE_NO_PAD.encode([&head, said, &mac.as_ref()[..MAC_BYTES]].concat()))
 }
 
-/// Reads a token that says a message and `N` texts in the clear. `None` if none of the keys signed exactly these characters for
-/// this purpose.
+/// `None` unless one of the keys signed exactly these characters for this purpose.
 pub(crate) fn verified_token<const N: usize>(
     keys: &LinkKeys,
     purpose: Purpose,
@@ -122,7 +115,7 @@ pub(crate) fn verified_token<const N: usize>(
     texts(&verified_bytes(keys, purpose, token)?)
 }
 
-/// Reads a token about a person: the person's key, the message and the person's number. `None` as for [`verified_token`].
+/// Returns key, message id and the person's generation.
 pub(crate) fn verified_person_token(keys: &LinkKeys, purpose: Purpose, token: &str) -> Option<(Key, Uuid, u64)> {
     about_person(&verified_bytes(keys, purpose, token)?)
 }
@@ -139,7 +132,6 @@ fn decoded(token: &str) -> Option<Vec<u8>> {
     (token.len() <= TOKEN_CHARS).then(|| URL_SAFE_NO_PAD.decode(token).ok())?
 }
 
-/// What the key signed, without the signature.
 fn verified<'a>(key: &link_keys::Key, purpose: Purpose, head: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let (said, mac) = rest.split_last_chunk::<MAC_BYTES>()?;
     key.signed(purpose, &[head, said], mac).then_some(said)
@@ -161,7 +153,7 @@ fn suppression(key: &link_keys::Key, head: &[u8], rest: &[u8]) -> Option<Link> {
     Some(Link::Suppress { tenant, address, message })
 }
 
-/// Reads what [`said_of_person`] made.
+/// Parses the bytes from [`said_of_person`].
 fn about_person(said: &[u8]) -> Option<(Key, Uuid, u64)> {
     let (message, texts) = split(said)?;
     let (key, generation) = match &texts[..] {
@@ -172,7 +164,6 @@ fn about_person(said: &[u8]) -> Option<(Key, Uuid, u64)> {
     Some((Key::new(tenant.clone(), digest_type.clone(), user.clone()).ok()?, message, generation))
 }
 
-/// Splits what is signed into the message's id and exactly `N` texts.
 fn texts<const N: usize>(said: &[u8]) -> Option<(Uuid, [String; N])> {
     let (message, texts) = split(said)?;
     Some((message, texts.try_into().ok()?))

@@ -1,8 +1,8 @@
-//! Keys that sign tokens: what Tidings puts into a message and later believes when it comes back (RFC 2104).
+//! Signs tokens, so that we can trust one when it comes back in a link, a bounce or an email (RFC 2104).
 //!
-//! A signature covers the purpose of a token, its key and all that it says. A token for one purpose or tenant is nothing for
-//! another. A mail token goes through mail servers, which may change the case of an address, so it is in base32 and short.
-//! [`Link`](crate::Link) has the tokens of links.
+//! A signature covers purpose, key and content, so a token for one purpose or tenant is useless for another.
+//! Mail servers may change the case of an address, so email tokens are short and in base32. See
+//! [`Link`](crate::Link) for the tokens in links.
 
 use std::{fmt, str::FromStr};
 
@@ -17,57 +17,48 @@ use uuid::Uuid;
 
 use crate::{foreign_text::clean_edges, process::fingerprint};
 
-/// The environment variable with the keys.
 pub const VARIABLE: &str = "TIDINGS_LINK_KEYS";
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Starts all that is signed, so that a key which also signs something else signs nothing alike.
+/// Separates our signatures from any other use of the same key.
 const CONTEXT: &[u8] = b"tidings/link/v1/";
-/// Start what the two further keys of a key are derived from.
+/// Labels for the two derived keys.
 const SEAL: &[u8] = b"tidings/keys/v1/seal";
 const NONCE: &[u8] = b"tidings/keys/v1/nonce";
-/// What a key signs for its fingerprint.
 const FINGERPRINT: &[u8] = b"tidings/keys/v1/fingerprint";
 /// The first byte of a token.
 pub(crate) const VERSION: u8 = 1;
-/// Bytes of the signature in a mail token: 96 bits of HMAC-SHA256. RFC 2104 allows 80 and more.
+/// 96 bits. RFC 2104 requires 80.
 const MAC_BYTES: usize = 12;
-/// Version, key id, message and signature.
+/// Version, key id, message id and signature.
 const TOKEN_BYTES: usize = 2 + 16 + MAC_BYTES;
-/// Characters of a mail token. With a separator they leave 15 of the 64 octets of a local part (RFC 5321 4.5.3.1.1).
+/// With a separator, this leaves 15 of the 64 octets of a local part (RFC 5321 4.5.3.1.1).
 pub const TOKEN_CHARS: usize = TOKEN_BYTES * 8 / 5;
-/// The digits of base32 (RFC 4648), in lower case.
+/// Base32 (RFC 4648) in lower case.
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// The use of a token, as one signed byte. The bytes never change.
+/// One signed byte. These values must never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
-    /// A report about a message: in its return path and its header.
     Report = b'r',
-    /// An unsubscription by mail: in the address of `List-Unsubscribe`.
+    /// Unsubscribe by email, in `List-Unsubscribe`.
     Leave = b'm',
-    /// An unsubscription from a digest type: in a link.
     Unsubscribe = b'u',
-    /// An unsubscription of an address from single bulk messages: in a link.
+    /// Unsubscribe an address from bulk messages.
     Suppress = b's',
-    /// The page on which a recipient chooses: in a link.
     Preferences = b'p',
-    /// A message in the browser: in a link.
     View = b'v',
-    /// The page that pins the digest type's cadence: in a link.
+    /// The page to pin the digest type's cadence.
     AsBefore = b'b',
-    /// A picture that counts openings: in a link.
+    /// The image that counts opens.
     Open = b'o',
-    /// A click that is counted: in a link.
+    /// A counted click.
     Click = b'c',
 }
 
-/// The keys: the first one signs, and all verify.
 #[derive(Clone)]
 pub struct LinkKeys(Vec<Key>);
 
-/// One key, and the two that are derived from it.
 #[derive(Clone)]
 pub(crate) struct Key {
     pub id: u8,
@@ -76,13 +67,13 @@ pub(crate) struct Key {
     nonce: hmac::Key,
 }
 
-/// The reason why a text is no list of keys. It never shows the text.
+/// A text is not a list of keys. The error never shows the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is no list of keys with spaces between them; `tidings keys new` prints a key")]
 pub struct WrongKeys;
 
 impl LinkKeys {
-    /// Makes a new key, as [`VARIABLE`] holds it. `None`: the system has no randomness.
+    /// In the format of [`VARIABLE`]. `None` if the system has no randomness.
     #[must_use]
     pub fn generate() -> Option<String> {
         let mut bytes = [0; KEY_BYTES];
@@ -90,7 +81,7 @@ impl LinkKeys {
         Some(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Returns the mail token of a tenant's message, in lower case.
+    /// An email token in lower case.
     #[must_use]
     pub fn sign(&self, purpose: Purpose, tenant: &str, message: Uuid) -> String {
         let Some(key) = self.first() else { return String::new() };
@@ -100,25 +91,23 @@ impl LinkKeys {
         base32(&bytes)
     }
 
-    /// Reports, in constant time, if one of the keys signed the mail token for this purpose and tenant.
+    /// Runs in constant time.
     #[must_use]
     pub fn verify(&self, purpose: Purpose, tenant: &str, token: &Token) -> bool {
         let (said, mac) = token.0.split_at(TOKEN_BYTES - MAC_BYTES);
         self.with_id(token.0[1]).any(|key| key.signed(purpose, &[said, tenant.as_bytes()], mac))
     }
 
-    /// Returns a fingerprint of each key, the one that signs first. Nobody learns a key from it.
+    /// A fingerprint does not reveal the key; the signing key comes first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<String> {
         self.0.iter().map(|key| fingerprint(hmac::sign(&key.mac, FINGERPRINT).as_ref())).collect()
     }
 
-    /// Returns the key that signs.
     pub(crate) fn first(&self) -> Option<&Key> {
         self.0.first()
     }
 
-    /// Returns the keys that may have signed a token with this key id.
     pub(crate) fn with_id(&self, id: u8) -> impl Iterator<Item = &Key> {
         self.0.iter().filter(move |key| key.id == id)
     }
@@ -133,20 +122,20 @@ impl Key {
         Self { id: digest(&SHA256, bytes).as_ref()[0], seal: seal.map(aead::LessSafeKey::new), nonce, mac }
     }
 
-    /// Returns the signature of the concatenated parts for a purpose.
+    /// Signs the concatenated parts.
     pub(crate) fn sign(&self, purpose: Purpose, parts: &[&[u8]]) -> hmac::Tag {
         hmac::sign(&self.mac, &bound(purpose, parts))
     }
 
-    /// Reports, in constant time, if `mac` is the start of the signature of the parts.
+    /// `mac` may be a prefix. Runs in constant time.
     pub(crate) fn signed(&self, purpose: Purpose, parts: &[&[u8]], mac: &[u8]) -> bool {
         let right = self.sign(purpose, parts);
         let differs = right.as_ref().iter().zip(mac).fold(0, |differs, (right, mac)| differs | (right ^ mac));
         std::hint::black_box(differs) == 0
     }
 
-    /// Encrypts and authenticates `secret`, and authenticates `open` with it. The nonce is a keyed hash of all of them: the same
-    /// input has the same result, and no two inputs share a nonce.
+    /// Encrypts `secret` and authenticates both. The nonce is a keyed hash of all inputs: the same input
+    /// gives the same result, and different inputs never share a nonce.
     pub(crate) fn seal(&self, purpose: Purpose, open: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
         let open = bound(purpose, &[open]);
         let nonce: [u8; aead::NONCE_LEN] =
@@ -157,7 +146,7 @@ impl Key {
         Some([&nonce[..], &sealed].concat())
     }
 
-    /// Decrypts what [`Key::seal`] made with the same purpose and `open`. `None` for anything else, in constant time.
+    /// Reverses [`Key::seal`]. `None` for anything else, in constant time.
     pub(crate) fn open(&self, purpose: Purpose, open: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = sealed.split_first_chunk::<{ aead::NONCE_LEN }>()?;
         let open = aead::Aad::from(bound(purpose, &[open]));
@@ -169,7 +158,6 @@ impl Key {
     }
 }
 
-/// Splits at spaces, commas and line ends.
 impl FromStr for LinkKeys {
     type Err = WrongKeys;
 
@@ -192,12 +180,11 @@ impl fmt::Debug for LinkKeys {
     }
 }
 
-/// A mail token that is not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token([u8; TOKEN_BYTES]);
 
 impl Token {
-    /// Finds the words of a text that have the form of a token, in upper or lower case.
+    /// Ignores case.
     pub fn find(text: &str) -> impl Iterator<Item = Self> {
         text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(Self::read)
     }
@@ -210,19 +197,19 @@ impl Token {
         (bytes[0] == VERSION).then_some(Self(bytes))
     }
 
-    /// The message that the token says it is about.
+    /// The message id claimed by the token.
     #[must_use]
     pub fn message(&self) -> Uuid {
         Uuid::from_slice(&self.0[2..18]).unwrap_or_default()
     }
 }
 
-/// The bytes under a signature. At most the last part may vary in length.
+/// Only the last part may vary in length, otherwise this would be ambiguous.
 fn bound(purpose: Purpose, parts: &[&[u8]]) -> Vec<u8> {
     [CONTEXT, &[purpose as u8], &parts.concat()].concat()
 }
 
-/// Encodes whole groups of five bytes.
+/// Needs a multiple of five bytes.
 fn base32(bytes: &[u8]) -> String {
     let group = |group: &[u8]| {
         let number = group.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));

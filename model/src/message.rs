@@ -1,6 +1,6 @@
-//! A single message: its key, its commands, and what its workflow asks of activities.
+//! A single message: commands, and inputs and results of its activities.
 
-/// Operator commands for a message's workflow. Each is a workflow update; the audit trail records who gave it, why and when.
+/// Operator commands. Each one is a workflow update, and the audit trail records who sent it, why and when.
 pub mod command {
     use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,12 @@ pub mod command {
         window::Closed,
     };
 
-    /// The update `retry`: sends a message again that failed, or that waits for its next attempt.
+    /// Sends a failed message again, or skips the wait for its next attempt.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Retry {
-        /// The operator and the reason.
         #[serde(flatten)]
         pub order: Order,
-        /// An attempt of it was past the dot, so that the recipient may have the mail; send it even so.
+        /// Send even if the recipient may already have it, because an attempt got past the final dot.
         #[serde(default)]
         pub may_duplicate: bool,
     }
@@ -28,15 +27,15 @@ pub mod command {
         }
     }
 
-    /// The answer of the update `cancel`.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Cancelled {
-        /// The end of the message: cancelled, unless an attempt was past the dot or the message had ended before.
+        /// Cancelled, unless it had ended before or an attempt was past the final dot.
         pub closed: Option<Closed>,
     }
 }
 
-/// Inputs and answers of the message workflow's activities. They are workflow history, so no address and no body is in them.
+/// Inputs and results of activities. Workflow history keeps them, so they should never contain an address or
+/// a body.
 pub mod contract {
     use std::time::Duration;
 
@@ -53,11 +52,9 @@ pub mod contract {
     /// `message_send`: one attempt to deliver the message.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SendInput {
-        /// The workflow's clock. It counts where the activity's own clock lags behind.
+        /// Used if the activity's clock is behind.
         pub asked_at: Timestamp,
-        /// The message.
         pub key: MessageKey,
-        /// Attempts so far that failed.
         pub failed: u32,
         /// See [`Attempted::delays`]; `None` before the first attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,49 +67,41 @@ pub mod contract {
         pub unrecorded: Option<UnrecordedEnd>,
     }
 
-    /// The answer of `message_send`.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Attempted {
-        /// The result of the attempt.
         pub sent: Sent,
-        /// The waits after the first, second ... failed attempt, as the stream had them at the first attempt. A change of the
-        /// configuration does not affect messages in delivery.
+        /// The backoff after each failed attempt, fixed at the first attempt so that later configuration
+        /// changes do not affect the message.
         pub delays: Vec<Duration>,
     }
 
-    /// `message_close`: ends the message. The answer is the end in the outbox, which is the first one recorded.
+    /// Ends the message. Returns the outcome in the outbox, where the first recorded one wins.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct CloseInput {
-        /// The workflow's clock. It counts where the activity's own clock lags behind.
+        /// Used if the activity's clock is behind.
         pub asked_at: Timestamp,
-        /// The message.
         pub key: MessageKey,
-        /// The operator and the reason; `None`: the workflow was cancelled in Temporal.
+        /// `None` if the workflow was cancelled in Temporal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub order: Option<Order>,
     }
 
-    /// `message_retry`: resumes the message.
+    /// Resumes the message.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct RetryInput {
-        /// The workflow's clock. It counts where the activity's own clock lags behind.
+        /// Used if the activity's clock is behind.
         pub asked_at: Timestamp,
-        /// The message.
         pub key: MessageKey,
-        /// The operator's command.
         #[serde(flatten)]
         pub retry: Retry,
     }
 
-    /// The answer of `message_retry`.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Retried {
-        /// The message is open again.
         Queued,
-        /// The message stays unchanged.
         Refused {
-            /// The reason and the remedy, in words.
+            /// Includes the remedy.
             why: String,
         },
     }

@@ -1,30 +1,25 @@
-//! The cadences that recipients may choose, by kind or exactly.
+//! Cadences a recipient may choose, either a whole kind or an exact one.
 
 use std::{fmt, str::FromStr};
 
 use crate::{Cadence, CadenceKind, ParseError};
 
-/// The cadences that a digest type offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices(Vec<Choice>);
 
-/// One entry: `daily` is every cadence of that kind, `weekly mon 08:00` that one alone.
+/// E.g. `daily` allows every cadence of this kind, `weekly mon 08:00` only this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Every cadence of this kind.
     Kind(CadenceKind),
-    /// This one.
     Whole(Cadence),
 }
 
 impl Choices {
-    /// Those of `tidings.toml`.
     #[must_use]
     pub const fn new(choices: Vec<Choice>) -> Self {
         Self(choices)
     }
 
-    /// Tells if a recipient may choose this cadence.
     #[must_use]
     pub fn allows(&self, cadence: &Cadence) -> bool {
         self.0.iter().any(|choice| match choice {
@@ -33,14 +28,13 @@ impl Choices {
         })
     }
 
-    /// The entries.
     #[must_use]
     pub fn entries(&self) -> &[Choice] {
         &self.0
     }
 }
 
-/// Every kind but `cron`, whose schedules are an operator's tool.
+/// Everything except `cron`, which is meant for operators.
 impl Default for Choices {
     fn default() -> Self {
         Self(CadenceKind::ALL.into_iter().filter(|kind| *kind != CadenceKind::Cron).map(Choice::Kind).collect())
@@ -51,7 +45,7 @@ impl FromStr for Choice {
     type Err = ParseError;
 
     /// # Errors
-    /// The text is neither the first word of a cadence nor a whole one.
+    /// The text is neither the first word of a cadence nor a complete one.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match CadenceKind::named(text.trim()) {
             Some(kind) => Ok(Self::Kind(kind)),
@@ -69,7 +63,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// `"instant", "weekly mon 08:00"`.
+/// E.g. `"instant", "weekly mon 08:00"`.
 impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, choice) in self.0.iter().enumerate() {

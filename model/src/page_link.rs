@@ -1,5 +1,5 @@
-//! Links to pages about a recipient or a message. Each has a purpose of its own: a token of one page opens no other, and a
-//! token that unsubscribes opens none (rule 42).
+//! Links to pages. Each page has its own purpose: a token for one page does not open another, and an
+//! unsubscribe token opens none (rule 42).
 
 use url::Url;
 use uuid::Uuid;
@@ -11,45 +11,39 @@ use crate::{
     link_keys::{LinkKeys, Purpose},
 };
 
-/// A link to the page on which a recipient chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreferencesLink {
-    /// The recipient, and the digest type of the message with the link.
+    /// Also has the digest type of this message.
     pub key: Key,
-    /// The message with the link.
+    /// Contains the link.
     pub message: Uuid,
-    /// The number of the person who had the id then ([`Facts::generation`](crate::records::Facts::generation)).
+    /// Identifies the person who had the id ([`Facts::generation`](crate::records::Facts::generation)).
     pub generation: u64,
 }
 
-/// A link to the page on which a recipient whose cadence is adapted pins the digest type's.
+/// Leads to the page where a recipient whose cadence was adapted can pin the digest type's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsBeforeLink {
-    /// The recipient, and the digest type of the message with the link.
     pub key: Key,
-    /// The message with the link.
     pub message: Uuid,
-    /// The number of the person who had the id then.
+    /// See [`PreferencesLink::generation`].
     pub generation: u64,
 }
 
-/// A link to a message in the browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewLink {
-    /// The tenant of the message.
     pub tenant: String,
-    /// The message, which has the link itself.
     pub message: Uuid,
 }
 
 impl PreferencesLink {
-    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         signed_token(keys, Purpose::Preferences, &said_of_person(&self.key, self.message, self.generation))
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    /// `None` unless one of the keys signed this token for this page.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (key, message, generation) = verified_person_token(keys, Purpose::Preferences, token)?;
@@ -58,13 +52,13 @@ impl PreferencesLink {
 }
 
 impl AsBeforeLink {
-    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         signed_token(keys, Purpose::AsBefore, &said_of_person(&self.key, self.message, self.generation))
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    /// `None` unless one of the keys signed this token for this page.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (key, message, generation) = verified_person_token(keys, Purpose::AsBefore, token)?;
@@ -73,13 +67,13 @@ impl AsBeforeLink {
 }
 
 impl ViewLink {
-    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         signed_token(keys, Purpose::View, &said(self.message, &[&self.tenant]))
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters for this page.
+    /// `None` unless one of the keys signed this token for this page.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (message, [tenant]) = verified_token(keys, Purpose::View, token)?;
@@ -88,41 +82,36 @@ impl ViewLink {
     }
 }
 
-// Links that count openings and clicks. The target of a click is a part of the signed token: no redirect leads to an address
-// that Tidings did not sign, and none needs the database (rule 44).
+// The click target is part of the signed token, so we never redirect to an address Tidings did not sign, and
+// need no database (rule 44).
 
-/// The picture that counts openings of a message.
+/// The image that counts opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenLink {
-    /// The tenant of the message.
     pub tenant: String,
-    /// The message with the picture.
     pub message: Uuid,
 }
 
-/// A link of a message that counts clicks and leads to its target.
+/// Counts a click and redirects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClickLink {
-    /// The tenant of the message.
     pub tenant: String,
-    /// The message with the link.
     pub message: Uuid,
-    /// An http or https address, up to 2,000 characters.
+    /// HTTP or HTTPS, up to 2,000 characters.
     pub target: String,
 }
 
-/// Characters of a target that a token may have. What a message counts is shorter:
-/// [`COUNTED_LINK_CHARS`](crate::limits::COUNTED_LINK_CHARS).
+/// Targets in messages are shorter, because of [`COUNTED_LINK_CHARS`](crate::limits::COUNTED_LINK_CHARS).
 pub const TARGET_CHARS: usize = 2_000;
 
 impl OpenLink {
-    /// Returns the link's token in base64url. `None`: there is no key that signs.
+    /// In base64url; `None` without a signing key.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         signed_token(keys, Purpose::Open, &said(self.message, &[&self.tenant]))
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters for a picture.
+    /// `None` unless one of the keys signed this token for an image.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (message, [tenant]) = verified_token(keys, Purpose::Open, token)?;
@@ -132,7 +121,7 @@ impl OpenLink {
 }
 
 impl ClickLink {
-    /// Returns the link's token in base64url. `None`: there is no key that signs, or the target cannot be counted.
+    /// In base64url; `None` without a signing key or if the target cannot be counted.
     #[must_use]
     pub fn token(&self, keys: &LinkKeys) -> Option<String> {
         if !is_countable(&self.target) {
@@ -141,7 +130,7 @@ impl ClickLink {
         signed_token(keys, Purpose::Click, &said(self.message, &[&self.tenant, &self.target]))
     }
 
-    /// Reads a token. `None` if none of the keys signed exactly these characters for a click.
+    /// `None` unless one of the keys signed this token for a click.
     #[must_use]
     pub fn read(keys: &LinkKeys, token: &str) -> Option<Self> {
         let (message, [tenant, target]) = verified_token(keys, Purpose::Click, token)?;
@@ -150,7 +139,7 @@ impl ClickLink {
     }
 }
 
-/// Tells if a link can be counted: an http or https address in ASCII. Others stay as they are.
+/// Only HTTP and HTTPS URLs in ASCII. Other links are not changed.
 #[must_use]
 pub fn is_countable(target: &str) -> bool {
     let is_plain = target.len() <= TARGET_CHARS && target.bytes().all(|byte| byte.is_ascii_graphic());

@@ -1,4 +1,4 @@
-//! Pauses (rule 35): an operator stops a tenant, a digest type or both. Events collect, and nothing goes out.
+//! Pauses (rule 35): an operator stops a tenant, a digest type or both. Events are still collected.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use uuid::Uuid;
 
 use crate::Key;
 
-/// The keys that a pause covers, those that are still to come included.
+/// Includes future keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PauseScope))]
 pub struct Scope {
-    /// `None`: every tenant.
+    /// Missing for every tenant.
     pub tenant: Option<String>,
-    /// `None`: every digest type.
+    /// Missing for every digest type.
     #[serde(rename = "type")]
     pub digest_type: Option<String>,
 }
 
-/// A pause as one of its keys or messages meets it.
+/// A pause as shown to an affected key or message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Paused {
-    /// The operator's login. Empty, as the reason: the operator is none of the reader's business.
+    /// Empty, as is `why`, if the reader should not see the operator.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// The reason in words.
@@ -31,7 +31,7 @@ pub struct Paused {
     pub why: String,
     /// Time of the operator's command.
     pub since: Timestamp,
-    /// The pause ends by itself then; `None`: only a resume ends it.
+    /// Missing if only a resume ends the pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -43,11 +43,11 @@ pub struct Pause {
     pub id: Uuid,
     #[serde(flatten)]
     pub scope: Scope,
-    /// The single messages of the tenant wait, too.
+    /// `true` if the tenant's single messages are paused, too.
     pub messages: bool,
     #[serde(flatten)]
     pub paused: Paused,
-    /// `None`: no operator has ended the pause, but its time may be over.
+    /// Missing if no operator ended the pause. Its time may still be up.
     pub ended: Option<PauseEnd>,
 }
 
@@ -56,7 +56,7 @@ pub struct Pause {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PauseEnd {
     pub at: Timestamp,
-    /// The operator's login, or `tidings` where the pause ended by itself.
+    /// `tidings` if the pause ended by itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -64,19 +64,17 @@ pub struct PauseEnd {
 }
 
 impl Scope {
-    /// Reports that a pause of this scope stops the key's digests.
     #[must_use]
     pub fn covers(&self, key: &Key) -> bool {
         self.covers_tenant(&key.tenant) && self.digest_type.as_ref().is_none_or(|of| *of == key.digest_type)
     }
 
-    /// Reports that a pause of this scope with messages stops the tenant's single messages.
+    /// For pauses which include single messages.
     #[must_use]
     pub fn covers_tenant(&self, tenant: &str) -> bool {
         self.tenant.as_ref().is_none_or(|of| of == tenant)
     }
 
-    /// Reports that the two scopes have keys in common.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let meet = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
@@ -85,13 +83,12 @@ impl Scope {
 }
 
 impl Pause {
-    /// Reports that the pause has not ended.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.ended.is_none() && self.paused.in_force(now)
     }
 
-    /// Leaves that there is a pause and when it ends, and not who paused and why.
+    /// Keeps the times.
     pub fn forget_operator(&mut self) {
         self.paused.forget_operator();
         if let Some(ended) = &mut self.ended {
@@ -102,20 +99,18 @@ impl Pause {
 }
 
 impl Paused {
-    /// Reports that the time of the pause is not over.
     #[must_use]
     pub fn in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
     }
 
-    /// Leaves the times.
     pub fn forget_operator(&mut self) {
         self.by.clear();
         self.why.clear();
     }
 }
 
-/// The scope as `--where` takes it.
+/// In the syntax of `--where`.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |name: &str, value: &Option<String>| Some(format!("{name}={}", quoted(value.as_ref()?)));
@@ -125,7 +120,6 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The operator, the times and the reason, for people to read.
 impl fmt::Display for Paused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { by, why, since, until } = self;

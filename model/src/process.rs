@@ -1,7 +1,7 @@
-//! The processes of one installation, as each of them describes itself in the store, and where they differ (rule 59).
+//! Each process describes itself in the store, so that we can compare them (rule 59).
 //!
-//! A worker and a gateway trust their own file, keys, clock and database. Two that trust different ones harm each other in silence, so
-//! that each writes down what it works with, and everybody compares. What cannot be undone waits until all workers agree.
+//! Every worker and gateway trusts its own configuration file, keys, clock and database. If these differ,
+//! processes silently harm each other. So irreversible work waits until all workers agree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,31 +15,28 @@ use uuid::Uuid;
 
 use crate::{hex, installation::GONE_AFTER, stored_wait::CLOCK_TOLERANCE};
 
-/// Rows of processes that were not seen for this long are removed.
 pub const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_hours(1);
-/// Upkeep comes every night. An operator is told when the last one ended longer ago than this.
+/// Upkeep runs every night.
 pub const UPKEEP_LATE_AFTER: SignedDuration = SignedDuration::from_hours(48);
-/// Bytes of a [`fingerprint`]: enough that two settings never have the same one by accident.
+/// Rules out accidental collisions.
 const FINGERPRINT_BYTES: usize = 6;
 
 closed_set! {
-    /// The role of a process.
     pub enum Role {
         Worker = "worker",
         Gateway = "gateway",
     }
 }
 
-/// A process as the store has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub id: Uuid,
-    /// The time of its last beat, by the store's clock.
+    /// By the store's clock.
     pub seen_at: Timestamp,
     pub profile: ProcessProfile,
 }
 
-/// What a process works with. Later versions add to it, and earlier ones lack what is newer than they are.
+/// Newer versions add fields, so older ones may lack some.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessProfile {
     pub role: Role,
@@ -47,19 +44,18 @@ pub struct ProcessProfile {
     pub host: String,
     pub pid: u32,
     pub task_queue: String,
-    /// The fingerprint of each table of the configuration, without what may differ by host.
+    /// Per table of the configuration, excluding settings which may differ by host.
     #[serde(default)]
     pub sections: BTreeMap<String, String>,
-    /// The names that its digest types had.
+    /// Former names of its digest types.
     #[serde(default)]
     pub former_types: BTreeSet<String>,
-    /// The fingerprints of the keys of links; the first one signs.
+    /// The first one signs.
     #[serde(default)]
     pub link_keys: Vec<String>,
-    /// The fingerprints of the DKIM keys. A gateway may have none.
+    /// A gateway may have none.
     #[serde(default)]
     pub dkim_keys: BTreeSet<String>,
-    /// The identity of the installation; `None` before the first beat.
     #[serde(default)]
     pub installation: Option<Uuid>,
     /// The open SQLite file; `None` for PostgreSQL.
@@ -69,14 +65,14 @@ pub struct ProcessProfile {
     pub clock: ClockOffsets,
 }
 
-/// A file, whatever its path. Containers may see one device under several numbers.
+/// Independent of its path. Note: containers may see one device under different numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,
     pub inode: u64,
 }
 
-/// The time by which the clock of a process is ahead, in milliseconds; negative: behind. `None`: not measured.
+/// In milliseconds; negative if the process is behind. `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffsets {
     pub store_ms: Option<i64>,
@@ -84,7 +80,7 @@ pub struct ClockOffsets {
 }
 
 impl Process {
-    /// Reports a beat within the last minute. Clocks differ, so that a beat may be of the future.
+    /// Clocks differ, so the heartbeat may be in the future.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         now.duration_since(self.seen_at).abs() < GONE_AFTER
@@ -92,7 +88,6 @@ impl Process {
 }
 
 impl ProcessProfile {
-    /// A process of this host, with nothing to compare yet.
     #[must_use]
     pub fn new(role: Role, host: &str, pid: u32, task_queue: &str) -> Self {
         Self {
@@ -111,13 +106,13 @@ impl ProcessProfile {
         }
     }
 
-    /// The name for operators, as in `worker mail-1:4711`.
+    /// For operators, e.g. `worker mail-1:4711`.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{} {}:{}", self.role, self.host, self.pid)
     }
 
-    /// Reports a table `[digest.NAME]` in the configuration, or one that had this name.
+    /// Also accepts former names.
     #[must_use]
     pub fn has_digest_type(&self, name: &str) -> bool {
         self.sections.contains_key(&digest_section(name)) || self.former_types.contains(name)
@@ -125,7 +120,7 @@ impl ProcessProfile {
 }
 
 impl ClockOffsets {
-    /// The fault of this machine's clock in words: "1h behind Temporal's". Where it agrees with Temporal's, another one is wrong.
+    /// E.g. "1h behind Temporal's". If this clock agrees with Temporal's, another one is wrong.
     #[must_use]
     pub fn fault(self) -> Option<String> {
         if self.temporal_ms.is_some() { off_by(self.temporal_ms, "Temporal's") } else { self.store_fault() }
@@ -135,14 +130,13 @@ impl ClockOffsets {
         off_by(self.store_ms, "the database's")
     }
 
-    /// A clock that is wrong by more than a minute, in words: that of the process of this name, or that of the database.
+    /// Describes an offset of more than a minute, of this process or of the database.
     fn wrong(self, name: &str) -> Option<String> {
         let of_store = || Some(format!("{name} agrees with Temporal's and is {}", self.store_fault()?));
         self.fault().map(|fault| format!("{name} is {fault}")).or_else(of_store)
     }
 }
 
-/// An offset of more than a minute in words.
 fn off_by(milliseconds: Option<i64>, whose: &str) -> Option<String> {
     let offset = SignedDuration::from_millis(milliseconds?);
     let by = SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(offset.abs().as_secs()));
@@ -150,33 +144,31 @@ fn off_by(milliseconds: Option<i64>, whose: &str) -> Option<String> {
     (offset.abs() > CLOCK_TOLERANCE).then(|| format!("{by} {side} {whose}"))
 }
 
-/// The offset of a clock that read `begun` before and `ended` after another one read `other`. What the readings leave open counts as
-/// equal.
+/// Our clock read `begun` before and `ended` after the other one read `other`. The uncertainty counts as no
+/// offset.
 #[must_use]
 pub fn clock_offset(begun: Timestamp, other: Timestamp, ended: Timestamp) -> SignedDuration {
     begun.duration_since(other).max(SignedDuration::ZERO) + ended.duration_since(other).min(SignedDuration::ZERO)
 }
 
-/// The name of the table of a digest type among the sections.
 #[must_use]
 pub fn digest_section(name: &str) -> String {
     format!("digest.{name}")
 }
 
-/// A short text that differs where the bytes do, and from which nobody learns them.
+/// Reveals nothing about the bytes.
 #[must_use]
 pub fn fingerprint(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes)[..FINGERPRINT_BYTES])
 }
 
-/// The processes that are alive.
 #[must_use]
 pub fn live(processes: Vec<Process>, now: Timestamp) -> Vec<Process> {
     processes.into_iter().filter(|process| process.is_live(now)).collect()
 }
 
 closed_set! {
-    /// What processes may differ in.
+    /// What may differ between processes.
     pub enum Aspect {
         Configuration = "configuration",
         LinkKeys = "link_keys",
@@ -190,7 +182,7 @@ closed_set! {
 }
 
 impl Aspect {
-    /// Versions differ during an update, and queues while one drains. Neither decides about data that the processes share.
+    /// Versions differ during an update, and task queues while one drains. Neither affects shared data.
     #[must_use]
     pub const fn is_expected(self) -> bool {
         matches!(self, Self::TaskQueue | Self::Version)
@@ -215,7 +207,7 @@ impl Aspect {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ProcessDifference))]
 pub struct Difference {
     pub aspect: Aspect,
-    /// Who has what.
+    /// Which processes have which value.
     pub who: String,
 }
 
@@ -225,14 +217,12 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The differences between processes, the worst first.
 #[must_use]
 pub fn differences(profiles: &[&ProcessProfile]) -> Vec<Difference> {
     let found = Aspect::ALL.into_iter().filter_map(|aspect| Some(Difference { aspect, who: who(aspect, profiles)? }));
     found.collect()
 }
 
-/// The words about an aspect; `None`: all agree.
 fn who(aspect: Aspect, profiles: &[&ProcessProfile]) -> Option<String> {
     let grouped = |value: &dyn Fn(&ProcessProfile) -> Option<String>| grouped(profiles, value);
     match aspect {
@@ -260,7 +250,7 @@ fn or_none(text: String) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// The processes by their values, if there is more than one value. A process without a value agrees with all.
+/// `None` if there is only one value. A process without a value agrees with all.
 fn grouped(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Option<String>) -> Option<String> {
     let mut groups = BTreeMap::<_, BTreeSet<_>>::new();
     for profile in profiles {
@@ -274,7 +264,7 @@ fn grouped(profiles: &[&ProcessProfile], value: &dyn Fn(&ProcessProfile) -> Opti
     (groups.len() > 1).then(|| groups.iter().map(in_words).collect::<Vec<_>>().join("; "))
 }
 
-/// The tables that not all configurations have alike, as in `[digest.news], [retention]`.
+/// E.g. `[digest.news], [retention]`.
 fn differing_sections(profiles: &[&ProcessProfile]) -> String {
     let names: BTreeSet<_> = profiles.iter().flat_map(|of| of.sections.keys()).collect();
     let differs = |name: &&&String| {
@@ -284,7 +274,7 @@ fn differing_sections(profiles: &[&ProcessProfile]) -> String {
     names.iter().filter(differs).map(|name| format!("[{name}]")).collect::<Vec<_>>().join(", ")
 }
 
-/// Workers that do not agree, so that what cannot be undone waits.
+/// Irreversible work has to wait.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the workers of this installation do not agree, so that nothing is deleted: {0}. Give all of them the same configuration and keys and \
@@ -292,10 +282,10 @@ fn differing_sections(profiles: &[&ProcessProfile]) -> String {
 )]
 pub struct Disagreement(pub String);
 
-/// Checks that the live workers agree, with the process that asks where it has a profile.
+/// `own` is the calling process.
 ///
 /// # Errors
-/// They do not.
+/// If they disagree.
 pub fn agree(live: &[Process], own: Option<&ProcessProfile>) -> Result<(), Disagreement> {
     let workers = live.iter().map(|process| &process.profile).filter(|profile| profile.role == Role::Worker);
     let profiles: Vec<_> = workers.chain(own).collect();

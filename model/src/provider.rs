@@ -1,20 +1,17 @@
-//! Providers and the headers that they understand. With them the provider's webhooks name the message, the provider drops a
-//! second copy, and it chooses among IP addresses.
+//! Providers and their custom headers, so that webhooks can name the message and the provider can drop
+//! duplicates and choose an IP pool.
 //!
-//! They go in front of the stored bytes when these are sent. The same relay gets the same headers every time; another
-//! one never sees them. None of them is signed, so the signature holds with them and without (see `dkim`).
+//! We add them before the stored bytes when sending. A relay always gets the same ones. They are not signed,
+//! so the signature is valid either way (see `dkim`).
 
 use jiff::SignedDuration;
 use serde_json::json;
 use uuid::Uuid;
 
 closed_set! {
-    /// The provider of a relay.
     #[derive(Default)]
     pub enum Provider {
-        /// Amazon SES.
         Ses = "ses",
-        /// Twilio SendGrid.
         SendGrid = "sendgrid",
         Mailgun = "mailgun",
         Postmark = "postmark",
@@ -22,32 +19,31 @@ closed_set! {
         Mailjet = "mailjet",
         Brevo = "brevo",
         SparkPost = "sparkpost",
-        /// Any other server or provider. Like all of them it gets `X-Tidings-Message`, which is in the stored bytes.
+        /// Like all the others, it gets `X-Tidings-Message` from the stored bytes.
         #[default]
         Other = "other",
     }
 }
 
 impl Provider {
-    /// The age up to which the provider knows the first copy of a message and drops a second one, so that an ambiguous attempt can
-    /// be repeated without harm (rule 26). `None` if no header over SMTP makes it do so.
+    /// How long the provider drops duplicates, so that an ambiguous attempt can safely be repeated (rule 26).
+    /// `None` if no SMTP header enables this.
     #[must_use]
     pub const fn remembers(self) -> Option<SignedDuration> {
         match self {
-            // Resend says 24 hours, Mailjet does not say.
+            // Resend documents 24 hours, Mailjet nothing.
             Self::Resend | Self::Mailjet => Some(SignedDuration::from_hours(23)),
             _ => None,
         }
     }
 
-    /// Tells if a header chooses the IP pool: SES's configuration set, SendGrid's and SparkPost's IP pool, Postmark's message
-    /// stream.
+    /// SES: configuration set; SendGrid and SparkPost: IP pool; Postmark: message stream.
     #[must_use]
     pub const fn has_pools(self) -> bool {
         matches!(self, Self::Ses | Self::SendGrid | Self::Postmark | Self::SparkPost)
     }
 
-    /// The headers for a message, each line ended by CR LF. `pool` is ASCII letters, digits, `-` and `_`.
+    /// Each line ends in CR LF. `pool` must be ASCII letters, digits, `-` and `_`.
     #[must_use]
     pub fn headers(self, message_id: Uuid, pool: Option<&str>) -> String {
         let lines = match self {
@@ -55,7 +51,7 @@ impl Provider {
                 Some(format!("X-SES-MESSAGE-TAGS: tidings_message={message_id}")),
                 pool.map(|set| format!("X-SES-CONFIGURATION-SET: {set}")),
             ],
-            // One header with all of it: of several SendGrid reads the first.
+            // A single header, because SendGrid only reads the first one.
             Self::SendGrid => vec![Some(format!("X-SMTPAPI: {}", smtpapi(message_id, pool)))],
             Self::Mailgun => vec![Some(format!("X-Mailgun-Variables: {}", json!({ "tidings_message": message_id })))],
             Self::Postmark => vec![
@@ -63,7 +59,7 @@ impl Provider {
                 pool.map(|stream| format!("X-PM-Message-Stream: {stream}")),
             ],
             Self::Resend => vec![Some(format!("Resend-Idempotency-Key: {message_id}"))],
-            // A campaign of one message: its recipient gets it once.
+            // A campaign for just this message.
             Self::Mailjet => vec![
                 Some(format!("X-MJ-CustomID: {message_id}")),
                 Some(format!("X-Mailjet-Campaign: {message_id}")),

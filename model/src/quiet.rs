@@ -1,4 +1,4 @@
-//! Quiet hours: the times of the week in which no mail goes out (rule 12).
+//! Quiet hours: no email is sent then (rule 12).
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
@@ -16,69 +16,65 @@ use crate::cadence::{
 const DAY: u32 = 24 * 60;
 const WEEK: u32 = 7 * DAY;
 
-/// A quiet time, written `22:00-07:00`, `sat-sun 00:00-24:00` or `fri 18:00-24:00`. Over midnight it belongs to the day
-/// on which it begins.
+/// E.g. `22:00-07:00`, `sat-sun 00:00-24:00` or `fri 18:00-24:00`. Past midnight, it belongs to the day on
+/// which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuietTime {
-    /// Monday is 0. Beyond the last day of the week they go on with Monday.
+    /// Monday is 0. The range wraps around the end of the week.
     first_day: u32,
     days: u32,
-    /// Minutes of the day; `to` may be that of the next.
+    /// Minutes of the day; `to` may be on the next day.
     from: u32,
     to: u32,
 }
 
-/// All quiet times of a digest type, in the recipient's zone. Some time is not quiet.
+/// In the recipient's zone; never the whole week.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quiet(Vec<QuietTime>);
 
-/// The quiet times leave no time for mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("covers the whole week, and no mail could ever go out; leave some time, or write cadence = \"never\"")]
 pub struct WholeWeek;
 
 impl Quiet {
-    /// Puts quiet times together.
-    ///
     /// # Errors
-    /// When nothing is left of the week.
+    /// If they cover the whole week.
     pub fn new(times: Vec<QuietTime>) -> Result<Self, WholeWeek> {
         let quiet = Self(times);
         if quiet.ahead(0) < WEEK { Ok(quiet) } else { Err(WholeWeek) }
     }
 
-    /// The quiet times, as they were put together.
     #[must_use]
     pub fn times(&self) -> &[QuietTime] {
         &self.0
     }
 
-    /// The first instant after `at` that is not quiet; `None`: `at` is not.
+    /// When emails may be sent again; `None` if `at` is not quiet.
     #[must_use]
     pub fn until(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut end = self.end(at, zone)?;
-        // Clocks that change at the end of one quiet time may show another.
+        // A clock change at the end of one quiet time may lead into another.
         while let Some(later) = self.end(end, zone) {
             end = later;
         }
         Some(end)
     }
 
-    /// The next instant at which the quiet time of `at` may be over; `None`: `at` is in none.
+    /// The next instant when the quiet time around `at` may be over; `None` if `at` is not quiet.
     fn end(&self, at: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let local = zone.to_datetime(at);
         let minutes = Some(self.ahead(minute_of_week(local))).filter(|minutes| *minutes > 0)?;
         let this_minute = local.date().at(local.hour(), local.minute(), 0, 0);
         let end = this_minute.checked_add(i64::from(minutes).minutes()).ok()?;
         let shown = slots::slot(end, zone);
-        // In a repeated hour the first showing of its end may be over.
+        // In a repeated hour, the first occurrence of the end may already be in the past.
         let again = zone.to_ambiguous_timestamp(end).later().unwrap_or(Timestamp::MAX);
         let end = if shown > at { shown } else { again };
         let change = zone.following(at).next().map(|change| change.timestamp());
         Some(change.map_or(end, |change| end.min(change)))
     }
 
-    /// Minutes from this minute of the week to the first that is not quiet.
+    /// Minutes until the first one that is not quiet.
     fn ahead(&self, minute: u32) -> u32 {
         let mut ahead = 0;
         while ahead < WEEK {
@@ -98,7 +94,7 @@ fn minute_of_week(local: DateTime) -> u32 {
 }
 
 impl QuietTime {
-    /// Minutes that are left of it at this minute of the week, or of a later week; 0 outside.
+    /// Minutes left; 0 outside. `minute` may be in a later week.
     fn rest(self, minute: u32) -> u32 {
         let length = self.to - self.from;
         let begins = (0..self.days).map(|day| ((self.first_day + day) * DAY + self.from) % WEEK);
@@ -110,7 +106,7 @@ impl FromStr for QuietTime {
     type Err = String;
 
     /// # Errors
-    /// Quotes the word and says what would be right.
+    /// Quotes the word and shows a correct one.
     fn from_str(text: &str) -> Result<Self, String> {
         let (days, hours) = match text.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
             [hours] => ((0, 7), *hours),
@@ -130,7 +126,6 @@ impl FromStr for QuietTime {
 
 const RIGHT: &str = "write for example \"22:00-07:00\" or \"sat-sun 00:00-24:00\"";
 
-/// The first day and how many.
 fn read_days(word: &str) -> Result<(u32, u32), String> {
     let range: DayRange = word.parse()?;
     let first = u32::try_from(range.first.to_monday_zero_offset()).unwrap_or_default();

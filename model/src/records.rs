@@ -1,4 +1,4 @@
-//! Records of the store: what goes in and comes out.
+//! Inputs and results of the store.
 
 use std::{
     borrow::Cow,
@@ -45,9 +45,8 @@ pub use suppression::{Reason, Suppression, SuppressionFilter, SuppressionPlace};
 pub struct Recipient {
     pub tenant: String,
     pub user: String,
-    /// The e-mail address (RFC 5321 addr-spec).
+    /// RFC 5321 addr-spec.
     pub address: String,
-    /// Display name; may be empty.
     #[serde(default)]
     pub name: String,
     /// IANA time zone; empty for the digest type's.
@@ -59,15 +58,13 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// The address, to send to.
-    ///
     /// # Errors
-    /// The directory has an address that no message can be sent to.
+    /// If we cannot send to the address in the directory.
     pub fn email_address(&self) -> Result<EmailAddress, UnsendableAddress> {
         Ok(self.address.parse::<EmailAddress>()?)
     }
 
-    /// Invents a recipient at a reserved domain (RFC 2606), for a laptop without a directory.
+    /// Uses a reserved domain (RFC 2606), for development without a directory.
     #[must_use]
     pub fn invented(key: &Key) -> Self {
         // RFC 5321 4.5.3.1.1: at most 64 bytes before the @.
@@ -83,7 +80,7 @@ impl Recipient {
     }
 }
 
-/// A person as a file or a request has them. What it does not say stays as the directory has it.
+/// Missing fields keep their value in the directory.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct RecipientChange {
     pub tenant: String,
@@ -97,14 +94,13 @@ pub struct RecipientChange {
     pub locale: Option<String>,
 }
 
-/// Replaces everything.
+/// Replaces every field.
 impl From<Recipient> for RecipientChange {
     fn from(Recipient { tenant, user, address, name, zone, locale }: Recipient) -> Self {
         Self { tenant, user, address, name: Some(name), zone: Some(zone), locale: Some(locale) }
     }
 }
 
-/// The whole row of a new person.
 impl From<RecipientChange> for Recipient {
     fn from(RecipientChange { tenant, user, address, name, zone, locale }: RecipientChange) -> Self {
         let text = |text: Option<String>| text.unwrap_or_default();
@@ -112,32 +108,32 @@ impl From<RecipientChange> for Recipient {
     }
 }
 
-/// A recipient's preferences for one digest type. Empty fields fall back to the digest type's configuration.
+/// For one digest type. Missing fields fall back to the digest type's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Preferences {
-    /// Cadence in the words of `tidings.toml`.
+    /// In the syntax of `tidings.toml`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cadence: Option<String>,
-    /// IANA time zone that overrides the directory's.
+    /// IANA time zone, overrides the directory's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// The time of day, `18:30`, in place of the cadence's own; no effect on cadences without one.
+    /// E.g. `18:30`. Has no effect on cadences without a time of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// Quiet times in the words of `tidings.toml`, in place of the digest type's; empty: none at all.
+    /// In the syntax of `tidings.toml`. An empty list means no quiet times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Vec<String>>,
-    /// Categories that the recipient turned off.
+    /// Categories the recipient turned off.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<String>,
-    /// No mail before then; windows go on collecting.
+    /// No email before this time; windows still collect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
 }
 
 impl Preferences {
-    /// The choices of a person who had two ids: the later ones, and what either turned off or paused.
+    /// For a person who had two ids: the later preferences win, but everything turned off or paused stays so.
     #[must_use]
     pub fn merged(later: Self, earlier: &Self) -> Self {
         let off = &later.off | &earlier.off;
@@ -145,59 +141,56 @@ impl Preferences {
     }
 }
 
-/// A recipient's choices for one digest type, and the facts on which the recipient chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub key: Key,
-    /// [`Facts::revision`] as the recipient saw it.
+    /// As shown to the recipient.
     pub seen_revision: u64,
-    /// [`Facts::consent`] as the recipient saw it.
+    /// As shown to the recipient.
     pub seen_consent: bool,
     pub preferences: Preferences,
     pub consent: bool,
 }
 
-/// All that plan and admission ask about a key.
+/// Everything plan and admission need about a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// `None`: the directory does not know the user.
     pub recipient: Option<Recipient>,
-    /// The number of the person who has the id now: an erasure raises it, and links of the person before belong to nobody.
+    /// Counts the persons who had this id. An erasure increments it, which invalidates the previous person's
+    /// links.
     pub generation: u64,
     pub preferences: Preferences,
-    /// Grows with every change of the preferences and of the directory's zone; 0 when there was none.
+    /// Changes of the preferences and of the directory's zone; 0 if none.
     pub revision: u64,
-    /// Time of the last of these changes.
+    /// When `revision` last changed.
     pub changed_at: Option<Timestamp>,
     /// `true` unless withdrawn.
     pub consent: bool,
-    /// Why the recipient's address gets no digests of this tenant: the first reason.
+    /// Applies to digests of this tenant. The first reason wins.
     pub suppressed: Option<Reason>,
-    /// Time when the relay accepted the key's last digest.
+    /// When a relay accepted the last digest.
     pub last_sent_at: Option<Timestamp>,
-    /// Time from which that digest counts for a throttle: its slot, or the time when the relay accepted it.
+    /// For throttles: its slot, or when the relay accepted it.
     pub last_slot_at: Option<Timestamp>,
-    /// The schedule of that digest. `None`: there was none, or a former version planned it.
+    /// `None` if there was no digest or an older version planned it.
     pub last_schedule: Option<SentSchedule>,
-    /// The openings and clicks of the key's digests.
     pub reading: Reading,
-    /// The operator's pause that covers the key and lasts longest. Its time may be over.
+    /// The one that lasts longest. It may be over.
     pub pause: Option<Paused>,
-    /// Time when the team's own directory gave the recipient; `None`: it did not.
+    /// When the team's own directory returned the recipient.
     pub answered_at: Option<Timestamp>,
-    /// Why the team's own directory has no recipient, if it was asked.
+    /// Why the team's own directory returned none.
     pub missing: Option<String>,
 }
 
 impl Facts {
-    /// The facts about a person whom the team's own directory does not have.
     #[must_use]
     pub fn without_recipient(self, why: String) -> Self {
         Self { recipient: None, suppressed: None, answered_at: None, missing: Some(why), ..self }
     }
 
-    /// The facts as far as they can be right at `now`. A digest or a change that lies ahead was dated by a wrong clock, and would
-    /// hold the next digest back for as long as that clock was ahead (rule 59). Such a date counts as unknown.
+    /// Ignores dates in the future: a wrong clock wrote them, and they would block the next digest until then
+    /// (rule 59).
     #[must_use]
     pub fn believed(&self, now: Timestamp) -> Cow<'_, Self> {
         let is_right = |at: &Timestamp| StoredWait::PAST.believes(*at, now);
@@ -216,10 +209,9 @@ impl Facts {
     }
 }
 
-/// The schedule by which a digest that was sent had its time.
+/// The schedule a sent digest followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentSchedule {
-    /// When the digest was due, or sent if that was earlier, as after a flush.
     pub at: Timestamp,
     /// In the syntax of `tidings.toml`.
     pub cadence: String,
@@ -227,105 +219,93 @@ pub struct SentSchedule {
     pub zone: String,
 }
 
-/// The openings of a key's digests, as far as messages are counted.
+/// Opens and clicks of a key's digests, as far as messages are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The last opening or click by a person. `None`: nothing shows that this recipient can be counted.
+    /// The last one by a person. `None` if nothing proves that this recipient can be counted.
     pub read_at: Option<Timestamp>,
-    /// The time when a relay accepted the first counted digest since the last opening or click that may be a person's.
+    /// When a relay accepted the first digest since an open or click that may be a person's.
     pub unread_since: Option<Timestamp>,
-    /// The same of the fifth one.
+    /// Like `unread_since`, for the fifth such digest.
     pub fifth_unread_at: Option<Timestamp>,
 }
 
-/// The answer to a change of preferences.
 #[derive(Clone)]
 pub enum PreferencesPut {
-    /// They are in the store; `changed` is `false` if they were there before.
+    /// The preferences are stored; `changed` is `false` if nothing was different.
     Stored { revision: u64, changed: bool },
-    /// Another change came first, and nothing was written.
+    /// Another change came first. Nothing was written.
     Conflict { current: Box<Facts> },
 }
 
-/// On which terms a window may be claimed.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimLimits<'a> {
-    /// The recipient's cap; `None`: no limit, as for an operator's flush.
+    /// `None` for no limit, e.g. for an operator's flush.
     pub cap: Option<CapSpan>,
-    /// The time from which the digest [counts](crate::rules::limit::counts_from); `None`: from its claim.
+    /// When the digest [counts](crate::rules::limit::counts_from) for limits. `None` means at its claim.
     pub slot_at: Option<Timestamp>,
-    /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
-    /// Events that the recipient has seen elsewhere.
     pub seen: &'a BTreeSet<String>,
-    /// Categories whose old or few events do not count.
+    /// Limit the age or number of events.
     pub categories: &'a Categories,
-    /// The window's plan in words, for the ledger.
+    /// For the ledger.
     pub planned: Option<&'a Planned>,
 }
 
-/// A cap, and the end of the span that it does not look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapSpan {
-    /// Number of digests, at least one.
+    /// Maximum number of digests, at least one.
     pub most: u32,
-    /// Digests count that count from later times.
+    /// Exclusive.
     pub since: Timestamp,
-    /// Claims count that are no later: others were dated by a wrong clock.
+    /// A wrong clock dated later claims.
     pub until: Timestamp,
 }
 
-/// The answer to a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// The window is a digest now.
     Claim(Claim),
-    /// The recipient has had as many digests as they get, and nothing was written.
+    /// The recipient has reached the cap. Nothing was written.
     Capped {
-        /// Time from which the oldest of those digests counts.
+        /// When this digest counts from.
         oldest: Timestamp,
     },
 }
 
-/// The events of a question that a key's ledger knows.
+/// The events of a request a key's ledger already has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownEvents {
-    /// In the order of the question.
+    /// In the order of the request.
     pub event_ids: Vec<String>,
-    /// Those among them that came with other content after they were over.
+    /// New content for events that are over.
     pub refused: Vec<(String, Content)>,
 }
 
-/// The contents of a claimed digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Events under the digest.
     pub items: u64,
-    /// Lines that they make.
     pub groups: u64,
-    /// Number of the claim's events, counted from the first, that are in the ledger now.
+    /// How many of the claim's events, counted from the first, are in the ledger.
     pub taken: u64,
-    /// Events that were retracted or opted out of, and are in no mail.
+    /// Retracted or opted out.
     pub aside: u64,
 }
 
-/// A digest's content, ready for a template.
+/// For templates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contents {
-    /// Time of the claim; `None`: the window is still open.
+    /// `None` if the window is still open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_at: Option<Timestamp>,
-    /// Events in the digest.
     pub items: u64,
-    /// Number of all lines. `lines` holds the first ones.
+    /// `lines` may have only the first ones.
     pub groups: u64,
-    /// Summed `counts` of all events.
+    /// Sums over all events.
     pub counts: BTreeMap<String, i64>,
     pub lines: Vec<Group>,
 }
 
 impl Contents {
-    /// The type and the id of the entity of all events. `None`: there are several or none, or some lines are not shown.
     #[must_use]
     pub fn entity(&self) -> Option<(&str, &str)> {
         let mut entities = self.lines.iter().map(|line| (&*line.entity_type, &*line.entity_id));
@@ -334,35 +314,33 @@ impl Contents {
     }
 }
 
-/// Events of one digest with equal (category, `entity_type`, `entity_id)`: one line of the mail.
+/// Events with equal (category, `entity_type`, `entity_id`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     pub category: String,
-    /// The heading of the category's section.
+    /// Heading of the category's section.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section: Option<Section>,
     pub entity_type: String,
     pub entity_id: String,
-    /// Events in the group.
     pub count: u64,
-    /// Their summed `counts`.
     pub counts: BTreeMap<String, i64>,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
-    /// Number of different non-empty actors. `actors` holds the first three by their latest event.
+    /// Distinct and not empty. `actors` has three, by their latest event.
     pub actor_count: u64,
     pub actors: Vec<String>,
-    /// The latest items, the latest first.
+    /// Newest first.
     pub latest: Vec<Item>,
 }
 
-/// One event of a group, or several of its latest events of which a reader reads the same.
+/// One or more events with the same text for a reader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// Events that the item stands for.
+    /// The number of events in this item.
     #[serde(default = "one")]
     pub count: u64,
-    /// The time and the payload of the latest of them (by `occurred_at`, then `event_id` in byte order).
+    /// From its latest event (by `occurred_at`, then `event_id` in byte order).
     pub at: Timestamp,
     /// May be empty.
     #[serde(default)]
@@ -375,33 +353,29 @@ const fn one() -> u64 {
     1
 }
 
-/// A due window whose digest is claimed with its message in one write.
+/// Claimed and rendered in one write.
 pub struct RenderedClaim<'a> {
     pub window: &'a Window,
-    /// All events of the digest.
     pub events: &'a [Event],
     pub planned: Option<&'a Planned>,
-    /// Made of `events`.
     pub message: &'a Message,
     /// See [`ClaimLimits::slot_at`].
     pub slot_at: Option<Timestamp>,
     pub now: Timestamp,
 }
 
-/// An end that comes from the workflow or from admission.
 pub struct Closing<'a> {
     pub window: &'a Window,
     pub events: &'a [Event],
     pub closed: &'a Closed,
-    /// The actor who wants it, for the audit trail.
+    /// For the audit trail.
     pub by: Actor,
     pub return_events: bool,
-    /// The plan in words of a window that ends without a claim.
+    /// For a window that ends without a claim.
     pub planned: Option<&'a Planned>,
     pub now: Timestamp,
 }
 
-/// An entry of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! The address of a relay as a URL: `smtp://user:password@host:587` or `smtps://...`.
+//! Relay URLs: `smtp://user:password@host:587` or `smtps://...`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -7,36 +7,29 @@ use url::Url;
 
 use crate::{attempt::Phase, host_name::is_loopback, is_host_name};
 
-/// Why a text is not a relay's URL.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("relay: {part} {problem}")]
 pub struct Error {
-    /// The part of the URL, for example `tls`.
     pub part: &'static str,
-    /// The fault and its remedy. Never the password.
+    /// The problem and its remedy. This never contains the password.
     pub problem: String,
 }
 
-/// The login at a relay. `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub user: String,
     pub secret: Secret,
 }
 
-/// The proof that the user is who it says.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     Password(String),
-    /// An OAuth access token (XOAUTH2), which expires.
     Token(TokenSource),
 }
 
-/// The place that always has an access token that is valid.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TokenSource {
     File(PathBuf),
-    /// A program that prints one, and its arguments.
     Command(Vec<String>),
 }
 
@@ -46,22 +39,24 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The way in which a connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// From the first byte (RFC 8314): `smtps://`.
+    /// TLS from the first byte (RFC 8314): `smtps://`.
     Implicit,
-    /// By STARTTLS, or not at all (`?tls=required`): the default, except for a loopback host.
+    /// STARTTLS or no connection (`?tls=required`). The default, except for a loopback host.
     Required,
-    /// By STARTTLS where the relay offers it (`?tls=opportunistic`). Stops no attacker.
+    /// STARTTLS if the relay offers it (`?tls=opportunistic`). Note: an active attacker can switch it off.
     Opportunistic,
-    /// Never (`?tls=none`): the default for a loopback host.
+    /// No TLS (`?tls=none`). The default for a loopback host.
     None,
 }
 
-/// A relay. Parsed from `smtp://[user:password@]host[:587]` or `smtps://[user:password@]host[:465]`; user and
-/// password are percent-encoded. Parameters: `tls` (`required`, `opportunistic` or `none`, only of `smtp`), `ca` (a
-/// PEM file with certificate authorities to trust in addition to the system's), `hello` (our name in EHLO).
+/// A relay, parsed from `smtp://[user:password@]host[:587]` or `smtps://[user:password@]host[:465]`. User and
+/// password are percent-encoded. Parameters:
+///
+/// - `tls`: `required`, `opportunistic` or `none`; only with `smtp`.
+/// - `ca`: a PEM file with certificate authorities to trust in addition to the system's.
+/// - `hello`: our name in EHLO.
 #[derive(Clone)]
 pub struct RelayUrl {
     pub host: String,
@@ -81,17 +76,18 @@ impl FromStr for RelayUrl {
 }
 
 impl RelayUrl {
-    /// Reads the address of a relay at which a user logs in by an access token: `smtp://user@host`.
+    /// Parses the URL of a relay with token login: `smtp://user@host`.
     ///
     /// # Errors
-    /// As for a relay with a password; the user is missing, or there is a password.
+    /// As for a password login; also if the user is missing or there is a password.
     pub fn with_token(text: &str, source: TokenSource) -> Result<Self, Error> {
         Self::parse(text, Some(source))
     }
 
     fn parse(text: &str, token: Option<TokenSource>) -> Result<Self, Error> {
         let url = Url::parse(text).map_err(|e| wrong("URL", format!("cannot be read ({e}); {EXAMPLE}")))?;
-        // An `@`, `/`, `?` or `#` in a password would make a part of it a path or a parameter, and those are shown.
+        // An unescaped `@`, `/`, `?` or `#` in a password moves part of it into the path or a parameter, and
+        // we print those.
         let before_the_host = usize::from(!url.username().is_empty() || url.password().is_some());
         if text.matches('@').count() > before_the_host {
             return Err(wrong("URL", format!("has one @ too many; write %40 instead in user and password; {EXAMPLE}")));
@@ -123,7 +119,6 @@ impl RelayUrl {
         Ok(relay)
     }
 
-    /// The source of the access token, if the user logs in by one.
     #[must_use]
     pub fn token(&self) -> Option<&TokenSource> {
         match self.credentials.as_ref()?.secret {
@@ -132,7 +127,6 @@ impl RelayUrl {
         }
     }
 
-    /// The phases that come before a message, in their order.
     #[must_use]
     pub fn phases(&self) -> Vec<Phase> {
         let mut phases = match self.tls {
@@ -167,13 +161,12 @@ impl RelayUrl {
         Ok(())
     }
 
-    /// Tells if the relay is on this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }
 
-    /// A password or token never leaves the machine in the clear, not even where an attacker takes STARTTLS away.
+    /// A password or token must never leave this machine in clear text, even if an attacker strips STARTTLS.
     fn guard_password(&self) -> Result<(), Error> {
         let private = matches!(self.tls, Tls::Implicit | Tls::Required) || self.is_loopback();
         if private || self.credentials.is_none() {
@@ -186,7 +179,7 @@ impl RelayUrl {
     }
 }
 
-/// `smtp://host:port`, without the credentials.
+/// `smtp://host:port`, without credentials.
 impl fmt::Display for RelayUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls == Tls::Implicit { "smtps" } else { "smtp" };
@@ -212,7 +205,7 @@ fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
 
 fn credentials(url: &Url, token: Option<TokenSource>) -> Result<Option<Credentials>, Error> {
     let decoded = |part: &'static str, text: &str| match percent_decode_str(text).decode_utf8() {
-        // NUL separates the parts of AUTH PLAIN, and 1 those of XOAUTH2.
+        // NUL separates the fields of AUTH PLAIN, and U+0001 those of XOAUTH2.
         Ok(text) if !text.contains(['\0', '\u{1}']) => Ok(text.into_owned()),
         _ => Err(wrong(part, "is not percent-encoded UTF-8 without NUL and 0x01")),
     };

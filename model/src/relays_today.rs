@@ -1,4 +1,5 @@
-//! The breakers that count today, of those that the store has: a name may be another one since, and so may the sender.
+//! Maps stored circuit breakers to today's configuration: a relay may have been renamed since, and its sender
+//! may have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,29 +8,28 @@ use crate::{
     settings::Settings,
 };
 
-/// The relays of the file. The default knows none, and every breaker counts.
+/// The configured relays. With the default, which has none, every breaker counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelaysToday(BTreeMap<String, RelayToday>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RelayToday {
-    /// The names that it had. A relay of the same account is another relay.
+    /// Former names. Other relays of the same account are not included.
     was: BTreeSet<String>,
-    /// The senders of its streams, by [`Stream::envelope_sender`](crate::settings::Stream::envelope_sender). Empty: not known.
+    /// Senders of the streams using this relay, from
+    /// [`Stream::envelope_sender`](crate::settings::Stream::envelope_sender). Empty if unknown.
     senders: BTreeSet<String>,
 }
 
 impl RelaysToday {
-    /// Relays of which nothing but the name is known.
     #[must_use]
     pub fn named<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
         Self(names.into_iter().map(|name| (name.clone(), RelayToday::default())).collect())
     }
 
-    /// The relays of these settings, with their former names and their senders.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
-        // Of a relay whose address this process lacks, the settings have the names only.
+        // If this process lacks a relay's URL, the settings only contain its names.
         let mut relays = Self::named(settings.relays.keys().chain(settings.relays_were.keys()));
         for (name, relay) in &mut relays.0 {
             relay.was = settings.relays_were.get(name).into_iter().flatten().cloned().collect();
@@ -38,7 +38,6 @@ impl RelaysToday {
         relays
     }
 
-    /// The name that a relay has today, where `name` may be one that it had.
     #[must_use]
     pub fn name_of<'a>(&'a self, name: &'a str) -> &'a str {
         if self.0.contains_key(name) {
@@ -47,9 +46,9 @@ impl RelaysToday {
         self.0.iter().find(|(_, relay)| relay.was.contains(name)).map_or(name, |(today, _)| today)
     }
 
-    /// The breakers of these relays under today's names, each as it stands today. A relay that the file does not have is left out. A relay
-    /// without a breaker of its own has that of a former name: one that an operator opened stays open. One that opened because its
-    /// relay refused a sender is closed if nobody sends so any more.
+    /// Returns the breakers of configured relays under their current names. A relay without a stored breaker
+    /// inherits the one of a former name, so one opened by an operator stays open. If a breaker opened
+    /// because of a rejected sender which no stream uses any more, it is closed.
     #[must_use]
     pub fn breakers(&self, kept: BTreeMap<String, VersionedBreaker>) -> BTreeMap<String, VersionedBreaker> {
         if self.0.is_empty() {
@@ -66,7 +65,6 @@ impl RelaysToday {
                 continue;
             }
             let breaker = name(now, tenant);
-            // The store has no row of that name.
             let adopted = self.judged(&breaker, VersionedBreaker { revision: 0, ..kept });
             let known = today.entry(breaker).or_insert_with(|| adopted.clone());
             if known.revision == 0 && known.breaker.open.is_none() {
@@ -86,7 +84,8 @@ impl RelaysToday {
 }
 
 impl RelayToday {
-    /// Reports a breaker that is open for a sender of whom no stream is.
+    /// Returns `true` if the breaker opened because of a sender and no stream of the relay uses that sender
+    /// now.
     fn is_over(&self, breaker: &Breaker) -> bool {
         let may_mean_sender = |cause| matches!(cause, Cause::Policy | Cause::Configuration);
         breaker.open.as_ref().is_some_and(|open| may_mean_sender(open.cause))

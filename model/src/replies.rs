@@ -1,7 +1,8 @@
-//! Whom a refusal is about: one table of what relays reply, by phase, code and words, with the source of each row.
+//! Classifies SMTP refusals by phase, code and text: is the recipient, the message or our account to blame?
+//! Each row names its source.
 //!
-//! The first row that fits decides, so that the rows with words and exact codes stand before those that need neither. Only 4yz and 5yz are
-//! here: what another reply means depends on the phase alone.
+//! The first match wins, so specific rows should come before general ones. This only covers 4yz and 5yz; for
+//! other replies the phase decides.
 
 use crate::attempt::{
     AttemptClass::{
@@ -12,17 +13,12 @@ use crate::attempt::{
 };
 
 closed_set! {
-    /// Whom or what a refusal is about.
     pub enum About {
-        /// One recipient.
         Recipient = "recipient",
-        /// One message.
         Message = "message",
-        /// One SMTP session: another one may be served.
+        /// One SMTP session; another one may succeed.
         Session = "session",
-        /// The number of connections that we have.
         Connections = "connections",
-        /// Our quota or rate.
         Rate = "rate",
         /// Us, or the relay as a whole: sender, host, credentials, settings.
         Us = "us",
@@ -30,7 +26,8 @@ closed_set! {
 }
 
 impl About {
-    /// A refusal that is about neither the recipient nor the message costs no attempt (rule 25).
+    /// Returns `true` if a refusal about this uses up an attempt. Only those about the recipient or the
+    /// message do (rule 25).
     #[must_use]
     pub const fn costs_attempt(self) -> bool {
         matches!(self, Self::Recipient | Self::Message)
@@ -38,7 +35,6 @@ impl About {
 }
 
 impl About {
-    /// For operators: "about ...".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -53,14 +49,12 @@ impl About {
 }
 
 closed_set! {
-    /// The time for which a quota counts.
     pub enum Quota {
         Hour = "hour",
         Day = "day",
     }
 }
 
-/// Reply codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Codes {
     Any,
@@ -71,51 +65,43 @@ enum Codes {
     Of(&'static [u16]),
 }
 
-/// Enhanced status codes (RFC 3463), without their class.
+/// Enhanced status codes (RFC 3463) without the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Statuses {
     Any,
-    /// There is none, or it says nothing: x.0.0.
+    /// No enhanced code, or the meaningless x.0.0.
     Bare,
-    /// Not about an address (x.1.y) or a mailbox (x.2.y).
+    /// Neither about an address (x.1.y) nor a mailbox (x.2.y).
     NotAddress,
     Subject(u16),
     Of(&'static [(u16, u16)]),
-    /// Details from one to another, both included.
     Between(u16, (u16, u16)),
 }
 
-/// Words of the reply's text, in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Words {
     Any,
-    /// One of these.
     Of(&'static [&'static str]),
-    /// One of each.
     Both(&'static [&'static str], &'static [&'static str]),
     /// See [`names_unknown_mailbox`].
     UnknownMailbox,
 }
 
-/// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyRow {
-    /// From one phase to another, both included.
     phases: (Phase, Phase),
     codes: Codes,
     statuses: Statuses,
     words: Words,
     pub about: About,
     pub class: AttemptClass,
-    /// Set if the reply says that a quota is used up.
+    /// Set if the reply means an exhausted quota.
     pub quota: Option<Quota>,
-    /// What it means, and what an operator can do.
     pub meaning: &'static str,
-    /// Where the reply was seen, or the page or standard that defines it.
     pub source: &'static str,
 }
 
-/// Finds the row of a refusal: the reply's code (4yz or 5yz), enhanced code and text, in the phase that it ended.
+/// Classifies a refusal by phase, reply code (4yz or 5yz), enhanced code and text.
 #[must_use]
 pub fn find(phase: Phase, code: u16, enhanced: Option<(u16, u16, u16)>, text: &str) -> &'static ReplyRow {
     let text = text.to_ascii_lowercase();
@@ -188,13 +174,11 @@ const SLOWER: &str = "the relay wants fewer messages: set `rate`, or ask for mor
 const BUSY_MAILBOX: &str = "this mailbox gets too much mail at the moment";
 const SENDER_DOMAIN: &str = "the relay does not take the sender's address: its domain must exist in DNS";
 
-/// What fits nothing else. No reply comes here; see the test.
 static ANY: ReplyRow =
     ReplyRow::new((Connect, Dot), Codes::Any, About::Us, Deferred).meaning("the relay refuses", "RFC 5321");
 
-/// The table.
 pub static ROWS: &[ReplyRow] = &[
-    // One mailbox. Gmail says it with 550, too.
+    // One mailbox is busy. Gmail also uses 550 for this.
     ReplyRow::new((Rcpt, Dot), Codes::Any, About::Recipient, Deferred)
         .words(Words::Of(&[
             "recipient thread limit",
@@ -207,7 +191,7 @@ pub static ROWS: &[ReplyRow] = &[
     ReplyRow::new((Rcpt, Dot), Codes::Any, About::Recipient, Deferred)
         .status(Statuses::Of(&[(2, 121), (2, 122)]))
         .meaning(BUSY_MAILBOX, EXCHANGE),
-    // Connections: other sessions of ours work.
+    // Connections: our other sessions still work.
     ReplyRow::new((Connect, Ehlo), Codes::Transient, About::Connections, Throttled)
         .words(Words::Of(CONNECTIONS))
         .meaning("too many connections at a time", "Exim 4.96 (20 in all), smtp-server 3.21.6 (`maxClients`), Postfix 3.7 (`smtpd_client_connection_count_limit`), sendmail 8.17 (`FEATURE(conncontrol)`: 421 4.3.2 Too many open connections); Amazon SES, \"SMTP response codes\""),
@@ -215,7 +199,7 @@ pub static ROWS: &[ReplyRow] = &[
         .status(Statuses::NotAddress)
         .words(Words::Of(CONNECTIONS))
         .meaning("too many connections at a time", EXCHANGE_SUBMISSION),
-    // Greeting and EHLO cannot be about a message.
+    // These come before any message, so the refusal is about us.
     ReplyRow::new((Connect, Ehlo), Codes::Permanent, About::Us, Deferred)
         .meaning("the relay serves nobody, or not this host", "RFC 5321 3.1 (554 instead of a greeting)"),
     // Credentials.
@@ -225,7 +209,7 @@ pub static ROWS: &[ReplyRow] = &[
         .meaning("the relay does not take our credentials: correct user and password of its address", "RFC 4954 6; chasquid 1.11, Mailpit, smtp-server 3.21.6"),
     ReplyRow::new((Mail, Dot), Codes::Of(&[530, 534, 535]), About::Us, Configuration)
         .meaning("the relay wants TLS or a login first: correct its address", "RFC 4954 6, RFC 3207 4; Postfix 3.7, Mailpit, smtp-server 3.21.6, Exchange (5.7.57)"),
-    // The sender of the envelope.
+    // Envelope sender.
     ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
         .status(Statuses::Of(&[(1, 8)]))
         .words(Words::Of(&["bad outbound sender"]))
@@ -323,7 +307,7 @@ pub static ROWS: &[ReplyRow] = &[
             "allowed outgoing messages",
         ]))
         .meaning(SLOWER, "Amazon SES, \"SMTP response codes\"; Gmail (421 4.7.28, 550 5.5.3): its page; Postfix 3.7 (450 4.7.1 Error: too much mail from ..., too many AUTH commands from ...), sendmail 8.17 (`FEATURE(ratecontrol)`: 421 4.3.2 Connection rate limit exceeded); Emailit, \"SMTP troubleshooting\" (452 4.4.5); Yahoo (421 4.7.0 [TSS04]), Plesk (554 5.7.0), Exchange (421 4.4.2 Message submission rate for this client has exceeded the configured limit), Apple (421 4.7.1 ... deferred due to excessive volume), public reports"),
-    // Whom we may send as, whatever the code.
+    // Senders we may not use, whatever the code.
     ReplyRow::new((Mail, Dot), Codes::Any, About::Us, Configuration)
         .words(Words::Of(&["message rejected: email address is not verified", "not authorized to perform"]))
         .meaning("Amazon SES does not know this sender, or in its sandbox this recipient: verify the domain, leave the sandbox, allow ses:SendRawEmail", "Amazon SES, \"SMTP response codes\" (554 Message rejected: Email address is not verified, 554 Access denied)"),
@@ -353,7 +337,7 @@ pub static ROWS: &[ReplyRow] = &[
             "client was not authenticated",
         ]))
         .meaning(RELAY_DENIED, "Exim 4.96 (550 relay not permitted), Postfix 3.7 (454 4.7.1 Relay access denied), Courier 1.0.16 (513 Relaying denied), chasquid 1.11 (503 5.7.1 Relay not allowed), Exchange (550 5.7.54 Unable to relay, 5.7.1 Client was not authenticated), Gmail (550 5.7.1 Invalid credentials for relay): their pages"),
-    // The size, before MAIL is about us.
+    // Sizes and policies. These rows must precede the general MAIL rows below.
     ReplyRow::new((Rcpt, Dot), Codes::Permanent, About::Recipient, MailboxFull)
         .status(Statuses::Of(&[(2, 2)]))
         .meaning("the mailbox is full", "RFC 3463 3.3"),
@@ -458,8 +442,9 @@ const CONNECTIONS: &[&str] = &[
     "connection count",
 ];
 
-/// Reports if a refusal says in words that there is no such mailbox: Courier 1.0.16 `User <ann> unknown`, Postfix 3.7 `User unknown in
-/// local recipient table`, Exim 4.96 `no such user`. A word about the sender, a client or a domain means something else.
+/// Returns `true` if the text means an unknown mailbox: Courier 1.0.16 `User <ann> unknown`, Postfix 3.7
+/// `User unknown in local recipient table`, Exim 4.96 `no such user`. Texts about a sender, client or domain
+/// do not count.
 #[must_use]
 pub fn names_unknown_mailbox(text: &str) -> bool {
     const OTHERS: &[&str] = &["sender", "client", "domain", "relay", "helo", "host"];

@@ -1,5 +1,5 @@
-//! Counts of messages by the reports about them, for operators. A message counts once for each kind of report, on the day on which it
-//! was made. Neither the order of reports nor repeated ones nor the deletion of rows changes a count.
+//! Delivery statistics: counts messages by their reports. A message counts once for each kind of report, on
+//! the day it was created. Repeated or reordered reports and deleted rows do not change a count.
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::Serialize;
@@ -7,28 +7,23 @@ use serde::Serialize;
 use crate::delivery_events::{Bounce, Kind, Report};
 
 closed_set! {
-    /// The property of messages by which the counts are divided.
     pub enum By {
-        /// The digest type; empty for single messages.
         Type = "type",
-        /// The template; empty for parts that came ready.
         Template = "template",
-        /// The relay that was given the message last.
         Relay = "relay",
-        /// The day on which the message was made, in UTC.
         Day = "day",
     }
 }
 
 closed_set! {
-    /// A kind of report that counts. The names are those of the columns.
+    /// A kind of report that counts. The names are also the column names.
     pub enum Counted {
         Delivered = "delivered",
         Deferred = "deferred",
         BouncedHard = "bounced_hard",
         BouncedSoft = "bounced_soft",
         BouncedPolicy = "bounced_policy",
-        /// The provider kept the message back, whatever else it says.
+        /// The provider withheld the message, whatever else it reported.
         NeverSent = "never_sent",
         Complained = "complained",
         Unsubscribed = "unsubscribed",
@@ -42,7 +37,6 @@ closed_set! {
 }
 
 impl Counted {
-    /// Returns the kind that a report counts as.
     #[must_use]
     pub const fn of(report: &Report) -> Self {
         match (report.kind, report.machine) {
@@ -63,32 +57,28 @@ impl Counted {
         }
     }
 
-    /// The bit of a message's row.
     #[must_use]
     pub const fn bit(self) -> i64 {
         1 << self as u32
     }
 }
 
-/// A question: messages that were made from the one day to before the other.
+/// Selects the messages created from the first day up to, but not including, the second.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// One tenant; `None`: all of them.
     pub tenant: Option<String>,
     pub from: Date,
     pub until: Date,
-    /// `None`: all messages together.
     pub by: Option<By>,
 }
 
 impl Question {
-    /// The UTC days of two instants, both included.
     #[must_use]
     pub fn new(tenant: Option<String>, since: Timestamp, until: Timestamp, by: Option<By>) -> Self {
         Self { tenant, from: utc_date(since), until: utc_date(until).tomorrow().unwrap_or(Date::MAX), by }
     }
 
-    /// The days as numbers since 1970.
+    /// Days since 1970-01-01.
     #[must_use]
     pub fn days(&self) -> [i64; 2] {
         [self.from, self.until].map(|date| {
@@ -126,7 +116,7 @@ pub struct Counts {
     pub delivered: u64,
     pub deferred: u64,
     pub bounced: Bounced,
-    /// The provider kept the message back because of a list of its own.
+    /// Withheld by the provider, e.g. because of its own suppression list.
     pub never_sent: u64,
     pub complained: u64,
     pub unsubscribed: u64,
@@ -134,7 +124,7 @@ pub struct Counts {
     pub clicked: ByWhom,
 }
 
-/// Shares of messages. `None`: there is no message to be a share of.
+/// Shares of messages; `None` if the denominator is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Rates {
@@ -142,9 +132,9 @@ pub struct Rates {
     pub bounced_of_sent: Option<f64>,
     pub complained_of_delivered: Option<f64>,
     pub unsubscribed_of_delivered: Option<f64>,
-    /// By people.
+    /// Only openings by people.
     pub opened_of_delivered: Option<f64>,
-    /// By people.
+    /// Only clicks by people.
     pub clicked_of_delivered: Option<f64>,
 }
 
@@ -160,7 +150,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Makes the line of a bucket. The store has days as numbers since 1970.
+    /// `bucket` is the value of the column; days arrive as numbers since 1970-01-01.
     #[must_use]
     pub fn new(by: Option<By>, bucket: String, counts: Counts) -> Self {
         let date = |days: &str| Timestamp::from_second(days.parse::<i64>().ok()?.checked_mul(86_400)?).ok();
@@ -173,7 +163,7 @@ impl Line {
 }
 
 impl Counts {
-    /// The shares. A message that bounced in two ways counts twice.
+    /// Note that a message which bounced in two ways counts twice.
     #[must_use]
     pub fn rates(&self) -> Rates {
         let Self { sent, delivered, bounced: Bounced { hard, soft, policy }, .. } = *self;

@@ -1,4 +1,4 @@
-//! Withdrawal of events: something was deleted, read or resolved before its message went out (rule 6).
+//! Withdraws events: something was deleted, read or resolved before its message was sent (rule 6).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,41 +10,35 @@ use crate::{
     wire::Edition,
 };
 
-/// The events of a key to withdraw. A retract may arrive before or after its events, and any number of times.
+/// Selects the events of a key to withdraw. A retract may arrive before or after its events, and any number
+/// of times.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retract {
-    /// The event with this id.
     Event(String),
-    /// The event with this id, if it occurred until then: a retract that the store may get once more after the next firing of an alert.
-    /// No workflow has one in its state, because an earlier version could not read it.
+    /// By id, if it occurred by `until`: a redelivered retract must not withdraw an alert that fired again.
+    /// Never part of workflow state, because earlier versions cannot read it.
     EventUntil {
-        /// As in [`Event::event_id`].
         event_id: String,
-        /// The latest time that is covered.
         until: Timestamp,
     },
-    /// All of one category about one entity.
+    /// All events of one category about one entity.
     Entity {
-        /// As in [`Event::category`].
         category: String,
-        /// As in [`Event::entity_type`].
         #[serde(default, skip_serializing_if = "String::is_empty")]
         entity_type: String,
-        /// As in [`Event::entity_id`].
         #[serde(default, skip_serializing_if = "String::is_empty")]
         entity_id: String,
-        /// Only what occurred until then, by the producer's clock; what occurs later is new.
+        /// Inclusive, by the producer's clock. Later events are new and stay.
         until: Timestamp,
     },
 }
 
 impl Retract {
-    /// Checks a wire retract against the contract's limits and splits it into its key and the rest. Empty parts of the
-    /// key are those of `default`, where there is one.
+    /// Validates a wire retract and splits off its key. Missing key parts come from `default`.
     ///
     /// # Errors
-    /// The first field over its limit or missing; or the retract names both an event and a category.
+    /// Names the first field that is missing or over its limit; or it has both an event id and a category.
     pub fn from_wire(wire: v1::Retract, default: Option<&Key>) -> Result<(Key, Self), Invalid> {
         Self::from_wire_by(Edition::Today, wire, default)
     }
@@ -76,7 +70,6 @@ impl Retract {
         Ok((key, Self::Event(event_id)))
     }
 
-    /// The same retract, in which one by id covers what occurred until then.
     #[must_use]
     pub fn until(self, until: Timestamp) -> Self {
         match self {
@@ -85,7 +78,6 @@ impl Retract {
         }
     }
 
-    /// Bytes of its texts.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         match self {
@@ -96,7 +88,7 @@ impl Retract {
         }
     }
 
-    /// Tells if the retract covers this event. Times are compared in milliseconds, as in the ledger.
+    /// Compares times in milliseconds, as the ledger does.
     #[must_use]
     pub fn covers(&self, event: &Event) -> bool {
         match self {

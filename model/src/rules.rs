@@ -1,4 +1,5 @@
-//! The pure decisions of rules 8 to 19: when a window is due, if it may become a digest, and what the digest shows.
+//! The pure decisions of rules 8 to 19: when a window is due, if it may become a digest, and which lines the
+//! digest shows.
 
 pub mod adapt;
 pub mod admission;

@@ -1,4 +1,4 @@
-//! Settings as data. The crate `tidings` reads them from `tidings.toml` and the environment.
+//! Settings as plain data. The crate `tidings` reads them from `tidings.toml` and the environment.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,43 +37,32 @@ pub use streams::{Guarantee, Per, RETRY_DELAYS, Rate, RelaySettings, ReturnPath,
 pub use tenant::{InForce, TenantSettings};
 pub use track::{Counted, Track};
 
-/// The part of the bulk stream's rate for its single messages. Digests and single messages have a task queue each, and the
-/// server limits each queue by itself.
+/// The bulk stream's rate is divided between its single messages and digests, because they have separate task
+/// queues and the server limits each by itself.
 const BULK_MESSAGES: f64 = 0.25;
 
-/// The configuration of activities.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// By digest type.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// The tenants with a table of their own.
     pub tenants: BTreeMap<String, TenantSettings>,
-    /// The names that digest types and tenants had before.
     pub names: FormerNames,
-    /// Limit on a recipient's digests over all digest types (rule 13).
+    /// Limits a recipient's digests across all digest types (rule 13).
     pub cap: Option<Cap>,
-    /// Treatment of a window that the cap holds back.
     pub capped: OverLimit,
-    /// Number of consecutive soft bounces that suppress an address.
+    /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
-    /// The relays, by name.
     pub relays: BTreeMap<String, RelaySettings>,
-    /// For each relay the other names whose messages its webhook reports about: names that it had, and relays of the same account.
+    /// By relay: other names whose messages its webhook also reports about, i.e. its former names and relays
+    /// of the same account.
     pub reports_for: BTreeMap<String, Vec<String>>,
-    /// For each relay the names that it had.
     pub relays_were: BTreeMap<String, Vec<String>>,
-    /// Delivery settings of both streams.
     pub streams: Streams,
-    /// The pages that links of messages lead to.
     pub pages: Pages,
-    /// The keys that sign tokens, where there are some.
     pub link_keys: Option<LinkKeys>,
-    /// Treatment of users who are not in the directory.
     pub unknown_recipients: UnknownRecipients,
 }
 
 impl Settings {
-    /// The default settings, with these streams. There is no digest type, relay, cap or key.
     #[must_use]
     pub fn new(streams: Streams) -> Self {
         Self {
@@ -93,8 +82,8 @@ impl Settings {
         }
     }
 
-    /// Returns the links of the message that `link` is in. Without keys and a page there are none. The same message always has the
-    /// same links under the same keys. `user` may be empty.
+    /// All links are `None` without link keys. Under the same keys, a message always gets the same links.
+    /// `user` may be empty.
     #[must_use]
     pub fn recipient_links(&self, link: &Link, user: &str, stream: StreamName) -> RecipientLinks {
         let Some(keys) = &self.link_keys else { return RecipientLinks::default() };
@@ -122,15 +111,16 @@ impl Settings {
         RecipientLinks { unsubscribe_url, unsubscribe_mailto, preferences_url, view_url }
     }
 
-    /// Returns the page on which the recipient of a message pins the digest type's cadence. `None` without keys and a gateway.
+    /// Returns the page where a recipient can pin the digest type's cadence. `None` without link keys or a
+    /// gateway URL.
     #[must_use]
     pub fn as_before_url(&self, link: &AsBeforeLink) -> Option<String> {
         let (keys, url) = (self.link_keys.as_ref()?, self.pages.public_url.as_ref()?);
         Some(format!("{url}/b/{}", link.token(keys)?))
     }
 
-    /// Returns the relay whose webhook reports about the messages of `name` today: it may have had that name, or be of the same account.
-    /// What stands about the relay itself follows [`RelaysToday`](crate::RelaysToday).
+    /// Returns the relay whose webhook now reports about messages sent by `name`: renamed, or with the same
+    /// account. For circuit breakers use [`RelaysToday`](crate::RelaysToday).
     #[must_use]
     pub fn relay_today<'a>(&'a self, name: &'a str) -> &'a str {
         if self.relays.contains_key(name) || self.reports_for.contains_key(name) {
@@ -140,11 +130,9 @@ impl Settings {
         renamed.map_or(name, |(today, _)| today)
     }
 
-    /// Default of `soft_bounces`.
     pub const SOFT_BOUNCES: u32 = 5;
 
-    /// Returns the key's digest type, as its tenant has it; `None` if the type is not configured. As everywhere here, a former name is
-    /// today's.
+    /// Includes the tenant's overrides. Former names are resolved, here and below.
     #[must_use]
     pub fn digest(&self, key: &Key) -> Option<&DigestSettings> {
         let digest_type = self.names.digest_type(&key.digest_type);
@@ -152,11 +140,10 @@ impl Settings {
         own.or_else(|| self.digests.get(digest_type))
     }
 
-    /// Refuses a digest type that the key's tenant has no table of. Without any table this process does not know the types, and
-    /// refuses none.
+    /// Rejects a digest type not configured for the tenant; accepts any if this process has none.
     ///
     /// # Errors
-    /// Names the type that was meant, if one comes close.
+    /// Suggests the closest configured type, if there is one.
     pub fn check_digest(&self, key: &Key) -> Result<(), Invalid> {
         let is_thin = self.digests.is_empty() && self.tenants.values().all(|tenant| tenant.digests.is_empty());
         if is_thin || self.digest(key).is_some() {
@@ -173,34 +160,30 @@ impl Settings {
         ))
     }
 
-    /// Returns the languages of a recipient, the preferred one first: the recipient's own, then the tenant's. `own` may be empty.
     pub fn locales<'a>(&'a self, tenant: &str, own: &'a str) -> impl Iterator<Item = &'a str> {
         let of_tenant = self.tenant(tenant).and_then(|tenant| tenant.brand.locale.as_deref());
         [own].into_iter().chain(of_tenant)
     }
 
-    /// Returns the limits of a digest type and of the recipient's cap.
     #[must_use]
     pub fn frequency_limits(&self, digest: &DigestSettings) -> FrequencyLimits {
         FrequencyLimits::new(digest, self.cap, self.capped)
     }
 
-    /// Returns the digest types that a tenant has.
     #[must_use]
     pub fn digest_types(&self, tenant: &str) -> BTreeSet<String> {
         let own = self.tenant(tenant).into_iter().flat_map(|tenant| tenant.digests.keys());
         self.digests.keys().chain(own).cloned().collect()
     }
 
-    /// Returns the longest time for which a run stays open after its last digest.
     #[must_use]
     pub fn longest_linger(&self) -> Duration {
         let digests = self.digests.values().chain(self.tenants.values().flat_map(|tenant| tenant.digests.values()));
         digests.filter_map(|digest| digest.linger).max().unwrap_or_default()
     }
 
-    /// Returns the attempts per second that the task queues of a stream may hand out, over all workers: the lowest rate of
-    /// its relays, those of tenants included. `None`: no limit.
+    /// Attempts per second for the stream's task queues, over all workers: the lowest rate of its relays,
+    /// including those of tenants. `None` for no limit.
     #[must_use]
     pub fn rate(&self, stream: StreamName) -> Option<f64> {
         let names = self.every(stream).flat_map(|(_, stream)| &stream.relays);
@@ -208,77 +191,61 @@ impl Settings {
         relays.filter_map(|relay| relay.rate).map(Rate::per_second).min_by(f64::total_cmp)
     }
 
-    /// Returns the token by which reports about a message are believed; `None` without keys.
     #[must_use]
     pub fn report_token(&self, tenant: &str, message: Uuid) -> Option<String> {
         self.link_keys.as_ref().map(|keys| keys.sign(Purpose::Report, tenant, message))
     }
 
-    /// Returns the rate of the digests: the part of the stream's rate that its single messages leave.
     #[must_use]
     pub fn digest_rate(&self) -> Option<f64> {
         self.rate(StreamName::Bulk).map(|rate| rate * (1.0 - BULK_MESSAGES))
     }
 
-    /// Returns the rate of the single messages of the stream `bulk`.
     #[must_use]
     pub fn bulk_message_rate(&self) -> Option<f64> {
         self.rate(StreamName::Bulk).map(|rate| rate * BULK_MESSAGES)
     }
 }
 
-/// One digest type.
 #[derive(Clone, Debug)]
 pub struct DigestSettings {
-    /// The cadence, unless the recipient chose another one.
     pub cadence: Cadence,
-    /// Longest wait of a category under an immediate cadence (rule 8).
+    /// By category: maximum wait under an immediate cadence (rule 8).
     pub delay: BTreeMap<String, Duration>,
-    /// Length of a silence after which the key's first event goes out at once (rule 17).
+    /// After a silence of this length, the key's first event is sent immediately (rule 17).
     pub first_now: Option<Duration>,
-    /// Shortest time between two digests of a key (rule 13).
+    /// Minimum time between two digests of a key (rule 13).
     pub throttle: Option<Duration>,
-    /// Treatment of a window that the throttle holds back.
     pub throttled: OverLimit,
-    /// Time for which a run stays open after its last digest.
     pub linger: Option<Duration>,
-    /// Time for which a made message waits, so that an operator can take it back.
+    /// How long a rendered message waits before it is sent, so that an operator can cancel it.
     pub undo: Option<Duration>,
-    /// A recipient who opens nothing gets digests weekly.
     pub adapt: bool,
-    /// Cadences that recipients may choose.
     pub choices: Choices,
-    /// IANA zone of recipients without one of their own.
     pub zone: Option<String>,
-    /// The working days of recipients whose locale names no region.
+    /// Working days, for the cadence `weekdays`. `None` to derive them from the recipient's locale.
     pub weekdays: Option<DayRange>,
-    /// Sends for one calendar slot, and those after quiet hours, are spread over this (rule 11).
+    /// Spreads digests of the same slot, and those sent after quiet hours, over this time (rule 11).
     pub spread: Option<Duration>,
-    /// Times in which no message goes out (rule 12).
+    /// No message is sent at these times (rule 12).
     pub quiet: Quiet,
-    /// Folder of the templates.
     pub template: String,
-    /// Most lines that a message shows.
+    /// Maximum number of lines in a message.
     pub max_items: u32,
-    /// Most items that a line shows.
+    /// Maximum number of items on a line.
     pub max_lines: u32,
-    /// A window with this many events is due.
     pub max_events: Option<u32>,
     /// Target of the link "and N more".
     pub more_url: Option<String>,
-    /// The name that recipients read; `None`: the digest type's own.
     pub title: Option<String>,
-    /// A sentence for recipients about what the digest has.
     pub description: Option<String>,
-    /// Categories that recipients may turn off, each with the name that they read.
+    /// Categories that recipients may turn off, each with its display name.
     pub categories: BTreeMap<String, String>,
-    /// The places of categories in a message, and which of their events are left out.
+    /// How to order categories in a message, and which events to leave out.
     pub category: Categories,
-    /// The names that categories had before: today's by former name.
+    /// Current name by former name.
     pub former_categories: BTreeMap<String, String>,
-    /// The counted actions of readers.
     pub track: Track,
-    /// The service that knows which events a recipient has seen.
     pub seen: Option<SeenService>,
 }
 
@@ -287,10 +254,8 @@ impl DigestSettings {
     pub const MAX_ITEMS: u32 = 50;
     /// Default of `max_lines` (rule 20).
     pub const MAX_LINES: u32 = 3;
-    /// The largest `max_lines`.
     pub const MOST_LINES: u32 = 10;
 
-    /// Creates a digest type with defaults for everything else.
     #[must_use]
     pub fn new(template: &str, cadence: Cadence) -> Self {
         Self {
@@ -322,19 +287,17 @@ impl DigestSettings {
         }
     }
 
-    /// Returns today's name of a category, where `name` may be a former one.
     #[must_use]
     pub fn category_today<'a>(&'a self, name: &'a str) -> &'a str {
         self.former_categories.get(name).map_or(name, String::as_str)
     }
 
-    /// Returns what a recipient turned off, under today's names.
     #[must_use]
     pub fn off_today(&self, off: &BTreeSet<String>) -> BTreeSet<String> {
         off.iter().map(|category| self.category_today(category).to_owned()).collect()
     }
 
-    /// Returns what a recipient turned off, under each name that events may have.
+    /// Adds all former names to the categories a recipient turned off, because old events may still use them.
     #[must_use]
     pub fn off_under_any_name(&self, off: &BTreeSet<String>) -> BTreeSet<String> {
         let mut all = self.off_today(off);
@@ -344,24 +307,22 @@ impl DigestSettings {
         all
     }
 
-    /// The part of a digest's contents that its message shows.
     #[must_use]
     pub const fn shown(&self) -> Shown<'_> {
         Shown { groups: self.max_items, items: self.max_lines, categories: &self.category }
     }
 }
 
-/// Treatment of users who are not in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownRecipients {
-    /// Ask again with backoff, and close the digest as `unknown` after seven days.
+    /// Back off and retry, and close the digest as `unknown` after seven days.
     Wait,
-    /// On a laptop: send to `USER@dev.invalid`, a reserved domain (RFC 2606).
+    /// For development: send to `USER@dev.invalid`, a reserved domain (RFC 2606).
     Invent,
 }
 
 impl FrequencyLimits {
-    /// The limits of a digest type, under a cap over all types.
+    /// Combines a digest type's limits with the cap across all types.
     #[must_use]
     pub fn new(digest: &DigestSettings, cap: Option<Cap>, capped: OverLimit) -> Self {
         let DigestSettings { cadence, throttle, throttled, .. } = digest;
@@ -369,25 +330,19 @@ impl FrequencyLimits {
     }
 }
 
-/// The part of a digest's contents that a message shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The most groups.
     pub groups: u32,
-    /// The most items of a group.
     pub items: u32,
-    /// The sections and priorities of categories.
     pub categories: &'a Categories,
 }
 
 impl Shown<'_> {
-    /// The heading of the section that has the category's lines.
     #[must_use]
     pub fn section(&self, category: &str) -> Option<Section> {
         self.categories.get(category).section.clone()
     }
 
-    /// The priority of the category's lines.
     #[must_use]
     pub fn priority(&self, category: &str) -> u32 {
         self.categories.get(category).priority

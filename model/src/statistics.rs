@@ -1,19 +1,15 @@
-//! The ledger's part of the statistics that operators read (rule 37): digests that are not delivered yet, and the ends, reports
-//! and suppressions of a span.
+//! Ledger statistics for operators (rule 37): undelivered digests, and outcomes, reports and suppressions
+//! within a time span.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::{records::Reason, window::Outcome};
 
-/// The scope of a question about statistics.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// One tenant; `None`: all of them.
     pub tenant: Option<String>,
-    /// The begin of the span.
     pub since: Timestamp,
-    /// The present.
     pub now: Timestamp,
 }
 
@@ -24,11 +20,12 @@ pub struct Scope {
 pub struct LedgerStatistics {
     /// Digests that were claimed and have no end, by tenant and type.
     pub undelivered: Vec<Undelivered>,
-    /// Digests that ended in the span, by tenant, type and outcome. Retention removes a digest with its events.
+    /// Note that retention removes a digest together with its events.
     pub ended: Vec<Ended>,
     /// Signals and events of the span that could not be decoded.
     pub dead_letters: u64,
-    /// Events that came in the span with other content than under the same id before, after that was over. They are in no message.
+    /// Events repeating an earlier id with different content, after the earlier one was settled. They are in
+    /// no message.
     pub refused_contents: u64,
     /// Parts of the span's webhooks that could not be used. They belong to no tenant.
     pub webhook_dead_letters: u64,
@@ -79,7 +76,6 @@ pub struct ReportedByRelay {
     pub complaints: u64,
 }
 
-/// Delivery events of one kind about messages of one relay. The relay is empty if no report named one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedByKind {
     pub relay: String,
@@ -98,7 +94,6 @@ pub struct Suppressed {
 }
 
 impl LedgerStatistics {
-    /// The time since the oldest undelivered digest was due; `None` if no digest is overdue.
     #[must_use]
     pub fn oldest_overdue(&self, now: Timestamp) -> Option<SignedDuration> {
         let ages = self.undelivered.iter().map(|undelivered| now.duration_since(undelivered.oldest_due_at));

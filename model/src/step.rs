@@ -1,6 +1,6 @@
-//! Steps of a digest: the input and the answer of each activity, side by side.
+//! The steps of a digest: input and output of each activity, side by side.
 //!
-//! Workflows fill the inputs, activities give the answers. Both are workflow history, so no address and no body is in them.
+//! Both end up in workflow history, so they should not contain addresses or message bodies.
 
 mod claim;
 mod ledger;

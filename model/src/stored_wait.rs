@@ -1,49 +1,46 @@
-//! Waits that the store keeps as an instant: a lease, a retry, a breaker (rule 59).
+//! Waits stored as an instant: a lease, a retry, a circuit breaker (rule 59).
 //!
-//! A machine whose clock was ahead leaves instants that lie too far in the future. Each kind has a longest wait. An instant that is
-//! further away than that was written by a wrong clock, and counts as over. Otherwise one machine that was a day ahead for half a minute
-//! would hold mail back for a day. Instants that a person chose, as the end of a pause or a hold, have no longest wait.
+//! A clock that was ahead leaves instants too far in the future, so we give each kind a maximum wait, and
+//! anything further away counts as expired. Otherwise a machine one day ahead for half a minute could block
+//! emails for a day. Instants chosen by a person, e.g. the end of a pause, have no maximum.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Clocks of machines that work together may differ by this much.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// The kind of a stored instant that holds something back until then, by the longest wait that a right clock writes. Each kind stands beside
-/// what waits so.
+/// A kind of stored instant, with the longest wait a correct clock can write. Each kind is declared next to
+/// the code using it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredWait(Duration);
 
 impl StoredWait {
-    /// Something that happened: a digest was sent, a person chose. It holds nothing back by itself, and cannot lie ahead.
+    /// For past facts, e.g. a sent digest or a person's choice. These hold nothing back and cannot be in the
+    /// future.
     pub const PAST: Self = Self(Duration::ZERO);
 
     pub(crate) const fn of(longest: Duration) -> Self {
         Self(longest)
     }
 
-    /// The longest wait that a right clock writes.
     #[must_use]
     pub const fn longest(self) -> Duration {
         self.0
     }
 
-    /// The latest instant of this kind that can be right at `now`.
     #[must_use]
     pub fn farthest(self, now: Timestamp) -> Timestamp {
         let later = |at: Timestamp| at.saturating_add(self.longest()).ok();
         now.checked_add(CLOCK_TOLERANCE).ok().and_then(later).unwrap_or(Timestamp::MAX)
     }
 
-    /// Reports if the instant can be right. One that cannot counts as over.
+    /// Returns `true` if the instant is plausible. An implausible one counts as expired.
     #[must_use]
     pub fn believes(self, at: Timestamp, now: Timestamp) -> bool {
         at <= self.farthest(now)
     }
 
-    /// Reports if the instant holds something back at `now`.
     #[must_use]
     pub fn holds(self, until: Timestamp, now: Timestamp) -> bool {
         now < until && self.believes(until, now)

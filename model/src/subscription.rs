@@ -1,6 +1,7 @@
-//! Webhooks to services that subscribed: what a notice says, what the answer to it means, and when it is tried again.
+//! Webhooks to subscribed services: the contents of a notice, how to treat a response, and when to retry.
 //!
-//! A notice is about one fact. It carries ids and closed sets, and neither an address nor a part of a message.
+//! A notice is about one fact. It should only contain ids and values of closed sets, never an address or part
+//! of a message.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,75 +11,55 @@ use uuid::Uuid;
 
 use crate::{StoredWait, settings::ServiceUrl, webhook_secret::Secret};
 
-/// Time limit of one delivery. Standard Webhooks asks for 15 to 30 s.
+/// Timeout of one delivery. Standard Webhooks recommends 15 to 30 s.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// Bytes of an answer that are read. Only its status counts.
+/// Maximum response size to read. We only use the status.
 pub const ANSWER_BYTES: usize = 64 << 10;
-/// The most notices of a subscription that are counted for operators, of those that wait and of dead letters.
+/// Stop counting a subscription's pending or dead notices at this number.
 pub const COUNTED: u32 = 100_000;
 
 closed_set! {
-    /// The type of a notice.
     pub enum NoticeType {
-        /// A relay accepted a digest.
         DigestSent = "digest.sent",
-        /// A digest failed, or is ambiguous.
         DigestFailed = "digest.failed",
-        /// A window ended without an email.
         DigestSkipped = "digest.skipped",
-        /// A relay accepted a single message.
         MessageSent = "message.sent",
-        /// A single message failed, or is ambiguous.
         MessageFailed = "message.failed",
-        /// A single message was cancelled, or its address is suppressed.
         MessageSkipped = "message.skipped",
-        /// The recipient's server has the message.
         MessageDelivered = "message.delivered",
-        /// The recipient's server asks for patience.
         MessageDeferred = "message.deferred",
-        /// The message came back.
         MessageBounced = "message.bounced",
-        /// The recipient calls the message spam.
         MessageComplained = "message.complained",
-        /// The message was opened.
         MessageOpened = "message.opened",
-        /// A link of the message was followed.
         MessageClicked = "message.clicked",
-        /// The recipient used the link or the button of the relay's provider.
         MessageUnsubscribed = "message.unsubscribed",
-        /// A recipient no longer wants a digest type.
         RecipientUnsubscribed = "recipient.unsubscribed",
-        /// A recipient wants a digest type again.
         RecipientResubscribed = "recipient.resubscribed",
     }
 }
 
-/// A service that gets notices.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     pub name: String,
     pub url: ServiceUrl,
     pub events: BTreeSet<NoticeType>,
-    /// `None`: every tenant.
     pub tenant: Option<String>,
-    /// `None`: every digest type, and single messages.
     pub digest_type: Option<String>,
-    /// Each signs; the receiver needs one of them. Empty: the environment lacks them, so that nothing can be delivered.
+    /// All of them sign; the receiver only needs one. Empty if they are missing from the environment, and
+    /// nothing can be delivered.
     pub secrets: Vec<Secret>,
-    /// The environment variable with the secrets.
     pub secret_env: String,
-    /// The names that it had. What waits for them waits for this one.
+    /// Former names. Pending notices of a former name belong to this subscription.
     pub was: Vec<String>,
 }
 
 impl Subscription {
-    /// Reports if this is its name, or one that it had.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.name == name || self.was.iter().any(|was| was == name)
     }
 
-    /// Returns the value of the header `webhook-signature`: a signature by each secret.
+    /// Returns the value of the `webhook-signature` header, with one signature per secret.
     #[must_use]
     pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let signatures: Vec<_> = self.secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();
@@ -86,24 +67,20 @@ impl Subscription {
     }
 }
 
-/// A notice that waits for its delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The place in the order of the facts, within a lane.
     pub seq: i64,
-    /// The same at each delivery.
+    /// The same for each delivery, so receivers should use this as an idempotency key.
     pub id: Uuid,
     pub event: NoticeType,
-    /// The key, or the message of an address without a user. Notices of a lane are delivered in order.
+    /// The key, or the message if its address has no user. Notices in a lane are delivered in order.
     pub lane: String,
     pub about: About,
-    /// Deliveries that were tried.
     pub tries: u32,
-    /// The time of the first of them.
     pub first_tried_at: Option<Timestamp>,
 }
 
-/// The fact of a notice. What is empty or `None` does not apply.
+/// The fact in a notice. Fields that do not apply are empty or `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct About {
     #[serde(skip)]
@@ -117,15 +94,14 @@ pub struct About {
     pub digest_id: Option<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<Uuid>,
-    /// The outcome of the digest, or the state of the message.
+    /// The digest's outcome or the message's state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// The class of the last attempt, the kind of a bounce, or `person` or `machine`.
+    /// The class of the last attempt, the kind of bounce, or `person` or `machine`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The body of a request, as Standard Webhooks names its parts.
 #[derive(Serialize)]
 struct Body<'a> {
     r#type: &'a str,
@@ -133,68 +109,57 @@ struct Body<'a> {
     data: &'a About,
 }
 
-/// Returns the body of a notice in JSON. The same notice has the same bytes at each delivery.
+/// Serializes a notice as JSON. A notice has the same bytes at each delivery.
 ///
 /// # Errors
-/// Never: ids and names are text.
+/// Never, because ids and names are text.
 pub fn body(event: &str, about: &About) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Body { r#type: event, timestamp: about.occurred_at, data: about })
 }
 
-/// `deliver_notices`: delivers what waits for a subscription, for half a minute at most.
+/// Input of `deliver_notices`, which delivers a subscription's pending notices for at most half a minute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverInput {
     pub subscription: String,
-    /// The workflow's clock. It counts where the activity's own clock lags behind.
     pub asked_at: Timestamp,
-    /// The receiver did not answer before: one notice finds out if it does now.
+    /// Set if the receiver did not respond before: send only one notice as a probe.
     pub probe: bool,
 }
 
-/// The answer of `deliver_notices`. It is workflow history: numbers, and no id of a person.
+/// Output of `deliver_notices`. This ends up in workflow history, so it only contains numbers and no personal
+/// ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverAnswer {
     pub delivered: u64,
-    /// Deliveries that are tried again.
     pub failed: u64,
-    /// Notices that became dead letters.
     pub dead: u64,
     pub left: Left,
 }
 
-/// The notices that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
-    /// Nothing waits.
     Nothing,
-    /// More waits than one call delivers.
     More,
-    /// All that waits is held back until then.
+    /// All pending notices back off until then.
     Until(Timestamp),
-    /// The receiver does not answer.
     Away,
-    /// The receiver answered 410, and gets nothing any more.
     Gone,
-    /// The configuration has no such subscription.
     NotConfigured,
 }
 
-/// A notice that was not delivered, as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeadNotice {
     pub id: Uuid,
     pub r#type: NoticeType,
-    /// The time of the fact.
     pub occurred_at: Timestamp,
     pub ended_at: Timestamp,
-    /// The result of the last try; `removed`: the subscription is no longer configured.
+    /// The result of the last try; `removed` if the subscription is no longer configured.
     pub result: String,
     pub tries: u32,
     pub data: About,
 }
 
-/// The notices that a replay delivers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
     /// Delivered ones and dead letters.
@@ -202,51 +167,38 @@ pub enum Replayed {
     DeadLetters,
 }
 
-/// A subscription as operators see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SubscriptionState {
     pub name: String,
-    /// Notices that wait.
     pub waiting: u64,
-    /// The time at which the first of them was written.
     pub oldest_at: Option<Timestamp>,
     pub dead_letters: u64,
-    /// The time of the answer 410.
     pub gone_at: Option<Timestamp>,
 }
 
-/// The notices of a subscription that no file has any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetiredNotices {
     pub subscription: String,
-    /// Notices that wait for it to come back.
     pub waiting: u64,
-    /// Notices that became dead letters just now.
     pub ended: u64,
 }
 
-// The end of one delivery.
-
 closed_set! {
-    /// The end of one delivery.
     pub enum DeliveryResult {
-        /// The answer was 2xx.
+        /// 2xx.
         Delivered = "delivered",
-        /// The answer was another status, a redirect included.
+        /// Any other status, including redirects.
         Refused = "refused",
-        /// The answer was 410: the receiver wants no more notices.
+        /// 410: send this receiver no more notices.
         Gone = "gone",
-        /// The answer was 429, 502, 503 or 504.
+        /// 429, 502, 503 or 504.
         Busy = "busy",
-        /// There was no connection, or it broke off.
         Unreachable = "unreachable",
-        /// The time was over.
         TimedOut = "timed_out",
     }
 }
 
 impl DeliveryResult {
-    /// Returns the result of an answer with this status.
     #[must_use]
     pub const fn of_status(status: u16) -> Self {
         match status {
@@ -257,33 +209,30 @@ impl DeliveryResult {
         }
     }
 
-    /// Tells if another notice would fare no better now.
+    /// Returns `true` if other notices would also fail now.
     #[must_use]
     pub const fn is_away(self) -> bool {
         matches!(self, Self::Busy | Self::Unreachable | Self::TimedOut)
     }
 }
 
-// The next try of a notice that was not delivered.
-
-/// The time from the first try of a notice to its last.
+/// Time between the first and the last try of a notice.
 pub const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_hours(24);
 
-/// Seconds between the first tries of a notice. Later ones are an hour apart.
+/// Seconds between the first tries of a notice; after that it is retried hourly.
 const BETWEEN: [i64; 6] = [10, 30, 60, 300, 900, 1_800];
 const LATER: i64 = 3_600;
 
 impl StoredWait {
-    /// A notice to a subscription is tried again.
     pub const NOTICE_RETRY: Self = Self::of(Duration::from_secs(LATER.unsigned_abs()));
 }
 
-/// Seconds between looks at a receiver that does not answer. Later ones are five minutes apart.
+/// Seconds between the first probes of an unresponsive receiver; after that we probe every five minutes.
 const AWAY: [u64; 5] = [5, 15, 30, 60, 120];
 const STILL_AWAY: u64 = 300;
 
-/// Returns the time of the next try of a notice that was tried `tries` times before this one. The last try is 24 hours after
-/// the first. `None`: that was the last.
+/// Returns the next try after `tries` earlier ones and this one. The last try is 24 hours after the first;
+/// then `None`.
 #[must_use]
 pub fn retry_at(first_tried_at: Timestamp, tries: u32, now: Timestamp) -> Option<Timestamp> {
     let last = first_tried_at.saturating_add(GIVE_UP_AFTER).unwrap_or(Timestamp::MAX);
@@ -292,35 +241,33 @@ pub fn retry_at(first_tried_at: Timestamp, tries: u32, now: Timestamp) -> Option
     (now < last).then(|| next.min(last))
 }
 
-/// Returns the pause before a receiver that did not answer `times` times in a row is tried again.
+/// Returns how long to back off from a receiver that failed to respond `times` times in a row.
 #[must_use]
 pub fn away_for(times: u32) -> Duration {
     let before = usize::try_from(times).unwrap_or(usize::MAX).saturating_sub(1);
     Duration::from_secs(AWAY.get(before).copied().unwrap_or(STILL_AWAY))
 }
 
-/// The ends of deliveries, as the store records them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     pub delivered: Vec<i64>,
-    /// Notices that failed by themselves, each with the time of its next try. `None`: it is a dead letter.
+    /// Notices which failed by themselves, each with its next try. `None` makes it a dead letter.
     pub failed: Vec<(i64, DeliveryResult, Option<Timestamp>)>,
-    /// The receiver does not answer. Each notice that waits has been tried with that.
+    /// Set if the receiver does not respond; this counts as a try for every pending notice.
     pub away: Option<DeliveryResult>,
-    /// The receiver answered 410.
     pub gone: bool,
 }
 
-/// Decides what follows from the deliveries of a batch.
+/// Evaluates a batch of deliveries.
 ///
-/// A receiver that answered nothing is away: no notice is to blame, and all wait for the receiver. If it took another notice
-/// meanwhile, or answered it, each failure is that of its notice.
+/// If the receiver accepted or rejected no notice at all, it is away, and all notices back off together.
+/// Otherwise each failure counts against its own notice.
 #[must_use]
 pub fn settled<'a>(tried: impl IntoIterator<Item = (&'a Notice, DeliveryResult)>, now: Timestamp) -> Settled {
     let mut settled = Settled::default();
     let mut unanswered = Vec::new();
     for (notice, result) in tried {
-        // A first try that lies ahead was recorded by a wrong clock.
+        // A first try in the future was recorded by a wrong clock.
         let retry = retry_at(notice.first_tried_at.map_or(now, |first| first.min(now)), notice.tries, now);
         match result {
             DeliveryResult::Delivered => settled.delivered.push(notice.seq),

@@ -1,4 +1,5 @@
-//! Texts: of others, made fit for logs, the ledger and answers; hashes; names that were meant; headers of CSV.
+//! Text helpers: makes foreign text safe for logs, the ledger and responses; hashes; suggests names; checks
+//! CSV headers.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +7,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{foreign_text::cut_text, limits};
 
-// One line without addresses.
-
-/// Characters of a reply's text that are kept.
 const TEXT_CHARS: usize = 300;
 
-/// Replaces whatever could be an address, joins white space, and cuts.
+/// Masks anything that could be an address, collapses white space, and truncates.
 #[must_use]
 pub fn presentable(text: &str) -> String {
     cut_text(&without_addresses(text), TEXT_CHARS).to_owned()
 }
 
-/// Replaces whatever could be an address, and joins white space.
 #[must_use]
 pub fn without_addresses(text: &str) -> String {
     let text = without_quoted_local_parts(text);
@@ -25,7 +22,8 @@ pub fn without_addresses(text: &str) -> String {
     words.map(without_address).collect::<Vec<_>>().join(" ")
 }
 
-/// Takes the quoted local part out of each address, which may have spaces: `"john smith"@example.net`. The rest is an address still.
+/// Removes quoted local parts, because they may contain spaces: `"john smith"@example.net`. The rest still
+/// looks like an address.
 fn without_quoted_local_parts(text: &str) -> String {
     let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(end) = rest.find("\"@") {
@@ -38,7 +36,8 @@ fn without_quoted_local_parts(text: &str) -> String {
     clean + rest
 }
 
-/// Everything between the brackets, quotes and commas around an `@` goes, so that no part of an address stays.
+/// Masks everything between the brackets, quotes or commas around an `@`, so that no part of an address
+/// remains.
 fn without_address(word: &str) -> String {
     const AROUND: &[char] = &['<', '>', '(', ')', '[', ']', '"', '\'', ',', ';', ':'];
     let mut clean = String::with_capacity(word.len());
@@ -51,26 +50,19 @@ fn without_address(word: &str) -> String {
     clean.replace("<<address>>", "<address>")
 }
 
-// Bytes and hashes as text.
-
-/// Two lower-case digits for each byte.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The SHA-256 of these bytes, in hex.
 #[must_use]
 pub fn hex_sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-// Suggestions for a misspelt name.
-
-/// Returns the known name that the word most resembles, if any comes close.
 #[must_use]
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A longer word comes close to no name, and to compare takes length times length.
+    // Too long to be close to any name; the comparison takes quadratic time.
     if word.len() > limits::ID_BYTES {
         return None;
     }
@@ -82,12 +74,13 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
         .map(|(_, name)| name)
 }
 
-// The first line of a CSV file, which names its columns. Spreadsheets of many countries write another separator than a comma.
+// The header line of a CSV file. Note that spreadsheets in many countries write another separator than a
+// comma.
 
-/// Separators that programs write in place of a comma: Excel where the comma is in decimals, and what is pasted from a spreadsheet.
+/// Separators used instead of a comma, e.g. by Excel where a comma separates decimals, or when pasting from a
+/// spreadsheet.
 const SEPARATORS: [(char, &str); 3] = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
 
-/// Finds out why the rows behind a first line could not be told apart: another separator, or two columns of one name.
 #[must_use]
 pub fn header_fault<'a>(columns: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let columns: Vec<_> = columns.into_iter().collect();

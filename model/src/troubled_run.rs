@@ -1,5 +1,6 @@
-//! Runs that no code of ours brings to an end (rule 54): those that Temporal or a person ended, and open ones that our workers
-//! cannot execute. The sweep finds these runs, recovers those that no person ended, and lists the others with a remedy.
+//! Temporal runs in trouble (rule 54): ended by Temporal or a person instead of our code, or open but
+//! impossible for our workers to execute. The sweep recovers those not ended by a person, and lists the
+//! others with a remedy.
 
 use std::time::Duration;
 
@@ -8,60 +9,55 @@ use serde::Serialize;
 
 use crate::{Key, MessageKey, StoredWait, names};
 
-/// The pause between two looks of the sweep, over all workers.
+/// Poll interval of the sweep, over all workers.
 pub const LOOK: SignedDuration = SignedDuration::from_secs(5);
-/// A worker that does not end its look within this loses it to another one.
+/// Another worker takes over if a poll is not finished by then.
 pub const LEASE: SignedDuration = SignedDuration::from_mins(1);
-/// A worker that does not finish the recovery of a run within this loses it to another one.
+/// Another worker takes over if a run is not recovered by then.
 pub const RECOVERY_LEASE: SignedDuration = SignedDuration::from_mins(5);
-/// The longest pause between two tries to recover a run.
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_hours(1);
-/// A look reaches back behind the previous one by this, because visibility lags, and because the clocks of worker and server differ.
+/// How far a poll overlaps the previous one, because visibility lags and clocks differ between worker and
+/// server.
 pub const REACH: SignedDuration = SignedDuration::from_mins(3);
-/// Now and then a look reaches back this far, in case that visibility was away for longer.
+/// Overlap of an occasional far poll, in case visibility was unavailable for longer.
 pub const FAR_REACH: SignedDuration = SignedDuration::from_hours(1);
-/// The pause between two looks that reach far.
 pub const LOOK_FAR: SignedDuration = SignedDuration::from_mins(5);
-/// The least pause between two looks for open runs that are in trouble. Such a look goes through all open runs, and not only the latest.
+/// Minimum interval between polls for open runs in trouble. This is expensive, because it lists all open runs
+/// and not only recent ones.
 pub const LOOK_OPEN: SignedDuration = LOOK;
-/// Resolved runs are forgotten at this age. Temporal has rarely kept their histories for as long.
+/// Resolved runs are deleted at this age. Temporal has usually deleted their histories long before.
 pub const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 impl StoredWait {
-    /// A worker has the sweep.
     pub const SWEEP_LEASE: Self = Self::of(LEASE.unsigned_abs());
-    /// A run in trouble is handled again, [`RECOVERY_LEASE`] included.
+    /// Retry of a run in trouble, including [`RECOVERY_LEASE`].
     pub const RUN_RETRY: Self = Self::of(LONGEST_RETRY.unsigned_abs());
 }
 
-/// Recoveries of one workflow id within a day, after which the next one is left to an operator. A run that fails by itself would
-/// otherwise fail, be recovered and fail again for ever.
+/// After this many recoveries of one workflow id within a day, an operator must decide. Otherwise we would
+/// recover a failing run for ever.
 pub const MOST_RECOVERIES: u64 = 10;
-/// The day of [`MOST_RECOVERIES`].
+/// For [`MOST_RECOVERIES`].
 pub const RECOVERIES_WITHIN: SignedDuration = SignedDuration::from_hours(24);
-/// Tries after which a recovery that is refused is left to an operator. A digest past the dot mostly has its outcome by then.
 pub const MOST_TRIES: u32 = 5;
 
 closed_set! {
-    /// The trouble of a run.
     pub enum Trouble {
-        /// The run was ended by a call: a person's, a producer's start, a reset, or a limit of the server.
+        /// Terminated by a call: a person's, a producer's start, a reset, or a server limit.
         Terminated = "terminated",
-        /// The run has outlived a timeout, which its producer or the namespace set.
+        /// Ran into a timeout set by its producer or the namespace.
         TimedOut = "timed_out",
-        /// The run failed: its workflow id is not a key.
+        /// Failed, because its workflow id is not a key.
         Failed = "failed",
-        /// An open run with an id of ours and another workflow type: no worker can execute it.
+        /// Open with one of our ids but another workflow type: no worker can execute it.
         WrongType = "wrong_type",
-        /// An open run with an id of ours and another task queue: our workers do not get it.
+        /// Open with one of our ids but on another task queue: our workers never get it.
         WrongQueue = "wrong_queue",
-        /// An open run is paused in Temporal.
         Paused = "paused",
     }
 }
 
 impl Trouble {
-    /// The trouble in a sentence, before the time of the end or of the start.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -74,7 +70,6 @@ impl Trouble {
         }
     }
 
-    /// Reports that the run has ended.
     #[must_use]
     pub const fn is_end(self) -> bool {
         matches!(self, Self::Terminated | Self::TimedOut | Self::Failed)
@@ -82,20 +77,15 @@ impl Trouble {
 }
 
 closed_set! {
-    /// The way in which a run left the list.
     pub enum Resolution {
-        /// The sweep recovered the run.
         Recovered = "recovered",
-        /// An operator recovered the run.
         ByHand = "by_hand",
-        /// An operator wants nothing of the run.
         Dismissed = "dismissed",
-        /// An open run ended, or its trouble did.
+        /// An open run ended, or is no longer in trouble.
         Over = "over",
     }
 }
 
-/// A run by its two ids.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunId {
@@ -103,20 +93,17 @@ pub struct RunId {
     pub run_id: String,
 }
 
-/// A run as visibility has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRun {
     pub id: RunId,
     pub trouble: Trouble,
-    /// The time of the end, or the start of an open run.
     pub since: Timestamp,
 }
 
-/// A run that the sweep has leased to recover it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueRun {
     pub run: FoundRun,
-    /// Tries so far, with this one.
+    /// Including this one.
     pub tries: u32,
 }
 
@@ -140,30 +127,26 @@ pub struct TroubledRun {
     pub remedy: String,
 }
 
-/// The place up to which the sweep has looked, and when it did more than that.
+/// Progress of the sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// Runs that ended until then are recorded.
     pub until: Timestamp,
-    /// The last look that reached far.
     pub far_at: Timestamp,
-    /// The last look for open runs.
     pub open_at: Timestamp,
 }
 
 impl Swept {
-    /// The first look of an installation. What ended before is an operator's matter, as it was then.
+    /// For a new installation. Operators must handle earlier runs themselves, as before.
     #[must_use]
     pub const fn first(now: Timestamp) -> Self {
         Self { until: now, far_at: now, open_at: Timestamp::UNIX_EPOCH }
     }
 
-    /// The next look.
     #[must_use]
     pub fn next(self, now: Timestamp) -> Look {
         let far = now.duration_since(self.far_at) >= LOOK_FAR;
         let reach = if far { FAR_REACH } else { REACH };
-        // A clock that was wrong must not leave out what ended since.
+        // Even if the clock was wrong, we must not miss runs that ended since.
         let ended_since = self.until.min(now).saturating_sub(reach).unwrap_or(Timestamp::UNIX_EPOCH);
         let open = now.duration_since(self.open_at).abs() >= LOOK_OPEN;
         let far_at = if far || self.far_at > now { now } else { self.far_at };
@@ -172,32 +155,25 @@ impl Swept {
     }
 }
 
-/// The extent of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Runs that ended since then.
     pub ended_since: Timestamp,
-    /// Open runs as well.
     pub open: bool,
-    /// The look reaches far.
     pub far: bool,
-    /// The place when it is done.
     pub then: Swept,
 }
 
-/// The owner of a workflow id of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Digest(Key),
     Message(MessageKey),
-    /// The name of a subscription.
     Subscription(String),
-    /// The id begins like one of ours, and is none.
+    /// The id has one of our prefixes, but is not valid.
     Nobody,
 }
 
 impl Owner {
-    /// The owner of a workflow id; `task_queue` is the digests'.
+    /// Parses a workflow id; `task_queue` is the one for digests.
     #[must_use]
     pub fn of(workflow_id: &str, task_queue: &str) -> Self {
         let subscription = names::subscription(task_queue, "");
@@ -211,7 +187,6 @@ impl Owner {
         }
     }
 
-    /// The tenant; empty without one.
     #[must_use]
     pub fn tenant(&self) -> &str {
         match self {
@@ -222,26 +197,24 @@ impl Owner {
     }
 }
 
-/// The identities of Temporal's own history service: it ends runs whose history is too large, runs that a start replaces
-/// (`TerminateExisting`), and runs that a reset of another run replaces.
+/// Temporal's own history service. This terminates runs with a too large history, and runs replaced by a
+/// start (`TerminateExisting`) or a reset.
 const SERVER: [&str; 2] = ["history-service", "history-resetter"];
 
-/// The decision about an ended run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No person ended the run.
     Recover,
-    /// An operator decides, for this reason.
     List(&'static str),
 }
 
-/// Decides about an ended run. `ended_by` is the identity in the last event of a terminated run, and `recovered` the number of
-/// recoveries of its workflow id within [`RECOVERIES_WITHIN`].
+/// `ended_by` is the identity in the last event of a terminated run; `recovered` counts recoveries of its
+/// workflow id within [`RECOVERIES_WITHIN`].
 #[must_use]
 pub fn verdict(owner: &Owner, trouble: Trouble, ended_by: Option<&str>, recovered: u64) -> Verdict {
     match trouble {
         _ if *owner == Owner::Nobody => Verdict::List("the workflow id is no key of ours"),
-        // Such a run holds nothing: the database has all notices.
+        // This is always safe, because the database has all notices.
         _ if matches!(owner, Owner::Subscription(_)) => Verdict::Recover,
         Trouble::Terminated if ended_by.is_some_and(|identity| SERVER.contains(&identity)) => Verdict::Recover,
         Trouble::Terminated => Verdict::List(""),
@@ -250,14 +223,13 @@ pub fn verdict(owner: &Owner, trouble: Trouble, ended_by: Option<&str>, recovere
     }
 }
 
-/// The pause before another try at a recovery: a minute after the first, an hour at most.
+/// Backoff before the next recovery: one minute after the first try, then doubling up to an hour.
 #[must_use]
 pub fn try_again_after(tries: u32) -> Duration {
     let doubled = Duration::from_mins(1) * 2_u32.saturating_pow(tries.saturating_sub(1).min(6));
     doubled.min(LONGEST_RETRY.unsigned_abs())
 }
 
-/// The command for a run in the list.
 #[must_use]
 pub fn remedy(owner: &Owner, id: &RunId, trouble: Trouble) -> String {
     let RunId { workflow_id, run_id } = id;

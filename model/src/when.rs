@@ -1,5 +1,5 @@
-//! Times as people and programs write them: RFC 3339, seconds since 1970 in JSON, and for operators a span from now with days of
-//! 24 hours. The range is the same everywhere: the years 1 to 9999.
+//! Parses times: RFC 3339, JSON numbers with seconds since 1970, and for operators a span from now, with days
+//! of 24 hours. Only the years 1 to 9999 are valid.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use serde_json::Value;
 
 use crate::foreign_text::kind;
 
-/// The time on the clocks of a zone, for operators: `Tue 2026-11-24 08:00:00 CET`.
+/// Local time for operators, e.g. `Tue 2026-11-24 08:00:00 CET`.
 #[must_use]
 pub fn local(at: Timestamp, zone: TimeZone) -> String {
     at.to_zoned(zone).strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
-/// The first second of year 1, with which `google.protobuf.Timestamp` begins. jiff begins earlier.
+/// The first second of year 1, the minimum of `google.protobuf.Timestamp`. jiff starts earlier.
 const FIRST: i64 = -62_135_596_800;
-/// The last second of year 9999. jiff ends 26 hours earlier; a time between the two counts as [`Timestamp::MAX`].
+/// The last second of year 9999. jiff ends 26 hours earlier; we map the times in between to
+/// [`Timestamp::MAX`].
 const LAST: i64 = 253_402_300_799;
 
-/// The fault of a time. Its words do not quote the time.
+/// Why a time is invalid. The error text should not quote the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeError {
-    /// Neither RFC 3339 nor close to it.
+    /// Not even close to RFC 3339.
     NoTime,
     NoOffset,
     OnlyDate,
-    /// Digits in quotes.
     QuotedNumber,
     Unset,
     OutOfRange,
-    /// Seconds that lie in today's years if they are divided by this.
+    /// The number is too large, but plausible in this unit, i.e. after dividing it by the second value.
     Unit(&'static str, &'static str),
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for TimeError {
     }
 }
 
-/// Reads a time as in RFC 3339.
+/// Only accepts RFC 3339.
 pub(crate) fn from_text(text: &str) -> Result<Timestamp, TimeError> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return in_range(at.as_second()).map(|()| at);
@@ -76,7 +76,6 @@ pub(crate) fn from_text(text: &str) -> Result<Timestamp, TimeError> {
     }
 }
 
-/// Reads seconds since 1970 and nanoseconds after them.
 pub(crate) fn from_seconds(seconds: i64, nanos: i32) -> Result<Timestamp, TimeError> {
     in_range(seconds)?;
     if seconds >= Timestamp::MAX.as_second() {
@@ -98,10 +97,10 @@ fn in_range(seconds: i64) -> Result<(), TimeError> {
     })
 }
 
-/// Reads a time of JSON: RFC 3339, or seconds since 1970, which may have a fraction.
+/// Parses a time in JSON: RFC 3339, or seconds since 1970, possibly with a fraction.
 ///
 /// # Errors
-/// Says what is wrong, and what the producer's language may have done.
+/// Describes the problem, and the likely cause in the producer's language.
 pub(crate) fn from_json(value: &Value) -> Result<Timestamp, String> {
     let at = match value {
         Value::String(text) => from_text(text),
@@ -124,10 +123,10 @@ pub(crate) fn from_json(value: &Value) -> Result<Timestamp, String> {
     at.map_err(|error| error.to_string())
 }
 
-/// Reads an optional time in JSON for serde: RFC 3339, or seconds since 1970.
+/// For serde: an optional time in JSON, as RFC 3339 or seconds since 1970.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Describes the problem.
 pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null => Ok(None),
@@ -135,18 +134,18 @@ pub fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tim
     }
 }
 
-/// Reads a time as in RFC 3339 that a person wrote.
+/// Parses RFC 3339 written by a person.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Describes the problem.
 pub fn time(text: &str) -> Result<Timestamp, String> {
     from_text(text).map_err(|error| error.to_string())
 }
 
-/// Parses a time, or a span from `now` with days of 24 hours. The result lies in the future.
+/// Parses a time, or a span after `now` with days of 24 hours. The result must be in the future.
 ///
 /// # Errors
-/// Says what is wrong, with examples.
+/// Describes the problem, with examples.
 pub fn later(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let at = time_or_span(text, "2026-12-01T08:00:00Z", |span| now.to_zoned(TimeZone::UTC).checked_add(span))?;
     if at > now { Ok(at) } else { Err("is in the past".to_owned()) }
@@ -155,26 +154,24 @@ pub fn later(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 /// Parses a time, or a span before `now` with days of 24 hours.
 ///
 /// # Errors
-/// Gives examples.
+/// Shows examples.
 pub fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     time_or_span(text, "2026-11-01T08:00:00Z", |span| now.to_zoned(TimeZone::UTC).checked_sub(span))
 }
 
-/// Reads a time, or a span before now.
+/// Parses a time, or a span before the current time.
 ///
 /// # Errors
-/// Gives examples.
+/// Shows examples.
 pub fn past(text: &str) -> Result<Timestamp, String> {
     moment(text, Timestamp::now())
 }
 
-/// Reads an optional time, or a span before now, for serde.
 pub(crate) fn optional_moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     text.map(|text| past(&text)).transpose().map_err(de::Error::custom)
 }
 
-/// Reads a time, or a span that `at` turns into one.
 fn time_or_span(
     text: &str,
     example: &str,

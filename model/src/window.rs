@@ -1,4 +1,4 @@
-//! A window: what identifies it, the plan of its deadline in words, what it waits for, and how it ended.
+//! A window: its identity, its plan in words, what it waits for, and its outcome.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,122 +6,101 @@ use uuid::Uuid;
 
 use crate::Key;
 
-/// The identity of a window, and of the digest that the window becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// The key whose events the window collects.
     pub key: Key,
-    /// Id of the digest; see [`Key::digest_id`].
+    /// See [`Key::digest_id`].
     pub digest_id: Uuid,
-    /// Arrival of the first event, by the server's clock.
     pub opened_at: Timestamp,
-    /// Time when the window is due. Admission may defer it.
     pub due_at: Timestamp,
 }
 
-/// The text between two steps of a plan.
 pub const THEN: &str = "; then ";
 
-/// The reason for the time at which a window is claimed or ends.
+/// Explains when and why a window is claimed or closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
-    /// Every step that led to the time, in words.
     pub why: String,
-    /// The cadence in the syntax of `tidings.toml`. Empty: a former version made the plan.
+    /// In `tidings.toml` syntax. Empty from earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cadence: String,
-    /// IANA name of the zone. Empty: a former version made the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub zone: String,
 }
 
-/// The settings that move a deadline, each in the syntax of `tidings.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadlineBasis {
     pub cadence: String,
-    /// IANA name.
     pub zone: String,
-    /// See [`zone_rules`](crate::zone_rules): a window whose plan has others was planned with other zone data. An older version does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone_rules: Option<String>,
     pub quiet: Vec<String>,
 }
 
-/// The end of a digest.
+/// How a digest ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Closed {
     /// The outcome of the window.
     pub outcome: Outcome,
-    /// The reason in words; empty for a plain success.
+    /// The reason; empty for a plain success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
 closed_set! {
-    /// The outcome of one window.
     pub enum Outcome {
-        /// The relay accepted the message.
         Sent = "sent",
-        /// There was nothing to send, or the recipient does not want it.
+        /// There was nothing to send, or the recipient opted out.
         Skipped = "skipped",
-        /// The address is suppressed.
         Suppressed = "suppressed",
-        /// The throttle skips instead of deferring.
         Throttled = "throttled",
         /// An operator dropped or cancelled the digest. Its events stay in the ledger.
         Dropped = "dropped",
-        /// The recipient was unknown for seven days.
         Unknown = "unknown",
-        /// Delivery failed. After the last attempt of a transient failure the events are returned to the key, twice at
-        /// most; after a permanent failure they stay with the digest.
+        /// After the last attempt at a transient failure, events are returned to the key (at most twice);
+        /// after a permanent failure they stay with the digest.
         Failed = "failed",
-        /// The message may have been delivered: the connection broke after the final dot, and the stream is `at_most_once`.
+        /// The message may have been delivered: the connection broke after the final dot of an `at_most_once`
+        /// stream.
         Ambiguous = "ambiguous",
     }
 }
 
 closed_set! {
-    /// A wait of a window or of its digest.
+    /// Why a window or its digest waits.
     #[derive(Default)]
     pub enum Wait {
-        /// For the deadline that the window was planned with.
+        /// Its planned deadline.
         #[default]
         FirstDeadline = "first_deadline",
         Retry = "retry",
         Undo = "undo",
         PauseOfRecipient = "pause_of_recipient",
         PauseOfOperator = "pause_of_operator",
-        /// For the end that the hold was given.
+        /// A hold with an end.
         Hold = "hold",
-        /// For a release of many keys.
         HoldOfMany = "hold_of_many",
         Breaker = "breaker",
         Throttle = "throttle",
         Cap = "cap",
         UnknownRecipient = "unknown_recipient",
         LateWorker = "late_worker",
-        /// An operator released the key by its name.
         Released = "released",
-        /// An operator flushed the key by its name, reopened its digest, or gave it a time.
         Flushed = "flushed",
         Urgent = "urgent",
     }
 }
 
-/// The moment at which a wait lets a digest go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// The deadline that the cadence makes, spread and put off by quiet hours.
     ByCadence,
-    /// The next good moment from the end of the wait on.
     NextGoodMoment,
-    /// The end of the wait, at any hour.
     AtOnce,
 }
 
 impl Wait {
-    /// The table of waits. `docs/timing.md` shows it.
+    /// The table of waits, documented in `docs/timing.md`.
     #[must_use]
     pub const fn goes(self) -> Goes {
         match self {
@@ -141,7 +120,6 @@ impl Wait {
         }
     }
 
-    /// What the digest waits for, for people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -165,7 +143,6 @@ impl Wait {
 }
 
 impl Goes {
-    /// For people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Time zones by the names of the IANA list. A system's own database has more files than that: `localtime` and `posixrules`, which mean
-//! another zone on each machine, and `right/...`, which counts leap seconds.
+//! Time zones by IANA name. A system's own database also contains `localtime` and `posixrules`, which differ
+//! between machines, and `right/...`, which counts leap seconds; we reject those.
 //!
-//! There are two databases: the machine's, which the operator keeps current, and the program's, which is as old as the program. The newer
-//! one is used, and a zone that it lacks is looked up in the other. A process keeps what it read: a new release counts from the next start.
+//! We use the newer of two databases, the machine's (kept up to date by the operator) and the built-in one,
+//! and look up missing zones in the other. Zones are cached, so a new release takes effect at the next start.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,17 +25,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::nearest;
 
-/// The areas of zones that are places. A zone that is newer than the built-in list is in one of them.
 const AREAS: [&str; 10] =
     ["Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific"];
-/// Zones of nobody: that of a machine that was never set up, which is in the list, and jiff's own for an unknown one.
+/// Placeholder zones: `Factory` is for machines that were never set up, and jiff uses `Etc/Unknown`.
 const UNSET: [&str; 2] = ["Factory", "Etc/Unknown"];
-/// Where machines have their zones, unless `TZDIR` says so.
 const FOLDERS: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
-/// The span whose changes of clocks make the hash of a zone's rules: 2025 to 2039.
 const HASHED: [Timestamp; 2] = [Timestamp::constant(1_735_689_600, 0), Timestamp::constant(2_208_988_800, 0)];
 
-/// What became true with a release, for data that does not say which one it is: an instant and the minutes from UTC in a zone.
+/// Identifies the release of zone data without a version: a zone, an instant, and the offset in minutes
+/// introduced by this release.
 const SIGNS: [(&str, &str, Timestamp, i32); 9] = [
     ("2024a", "Asia/Almaty", Timestamp::constant(1_717_200_000, 0), 300),
     ("2025a", "America/Asuncion", Timestamp::constant(1_748_736_000, 0), -180),
@@ -60,7 +58,6 @@ pub enum ZoneSource {
 }
 
 impl ZoneSource {
-    /// The name in JSON and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +67,7 @@ impl ZoneSource {
     }
 }
 
-/// The zone data of a process. Releases compare as text: `2026e` is older than `2026f`.
+/// The zone data used by a process. Releases compare as text: `2026e` is older than `2026f`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ZoneData {
@@ -79,7 +76,7 @@ pub struct ZoneData {
     pub source: ZoneSource,
     /// The release that the program carries.
     pub program: String,
-    /// The machine's release. `None`: it has no zone data, or data older than 2024.
+    /// The machine's release. `None` if it has no zone data, or data older than 2024.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// The folder of the machine's data.
@@ -91,7 +88,6 @@ pub struct ZoneData {
 }
 
 impl ZoneData {
-    /// What an operator should see to.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let used = match self.source {
@@ -124,16 +120,15 @@ impl fmt::Display for ZoneData {
     }
 }
 
-/// The zone data of this process.
 #[must_use]
 pub fn zone_data() -> &'static ZoneData {
     &ZONES.data
 }
 
-/// Finds a zone by its IANA name, in any case. An old name is that of its successor.
+/// Ignores case; an old name resolves to its successor.
 ///
 /// # Errors
-/// There is no such zone. The error suggests the nearest name.
+/// There is no such zone; suggests the most similar name.
 pub fn time_zone(name: &str) -> Result<TimeZone, String> {
     known_zone(name).ok_or_else(|| match nearest(name, zone_names().iter().map(String::as_str)) {
         Some(name) => format!("is not an IANA time zone; did you mean {:?}?", canonical_zone(name)),
@@ -141,13 +136,12 @@ pub fn time_zone(name: &str) -> Result<TimeZone, String> {
     })
 }
 
-/// Finds a zone as [`time_zone`] does, if there is one.
 #[must_use]
 pub fn known_zone(name: &str) -> Option<TimeZone> {
     ZONES.find(name).map(|zone| zone.zone)
 }
 
-/// Checks the name of a zone, and returns the name that the zone has today.
+/// Validates a zone's name, and returns its current name.
 ///
 /// # Errors
 /// See [`time_zone`].
@@ -155,27 +149,27 @@ pub fn zone(text: &str) -> Result<String, String> {
     time_zone(text).map(|zone| zone.iana_name().unwrap_or(text).to_owned())
 }
 
-/// The name that a zone has today: `Asia/Kolkata` for `Asia/Calcutta`, as CLDR has it. A name that is not known stays.
+/// Returns a zone's current name in CLDR: `Asia/Kolkata` for `Asia/Calcutta`. Unknown names are returned
+/// unchanged.
 #[must_use]
 pub fn canonical_zone(name: &str) -> &str {
     if ZONES.known(name).is_some() { name } else { successor(name).unwrap_or(name) }
 }
 
-/// All names of a zone that any zone data has, and this one.
+/// Returns all known names of a zone, including this one.
 #[must_use]
 pub fn zone_aliases(name: &str) -> BTreeSet<String> {
     let is_alias = |other: &String| is_same_zone(other, name);
     zone_names().into_iter().filter(is_alias).chain([name.to_owned()]).collect()
 }
 
-/// A hash of when the clocks of a zone change, and to what. Data that differ in form or in the past alone have the same. `None`: there is no
-/// such zone.
+/// Hashes when and how a zone's clocks change, regardless of the data's format and past rules. `None` if
+/// there is no such zone.
 #[must_use]
 pub fn zone_rules(name: &str) -> Option<String> {
     ZONES.find(name).map(|zone| format!("{:016x}", zone.rules))
 }
 
-/// The names of all zones, old ones included.
 #[must_use]
 pub fn zone_names() -> BTreeSet<String> {
     ZONES.names()
@@ -185,29 +179,26 @@ fn is_unset(name: &str) -> bool {
     UNSET.iter().any(|unset| unset.eq_ignore_ascii_case(name))
 }
 
-/// Tells if a zone is named after a place.
 #[must_use]
 pub fn is_place(name: &str) -> bool {
     name.split_once('/').is_some_and(|(area, _)| AREAS.contains(&area))
 }
 
-/// The name of today for a name in any case. An abbreviation such as `UTC` is not an old name. `None`: the list of links does not have it.
+/// Ignores case. Note that an abbreviation like `UTC` is not an old name. `None` if it is not in the list of
+/// links.
 fn successor(name: &str) -> Option<&'static str> {
     let known = IanaParserExtended::new().parse(name);
     let name = if is_place(known.canonical) { known.canonical } else { known.normalized };
     (!known.time_zone.is_unknown()).then_some(name)
 }
 
-/// The two databases.
 struct Zones {
     machine: Option<TimeZoneDatabase>,
     program: TimeZoneDatabase,
     data: ZoneData,
-    /// By today's names.
     found: RwLock<HashMap<&'static str, Zone>>,
 }
 
-/// A zone, and the hash of its rules.
 #[derive(Clone)]
 struct Zone {
     zone: TimeZone,
@@ -246,7 +237,7 @@ impl Zones {
             return None;
         }
         let Some(known) = successor(name) else {
-            // A zone that is newer than the list of links, or a file of the machine's that is none.
+            // Either newer than our list of links, or one of the machine's files that is not a zone.
             return self.read(name).filter(|zone| zone.zone.iana_name().is_some_and(is_place));
         };
         if let Some(zone) = self.known(known) {
@@ -257,7 +248,6 @@ impl Zones {
         Some(zone)
     }
 
-    /// A zone that was found before, by its name of today.
     fn known(&self, name: &str) -> Option<Zone> {
         self.found.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -278,7 +268,7 @@ impl Zones {
     }
 }
 
-/// The release of a machine's data: as its files say, or else the latest one whose signs it has.
+/// Returns the release of the machine's data: from its files, or else the latest one with a matching change.
 fn release_of(folder: &Path, zones: &TimeZoneDatabase) -> Option<String> {
     let named = ["tzdata.zi", "+VERSION"].into_iter().find_map(|file| {
         let mut line = String::new();
@@ -291,7 +281,7 @@ fn release_of(folder: &Path, zones: &TimeZoneDatabase) -> Option<String> {
     named.or_else(|| SIGNS.into_iter().take_while(shows).last().map(|(release, ..)| release.to_owned()))
 }
 
-/// The release at the start of a text: `2026b` of `2026b-dirty`.
+/// Returns the release at the start of a text: `2026b` in `2026b-dirty`.
 fn release(text: &str) -> Option<&str> {
     let (year, rest) = text.split_at_checked(4)?;
     let letters = rest.bytes().take_while(u8::is_ascii_lowercase).count();
@@ -308,7 +298,7 @@ fn rules(zone: &TimeZone) -> u64 {
     };
     add(from, last);
     for change in zone.following(from).take_while(|change| change.timestamp() < to) {
-        // Another name or sign of the same time is no change.
+        // A new abbreviation or daylight flag with the same offset is not a change.
         if change.offset() != last {
             last = change.offset();
             add(change.timestamp(), last);
@@ -318,7 +308,6 @@ fn rules(zone: &TimeZone) -> u64 {
     u64::from_be_bytes(std::array::from_fn(|index| hash[index]))
 }
 
-/// Tells if two names are those of one zone.
 pub(crate) fn is_same_zone(one: &str, other: &str) -> bool {
     one == other || canonical_zone(one) == canonical_zone(other)
 }

@@ -1,7 +1,8 @@
-//! Connections that Tidings opens: trust in certificate authorities, the versions and ciphers of rustls with ring, and HTTP/1.1.
+//! Opens outgoing connections with the system's certificate authorities, rustls with ring, and HTTP/1.1.
 //!
-//! A connection is hyper's own. It follows no redirect, asks no proxy, and its caller says to which address it goes, how long it may take and
-//! how long an answer may be. The pooled client of hyper-util would need a resolver of ours for the first, and hides the reason of a failure.
+//! We use hyper's connections directly: they follow no redirects and use no proxy, and the caller chooses
+//! address, timeout and maximum response size. hyper-util's pooled client would need our own resolver, and it
+//! hides why a request failed.
 
 use std::{error::Error, io, sync::Arc};
 
@@ -18,12 +19,10 @@ use tokio::{
 };
 pub use tokio_rustls::TlsConnector;
 
-/// Sends requests over one connection, which ends with it.
+/// Sends requests over one connection. Dropping this closes the connection.
 pub type Sender = SendRequest<Body>;
-/// The body of a request.
 pub type Body = Full<Bytes>;
 
-/// The certificate authorities of the system. Reads files.
 #[must_use]
 pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
@@ -31,10 +30,10 @@ pub fn system_roots() -> RootCertStore {
     roots
 }
 
-/// A client without a certificate of its own, which trusts `roots`.
+/// Builds a TLS client without a client certificate which trusts `roots`.
 ///
 /// # Panics
-/// Never: ring has the default versions of TLS.
+/// Never, because ring supports the default TLS versions.
 #[must_use]
 pub fn connector(roots: RootCertStore) -> TlsConnector {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -46,10 +45,10 @@ pub fn connector(roots: RootCertStore) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Begins HTTP/1.1 on a socket, with TLS for a host or without.
+/// Starts HTTP/1.1 on a socket, with TLS if a host is given.
 ///
 /// # Errors
-/// The server speaks no TLS, or its certificate is not that of the host.
+/// If the server has no TLS, or its certificate does not match the host.
 pub async fn http(socket: TcpStream, tls: Option<(&TlsConnector, &str)>) -> io::Result<Sender> {
     socket.set_nodelay(true)?;
     match tls {
@@ -66,15 +65,16 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // An error of the connection is an error of its request, too. A server may end it behind its answer, and not politely.
+    // Ignore this task's result: a connection error also fails its request. A server may close the connection
+    // abruptly after its response.
     tokio::spawn(connection);
     Ok(sender)
 }
 
-/// Reads a body of at most `most` bytes.
+/// Reads a body with at most `most` bytes.
 ///
 /// # Errors
-/// It is longer, or breaks off.
+/// If it is longer or incomplete.
 pub async fn read(body: Incoming, most: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
     Ok(Limited::new(body, most).collect().await?.to_bytes())
 }

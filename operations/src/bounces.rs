@@ -1,4 +1,4 @@
-//! Messages that came back: each report with a token that our keys signed becomes a delivery event of the message.
+//! Turns each report in a returned message into a delivery event, if we signed its token.
 
 use jiff::Timestamp;
 use tidings_mail::bounce::{Content, ParsedReport, Returned};
@@ -12,34 +12,28 @@ use tidings_model::{
 use tidings_services::delivery_events::{self, Error};
 use tidings_store::Store;
 
-/// The effect of a message that came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Reports about a message of ours.
     Recorded {
-        /// Reports that were not known before.
         new: usize,
-        /// Reports that were known.
         again: usize,
-        /// The key whose consent a report withdraws; see [`Recorded`].
+        /// The key to wake if a report withdraws its consent; see [`Recorded`].
         withdrawn: Option<Key>,
     },
-    /// Reports without a token that one of our keys signed. Anybody can write those: nothing changed.
+    /// Anyone can write a report without a valid token, so this changes nothing.
     Unauthenticated,
-    /// Reports about a message that is not in the outbox, or that no relay was given.
+    /// The outbox does not have the message, or no relay was given it.
     UnknownMessage,
-    /// A report without consequences.
+    /// The report has no effect, e.g. about a virus or a message which is not spam.
     NoNews,
-    /// An automatic reply.
     AutoReply,
-    /// No report, and no wish to unsubscribe.
     Unrecognized,
 }
 
-/// Records the reports of a message that came back, once each.
+/// Records each report in a returned message once.
 ///
 /// # Errors
-/// The store cannot answer. Taking the message again is safe.
+/// If the store fails. Calling this again with the same message is safe.
 pub async fn take(
     store: &dyn Store,
     settings: &Settings,
@@ -78,8 +72,8 @@ pub async fn take(
     Ok(Taken::Recorded { new, again, withdrawn })
 }
 
-/// Unsubscribes the recipient of a message whose `List-Unsubscribe` named the address that this message came to. What it says does not
-/// matter: programs write it.
+/// Unsubscribes the recipient after an email to the address in our `List-Unsubscribe` header. We ignore its
+/// content, because mail programs write it.
 async fn leave(
     store: &dyn Store,
     settings: &Settings,
@@ -100,8 +94,6 @@ async fn leave(
     }
 }
 
-/// Finds the message of the first token that is valid for the message's tenant. If there is none, the outbox does not know
-/// the messages of the tokens, or nothing proves that the report is real.
 async fn authenticated(
     purpose: Purpose,
     store: &dyn Store,
@@ -120,8 +112,8 @@ async fn authenticated(
     Ok(Err(taken))
 }
 
-/// The report as a delivery event. Other servers' clocks may be wrong, so its time lies between the message's and now. The time
-/// of a report without one is that of the message, so that a second copy is the same event.
+/// Builds a delivery event. Its time is clamped between the message's creation and now, because other
+/// servers' clocks may be wrong. Without a time we use the message's, so a second copy yields the same event.
 fn event(message: &MessageRecord, report: &ParsedReport, now: Timestamp) -> DeliveryEvent {
     let sent = message.sent_at.unwrap_or(message.created_at);
     let occurred_at = report.occurred_at.unwrap_or(sent).max(message.created_at).min(now);

@@ -1,8 +1,8 @@
-//! Dead letters of signals and of webhooks: listed together, and emitted after the fault is fixed, once each (rule 36).
+//! Lists dead letters from signals and webhooks, and emits each once after the fault is fixed (rule 36).
 //!
-//! The events of a signal go out before its letter is marked. A crash in between loses nothing: the letter is emitted once more, and the
-//! ledger knows the events by their `event_id` (rule 3). Of two operators at once, both emit the same events, and one marks the letter.
-//! The reports of a webhook are recorded in one transaction with the mark.
+//! We emit a signal's events before marking its letter. After a crash in between, emit it again: the ledger
+//! ignores duplicates by `event_id` (rule 3). A webhook's reports and its mark are written in one
+//! transaction.
 
 use std::{cmp::Reverse, collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
@@ -25,14 +25,12 @@ use tidings_model::{
 use tidings_services::delivery_events::{Received, add_names, followed};
 use tidings_store::Store;
 
-/// The id of a dead letter of either source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LetterId {
     Events(DeadLetterId),
     Webhook(WebhookLetterId),
 }
 
-/// `RUN_ID.SEQ`, or `RELAY/DIGITS`.
 impl FromStr for LetterId {
     type Err = String;
 
@@ -53,30 +51,24 @@ impl fmt::Display for LetterId {
     }
 }
 
-/// The reason why a dead letter was not emitted, or not marked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store does not have the letter.
     #[error("there is no dead letter {0}; see tidings dead-letters list")]
     Unknown(LetterId),
-    /// The letter was emitted before.
     #[error("dead letter {id} was emitted already, by {} at {:.0}", emitted.by, emitted.at)]
     Emitted { id: LetterId, emitted: tidings_model::records::Emitted },
-    /// The letter still cannot be read, or is not kept as a whole.
+    /// This version cannot read the letter, or only part of it was stored.
     #[error("dead letter {id} cannot be emitted: {why}")]
     Refused { id: LetterId, why: String },
-    /// Temporal did not take all of the letter.
     #[error("dead letter {id} was not emitted as a whole: {error}; run the command again, an event counts once")]
     NotTaken { id: DeadLetterId, error: tidings_client::Error },
-    /// The letter was emitted, and the store did not record that.
     #[error("dead letter {id} was emitted, but not marked: {error}; run the command again, an event counts once")]
     NotMarked { id: DeadLetterId, error: tidings_store::Error },
-    /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// The emission of a letter of either source.
+/// The result of emitting a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DeadLetterEmitted))]
 #[serde(untagged)]
@@ -85,7 +77,7 @@ pub enum Emitted {
     Webhook(WebhookEmission),
 }
 
-/// The emission of a letter, as its JSON is.
+/// The result of emitting a signal's dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Emission {
@@ -94,28 +86,28 @@ pub struct Emission {
     pub id: DeadLetterId,
     pub events: usize,
     pub retracts: usize,
-    /// The keys that got them.
+    /// The keys that received the events.
     pub keys: Vec<String>,
 }
 
-/// The emission of a webhook's letter.
+/// The result of emitting a webhook's dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookEmission {
     /// The letter.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: WebhookLetterId,
-    /// Reports that were recorded.
+    /// Reports recorded for the first time.
     pub new: usize,
-    /// Reports that were known.
+    /// Reports we had already recorded.
     pub again: usize,
-    /// Reports about messages that no relay was given.
+    /// Reports about messages we gave to no relay.
     pub unknown: usize,
-    /// Reports about messages that another relay was given.
+    /// Reports about messages we gave to another relay.
     pub foreign: usize,
 }
 
-/// Emits the letter's events and retracts to the keys that they name, and marks the letter.
+/// Emits the letter's events and retracts to their keys, then marks the letter.
 ///
 /// # Errors
 /// See [`Error`].
@@ -133,7 +125,7 @@ pub async fn emit_events(
     let again = decode_again(&letter).map_err(|why| Error::Refused { id: letter_id(), why });
     let Again { events, retracts, keys } = again?;
     let emission = Emission { id: id.clone(), events: events.len(), retracts: retracts.len(), keys: names(&keys) };
-    // All at once, so that those of one key share a signal.
+    // Emit concurrently, so events for one key share a signal.
     let events = try_join_all(events.into_iter().map(|event| client.emit(event)));
     let retracts = try_join_all(retracts.into_iter().map(|retract| client.retract(retract)));
     tokio::try_join!(events, retracts).map_err(|error| Error::NotTaken { id: id.clone(), error })?;
@@ -144,8 +136,8 @@ pub async fn emit_events(
     }
 }
 
-/// Records the events of a webhook's letter with their effects, and marks the letter, in one transaction. `read` is what this version
-/// reads in the letter. Returns the keys whose consent is withdrawn, too: wake them.
+/// Records the webhook's events with their effects and marks the letter, in one transaction. `read` contains
+/// the parsed events. The caller should wake the returned keys.
 ///
 /// # Errors
 /// See [`Error`]. After an error nothing is recorded.
@@ -184,23 +176,22 @@ fn names(keys: &BTreeSet<Key>) -> Vec<String> {
     keys.iter().map(ToString::to_string).collect()
 }
 
-/// A letter without its payload, and what an emission would do.
+/// A letter without its payload, with the keys it would be emitted to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShownLetter {
     #[serde(flatten)]
     pub record: DeadLetterRecord,
-    /// Bytes of the payload that are kept.
+    /// Payload size in bytes, as stored.
     pub kept: usize,
-    /// The keys that would get events.
+    /// The keys that would receive events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
-    /// The reason why the letter cannot be emitted.
+    /// Why this letter cannot be emitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// The letter without its payload, and what an emission would do.
 #[must_use]
 pub fn shown(letter: &KeptLetter) -> ShownLetter {
     let (keys, refused) = match decode_again(letter) {
@@ -219,17 +210,17 @@ pub enum Letter {
     Events(DeadLetterRecord),
 }
 
-/// The place of a dead letter in the listing. Of one instant, letters of webhooks come first.
+/// The cursor for a listing. At the same instant, webhook letters come first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     Webhook(WebhookLetterPlace),
     Events(DeadLetterPlace),
 }
 
-/// Lists dead letters of this source, or of both, the latest first. A letter of a webhook names no key, so that no part of a key selects one.
+/// Lists dead letters, latest first. Webhook letters have no key, so any filter on a key excludes them.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn list(
     store: &dyn Store,
     source: Option<LetterSource>,
@@ -255,7 +246,7 @@ pub async fn list(
     Ok(merged(rows, limit as usize, more))
 }
 
-/// Webhooks of an instant come before its events, so that an event at the cursor leaves none of them.
+/// At one instant webhook letters come before events, so none follow an event.
 fn webhooks_after(place: &Place) -> WebhookLetterPlace {
     match place {
         Place::Webhook(place) => place.clone(),
@@ -263,7 +254,7 @@ fn webhooks_after(place: &Place) -> WebhookLetterPlace {
     }
 }
 
-/// All events of the instant of a webhook's letter follow the letter. Times are whole milliseconds.
+/// All events at this instant follow the webhook letter. Times are whole milliseconds.
 fn events_after(place: &Place) -> DeadLetterPlace {
     match place {
         Place::Events(place) => place.clone(),
@@ -271,7 +262,7 @@ fn events_after(place: &Place) -> DeadLetterPlace {
     }
 }
 
-/// `rows` has the letters of each source in their order, webhooks first.
+/// Expects `rows` sorted within each source, webhooks first.
 fn merged(mut rows: Vec<Letter>, limit: usize, more: bool) -> Listed<Letter, Place> {
     rows.sort_by_key(|letter| Reverse(letter.buried_at()));
     let more = more || rows.len() > limit;

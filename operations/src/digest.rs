@@ -1,4 +1,5 @@
-//! Operations on one digest: its story (rule 36), its preview (rule 32), what a reopen means, and events that are taken back.
+//! Operations on one digest: show its history (rule 36), preview it (rule 32), reopen it, and retract events
+//! from it.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +23,19 @@ use uuid::Uuid;
 
 use crate::preview::{self, Instead, Preview};
 
-/// A digest and its story.
+/// A digest and its history.
 #[derive(Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStory))]
 pub struct Story {
     pub digest: DigestRecord,
-    /// The steps that led to the time, in words. Empty while the window is open.
+    /// How the deadline was planned, step by step. Empty while the window is open.
     pub plan: Vec<String>,
     /// A page of the events.
     #[cfg_attr(feature = "openapi", schema(value_type = DigestEvents))]
     pub events: Listed<DigestEvent, EventPlace>,
-    /// The commands and pauses that reached the digest.
+    /// Commands and pauses which affected this digest.
     pub audit: Vec<AuditRecord>,
-    /// `None`: the digest has no message, or retention has deleted the message.
+    /// `None` if the digest has no message, or retention has deleted it.
     pub message: Option<MessageRecord>,
     pub attempts: Vec<AttemptRecord>,
     pub delivery_events: Vec<ReportRecord>,
@@ -46,15 +47,15 @@ pub struct Story {
 #[expect(dead_code, reason = "the schema of a page, whose cursor is a text")]
 struct DigestEvents {
     rows: Vec<DigestEvent>,
-    /// The cursor of the next page, if more rows follow.
+    /// The cursor of the next page, if there is one.
     next: Option<String>,
 }
 
-/// Reads a digest's story; `None` if the ledger does not know the digest, or not as one of this tenant. Only with `addresses` the story has the address and the
-/// texts of providers and operators, which may quote the address.
+/// Reads a digest with its history, or `None` if this tenant has no such digest. Without `addresses`, this
+/// omits the address and any text which may quote it.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn story(
     store: &dyn Store,
     tenant: Option<&str>,
@@ -92,18 +93,15 @@ impl Story {
     }
 }
 
-/// A preview that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
-    /// The workflow did not answer.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The message cannot be made.
     #[error(transparent)]
     Render(#[from] Error),
 }
 
-/// Asks the key's workflow for its open window, and renders the window with these looks; `None` if no window is open.
+/// Renders the key's open window with these overrides, or returns `None` if none is open.
 ///
 /// # Errors
 /// See [`PreviewError`].
@@ -134,26 +132,25 @@ pub async fn preview(
     Ok(Some((due, preview)))
 }
 
-/// A message as it would go out now, with its window.
+/// The message as we would send it now, with its window.
 #[derive(Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PreviewView {
     pub digest_id: Uuid,
     pub due_at: Timestamp,
-    /// Events that the message counts.
+    /// Events counted in the message.
     pub events: u64,
-    /// Events beyond a page, which are not in the message yet.
+    /// Events beyond the first page, not yet in the message.
     pub more: u64,
-    /// The reason why no message would be sent.
+    /// Why no message would be sent.
     pub but: Option<String>,
-    /// Without a subject, a text and HTML no event would be left to send.
+    /// Without a subject, text and HTML, no event would be left to send.
     pub subject: Option<String>,
     pub text: Option<String>,
     pub html: Option<String>,
 }
 
 impl PreviewView {
-    /// Makes the view of a window and its message.
     #[must_use]
     pub fn new(due: &Due, preview: Preview) -> Self {
         let Preview { mail, events, but } = preview;
@@ -164,25 +161,23 @@ impl PreviewView {
     }
 }
 
-/// Ended digests of a key among which the latest is searched.
 const DIGESTS: u32 = 10;
 
-/// The outcomes of digests that can be reopened.
 pub const OUTCOMES: [Outcome; 4] = [Outcome::Dropped, Outcome::Failed, Outcome::Ambiguous, Outcome::Unknown];
 
-/// Returns the latest digest of the key that has an end.
+/// Returns the key's latest digest with an outcome.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn latest(store: &dyn Store, key: &Key) -> tidings_store::Result<Option<DigestRecord>> {
     let digests = store.digests(key, DIGESTS).await?;
     Ok(digests.into_iter().find(|digest| digest.closed.is_some()))
 }
 
-/// Returns the latest digest with an end under any name of the key.
+/// Like [`latest`], but looks under each name of the key.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn latest_under_each_name(
     store: &dyn Store,
     names: &FormerNames,
@@ -195,28 +190,28 @@ pub async fn latest_under_each_name(
     Ok(found)
 }
 
-/// Returns the name of the key that has the digest: only its workflow reopens it. A digest that the store does not know is of today's.
+/// Returns the key's name at the time of the digest, because only the workflow with this name can reopen it.
+/// Falls back to the current name.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn name_of(store: &dyn Store, names: &FormerNames, key: &Key, digest_id: Uuid) -> tidings_store::Result<Key> {
     let found = store.digest(digest_id).await?.map(|digest| digest.key);
     let today = names.today(key);
     Ok(found.filter(|found| names.today(found) == today).unwrap_or(today))
 }
 
-/// Reports that a digest ended in a way that a reopen may undo.
 #[must_use]
 pub fn can_be_reopened(digest: &DigestRecord) -> bool {
     digest.closed.as_ref().is_some_and(|closed| OUTCOMES.contains(&closed.outcome))
 }
 
-/// Reads what the retracts reach, and keeps messages that wait from going out with a retracted event. The workflows of the keys need the
-/// retracts as well, for events that the ledger does not have. `now` is a time before they got them: what an alert's next firing brought
-/// to the ledger meanwhile stays.
+/// Finds the retracted events and keeps them out of pending messages. The keys' workflows also need the
+/// retracts, for events not in the ledger yet. `now` should be before they received these, so events from an
+/// alert's next firing stay.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn take_back(
     store: &dyn Store,
     retracts: &[(Key, Retract)],
@@ -233,6 +228,6 @@ pub async fn take_back(
     for (key, retracts) in waiting {
         store.put_retracts(key, &retracts, now).await?;
     }
-    // An attempt may have passed the dot before.
+    // An attempt may have been committed in the meantime.
     store.reach(retracts, now).await
 }

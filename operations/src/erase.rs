@@ -1,8 +1,8 @@
-//! The erasure of a person (GDPR, article 17): stop, erase, look again.
+//! Erases a person (GDPR, article 17): stop, erase, then check again.
 //!
-//! The person is looked for in what exists, whatever the file says today (rule 58): in Temporal, in each table, and in each folder that
-//! was ever archived to. The person's keys drop what they collect, so that no step of theirs writes a text any more. Each store call is a transaction of its
-//! own. After a crash another erasure goes on with what is left, because the row of the directory goes last.
+//! We search Temporal, each table, and each folder ever archived to, whatever the current configuration (rule
+//! 58). The person's keys drop their events first, so they write no more text. Each store call is a
+//! transaction. The directory row is deleted last, so after a crash the erasure can be repeated.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -31,26 +31,21 @@ use tokio::time::{Instant, sleep};
 
 use super::person_keys::{self, PersonRuns};
 
-/// The pause between two looks at a key that drops its events.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest wait for a key. An attempt past the dot may take longer, and ends by itself.
+/// Timeout for one key. A committed attempt may take longer, but it ends without our help.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Passes over the store. A later one finds what came during the one before.
 const PASSES: usize = 3;
-/// Single messages of a call.
 const MESSAGES: u32 = 500;
 
-/// An erasure of one person.
 pub struct Erasure<'a> {
     pub store: &'a dyn Store,
-    /// The archive of retention, if there is one. Each other folder that the store remembers is added.
+    /// Retention's archive folder, if configured. Other folders recorded in the store are added.
     pub archive: Option<&'a Archive>,
     pub person: &'a PersonId,
     /// The person under each name of the tenant ([`person_keys::people`]).
     pub people: &'a [PersonId],
-    /// The tenant's digest types. Those that the store or Temporal has something of are added.
+    /// The tenant's configured digest types. Types found in the store or Temporal are added.
     pub types: BTreeSet<String>,
-    /// The digests' task queue.
     pub task_queue: &'a str,
 }
 
@@ -58,52 +53,51 @@ pub struct Erasure<'a> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Erasure))]
 pub struct Answer {
-    /// Events that waited in workflows and were dropped.
+    /// Events dropped from open workflows.
     pub dropped: u64,
-    /// Rows that were erased.
+    /// Rows we erased.
     pub erased: Erased,
-    /// Rows that came meanwhile and are still there.
+    /// Rows written during the erasure and still stored.
     pub left: Erased,
-    /// Events that came meanwhile and wait in workflows.
+    /// Events which arrived during the erasure and are pending in workflows.
     pub pending: u64,
     /// Folders of the archive that were looked through.
     #[serde(skip)]
     pub archives: Vec<PathBuf>,
-    /// Folders that were archived to, and that this machine does not have. They may have lines about the person.
+    /// Former archive folders missing on this machine. They may still contain lines about the person.
     pub unreachable_archives: Vec<String>,
-    /// Addresses that another person in the directory has too, and that stay there.
+    /// Addresses also used by another person in the directory. We keep these.
     pub shared_addresses: u64,
-    /// Time until which Temporal may keep histories with events. `None`: Temporal does not say.
+    /// When Temporal will have deleted the last history with events. `None` if Temporal did not return its
+    /// retention.
     pub histories_until: Option<Timestamp>,
 }
 
 impl Answer {
-    /// The number of rows and events that came meanwhile.
+    /// Rows and events written during the erasure.
     #[must_use]
     pub fn came_meanwhile(&self) -> u64 {
         self.pending + self.left.counts().map(|(_, rows)| rows).sum::<u64>()
     }
 
-    /// Reports that nothing is left.
+    /// Returns `true` if nothing is left.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.came_meanwhile() == 0 && self.unreachable_archives.is_empty()
     }
 }
 
-/// The folders of the archive, on this machine or not.
 #[derive(Debug, Default)]
 pub struct Archives {
     pub there: Vec<Archive>,
-    /// Each with the files that are known.
     pub unreachable: Vec<String>,
 }
 
 impl Archives {
-    /// The folder of the file, and each that the store remembers.
+    /// Collects the configured and all former folders.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn find(store: &dyn Store, configured: Option<&Archive>) -> tidings_store::Result<Self> {
         let records = store.archives().await?;
         let written: Vec<_> = records.into_iter().filter(|record| record.begun_at.is_some()).collect();
@@ -118,7 +112,7 @@ impl Archives {
                 found.unreachable.push(format!("{folder} (files {first_file} to {last_file})"));
             }
         }
-        // Files of a version that remembered no folder.
+        // Files from versions which did not record their folder.
         if let Some(archive) = configured
             && !written.iter().any(|record| record.folder == archive.name())
         {
@@ -132,29 +126,26 @@ impl Archives {
     }
 }
 
-/// An erasure that is not complete. Another one goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A key did not drop its events.
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
     #[error(transparent)]
     Archive(#[from] archive::Error),
-    /// Temporal does not list the person's keys.
     #[error("Temporal cannot list the person's keys: {0}")]
     Visibility(#[from] ClientError),
-    /// Workers that are alive may write again what is erased, or keep it elsewhere.
+    /// Live workers run with different settings, so they may write erased data again or store it elsewhere.
     #[error(transparent)]
     Agreement(#[from] AgreementError),
 }
 
 impl Erasure<'_> {
-    /// Counts the rows that an erasure would change. Events that wait in workflows are not among them.
+    /// Counts the rows an erasure would change, without pending events in workflows.
     ///
     /// # Errors
-    /// The store cannot answer, or the archive cannot be read.
+    /// If the store fails, or an archive cannot be read.
     pub async fn count(&self) -> Result<Erased, Error> {
         let scope = self.scope().await?;
         let mut erased = self.erasable(&scope).await?;
@@ -164,10 +155,10 @@ impl Erasure<'_> {
         Ok(erased)
     }
 
-    /// Erases the person, and reports each step to `progress`. `linger` is the longest time for which a run of a key stays open.
+    /// Erases the person, and calls `progress` after each step. `linger` is how long a run may stay open.
     ///
     /// # Errors
-    /// The workers do not agree, a key does not answer, the store cannot answer, or the archive cannot be written.
+    /// If the workers disagree, a key does not respond, the store fails, or an archive cannot be written.
     pub async fn run(
         &self,
         temporal: &Temporal,
@@ -201,15 +192,15 @@ impl Erasure<'_> {
             }
         }
         if answer.is_complete() {
-            // Last: the lines of an archive that was out of reach are found by them.
+            // Keep the ids until the end: a later erasure needs them to find lines in unreachable archives.
             self.store.forget_ids(self.person).await?;
         }
         answer.histories_until = histories_until(temporal, linger).await;
         Ok(answer)
     }
 
-    /// Erases what the store and these runs have, in one pass and without any archive, and returns what was erased and what is left. Adds
-    /// the ids that lines of an archive may name to `messages`.
+    /// Runs one pass without archives. Returns the rows erased and left, and adds the ids which archive lines
+    /// may contain to `messages`.
     pub(super) async fn run_once(
         &self,
         commands: &Commands,
@@ -229,12 +220,11 @@ impl Erasure<'_> {
         Ok((erased, left))
     }
 
-    /// Counts what the store has.
     pub(super) async fn count_rows(&self) -> Result<Erased, Error> {
         self.erasable(&self.scope().await?).await
     }
 
-    /// From here on no click on an old link writes anything more.
+    /// Raises the person's generation, so clicks on old links write nothing from now on.
     async fn begin(&self, order: &Order) -> Result<Scope, Error> {
         self.audit(order).await?;
         self.store.raise_generation(self.person).await?;
@@ -261,7 +251,6 @@ impl Erasure<'_> {
         Ok(erasable)
     }
 
-    /// Counts what came meanwhile. That may have another type or address.
     async fn left(&self, scope: &mut Scope) -> Result<Erased, Error> {
         let found = self.scope().await?;
         scope.types.extend(found.types);
@@ -274,7 +263,6 @@ impl Erasure<'_> {
         self.people.iter().flat_map(of_person).collect()
     }
 
-    /// Drops what the person's keys collect and deliver, and returns the number of dropped events.
     async fn stop(
         &self,
         commands: &Commands,
@@ -292,7 +280,7 @@ impl Erasure<'_> {
         Ok(dropped)
     }
 
-    /// Takes runs that ended without their code from the list, before the sweep or an operator recovers them with the person's events.
+    /// Otherwise the sweep or an operator would recover these runs, along with the person's events.
     async fn dismiss(&self, ended: Vec<FoundRun>) -> Result<(), Error> {
         for run in ended {
             self.store.resolve_run(&run, self.task_queue, Resolution::Dismissed, None, Timestamp::now()).await?;
@@ -350,10 +338,10 @@ impl Erasure<'_> {
     }
 }
 
-/// The lines of an archive that are about the person, under each of these names of the tenant.
+/// Selects archive lines about the person, under each of the tenant's names.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn lines_about(
     store: &dyn Store,
     person: &PersonId,
@@ -370,7 +358,6 @@ pub async fn lines_about(
     })
 }
 
-/// The ids of the person's digests and single messages.
 async fn messages_of(
     store: &dyn Store,
     people: &[PersonId],
@@ -396,7 +383,6 @@ async fn messages_of(
     Ok(messages)
 }
 
-/// Counts the events that keys collect now.
 pub(super) async fn pending(commands: &Commands, keys: impl IntoIterator<Item = Key>) -> Result<u64, CommandError> {
     let mut pending = 0;
     for key in keys {
@@ -406,16 +392,12 @@ pub(super) async fn pending(commands: &Commands, keys: impl IntoIterator<Item = 
     Ok(pending)
 }
 
-/// The digest types and addresses that an erasure looks for.
 struct Scope {
     types: BTreeSet<String>,
-    /// Addresses that only this person has in the directory.
     addresses: BTreeSet<String>,
-    /// Number of the other addresses.
     shared: u64,
 }
 
-/// Waits until the key has nothing pending and nothing in delivery.
 async fn idle(commands: &Commands, key: &Key) -> Result<(), Error> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -428,7 +410,7 @@ async fn idle(commands: &Commands, key: &Key) -> Result<(), Error> {
     }
 }
 
-/// Temporal deletes a run's history when the namespace's retention has passed since its end.
+/// Temporal deletes a run's history once the namespace's retention period has passed since the run closed.
 async fn histories_until(temporal: &Temporal, linger: Duration) -> Option<Timestamp> {
     let request = DescribeNamespaceRequest { namespace: temporal.namespace(), ..DescribeNamespaceRequest::default() };
     let answer = WorkflowService::describe_namespace(&mut temporal.clone(), request.into_request()).await;

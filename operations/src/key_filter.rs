@@ -1,5 +1,5 @@
-//! The filter of `--where 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, and the filter checks them
-//! again.
+//! Filters such as `--where 'tenant=acme and type=alerts'`. Temporal's visibility finds the keys, then we
+//! check each again.
 
 use std::{collections::BTreeSet, future::ready, str::FromStr};
 
@@ -9,7 +9,6 @@ use tidings_model::{Key, names, pause::Scope, settings::FormerNames};
 use tidings_services::visibility;
 use tracing::instrument;
 
-/// Keys with all that is given; at least one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFilter {
     pub tenant: Option<String>,
@@ -17,27 +16,26 @@ pub struct KeyFilter {
     pub user: Option<String>,
 }
 
-/// The words select nothing. Points at the one that is wrong.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n    {words}\n    {:at$}^", "")]
 pub struct Invalid {
     words: String,
-    /// Characters before the wrong word.
     at: usize,
     problem: String,
 }
 
 impl KeyFilter {
-    /// The open keys that it selects, also those that are paused in Temporal, as far as visibility knows them: that is a moment behind.
+    /// Lists matching open keys, including those paused in Temporal. Visibility lags, so the newest may be
+    /// missing.
     ///
     /// # Errors
-    /// Temporal does not answer, or knows no such query.
+    /// If Temporal fails, or rejects the query.
     #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", filter = ?self), err(level = "debug"))]
     pub async fn keys(&self, temporal: &Client) -> Result<BTreeSet<Key>, ClientError> {
         self.found(temporal).try_collect().await
     }
 
-    /// The keys of [`KeyFilter::keys`], page by page. A key may come twice.
+    /// Streams the keys like [`KeyFilter::keys`], page by page. A key may appear twice.
     pub fn found(&self, temporal: &Client) -> impl Stream<Item = Result<Key, ClientError>> + Send + use<> {
         let filter = self.clone();
         let found = visibility::list_open(temporal, &self.query(), WorkflowListOptions::default());
@@ -45,7 +43,7 @@ impl KeyFilter {
         keys.try_filter(move |key| ready(filter.selects(key)))
     }
 
-    /// The filter for keys of this tenant only, by the tenant's name of today. `None`: the filter names another tenant.
+    /// Restricts the filter to this tenant (current name). Returns `None` if it names another one.
     #[must_use]
     pub fn within(self, tenant: Option<String>, names: &FormerNames) -> Option<Self> {
         let named = [self.tenant.as_deref(), tenant.as_deref()].map(|tenant| tenant.map(|name| names.tenant(name)));
@@ -55,7 +53,6 @@ impl KeyFilter {
         }
     }
 
-    /// The same filter under each name of its tenant and digest type.
     #[must_use]
     pub fn under_each_name(&self, names: &FormerNames) -> Vec<Self> {
         let Self { tenant, digest_type, user } = self.clone();
@@ -63,8 +60,8 @@ impl KeyFilter {
         scopes.map(|Scope { tenant, digest_type }| Self { tenant, digest_type, user: user.clone() }).collect()
     }
 
-    /// Asks by workflow id, which every producer must set, and not by search attribute, which is optional. Nothing in an
-    /// id needs an escape: everything but letters, digits and `-._~` is percent-encoded.
+    /// Queries by workflow id because search attributes are optional. Ids need no escaping: they contain only
+    /// letters, digits, `-._~` and percent-encoded bytes.
     fn query(&self) -> String {
         let known = |part: &Option<String>| part.clone().unwrap_or_default();
         let tenant = known(&self.tenant);
@@ -80,7 +77,6 @@ impl KeyFilter {
         format!("WorkflowType = '{}' AND {id}", names::WORKFLOW_TYPE)
     }
 
-    /// Reports that the key has all that is given.
     #[must_use]
     pub fn selects(&self, key: &Key) -> bool {
         let is = |wanted: &Option<String>, part: &String| wanted.as_ref().is_none_or(|wanted| wanted == part);
@@ -127,7 +123,6 @@ impl FromStr for KeyFilter {
     }
 }
 
-/// The unread rest of the text.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -150,7 +145,6 @@ impl<'a> Scanner<'a> {
         taken
     }
 
-    /// `= value`, bare or in quotes of either kind.
     fn value(&mut self, name: &str) -> Result<String, Invalid> {
         let start = self.skip_spaces();
         if !self.rest().starts_with('=') {

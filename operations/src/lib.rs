@@ -1,7 +1,7 @@
-//! What people and services ask for: operations that need both the store and Temporal. The command line and the gateway call them;
-//! workflows do not.
+//! Operations which need both the store and Temporal, called by the command line and the gateway but not by
+//! workflows.
 //!
-//! Commands that need only Temporal are in `tidings_client::commands`.
+//! Commands which need only Temporal are in `tidings_client::commands`.
 
 use std::time::Duration;
 
@@ -26,10 +26,9 @@ pub mod subscriptions;
 pub mod sweep;
 pub mod tenant_end;
 
-/// Items that may be silent at once before the others wait.
 const IN_FLIGHT: usize = 32;
 
-/// Starts `send` for each item, at most `rate` a second, and hands each result to `done`.
+/// Calls `send` for each item, at most `rate` per second, and passes each result to `done`.
 pub async fn at_rate<T, F: Future>(
     items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
     rate: u32,

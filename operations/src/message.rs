@@ -1,4 +1,4 @@
-//! Retry and cancel of a message by its id. The outbox says which workflow owns the message.
+//! Retries or cancels a message by its id. The outbox records which workflow owns it.
 
 use std::time::Duration;
 
@@ -17,68 +17,50 @@ use tidings_workflows::Status;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// The pause between two looks at a message that is about to end.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest wait for the end of a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An operation that was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The outbox does not have the message.
     #[error("the outbox has no message {0}; see tidings messages list")]
     Unknown(Uuid),
-    /// The message has ended already.
     #[error("message {id} is {} already", state.name())]
-    Ended {
-        /// The id of the message.
-        id: Uuid,
-        /// The state of the message.
-        state: MessageState,
-    },
-    /// The key's workflow is not delivering the digest. A drop would end other events of the key.
+    Ended { id: Uuid, state: MessageState },
+    /// The key's workflow is not delivering this digest. Dropping now would discard other events for the key.
     #[error("digest {id} is not in delivery, see tidings status {key}; after a terminated run, tidings recover {key}")]
-    NotInDelivery {
-        /// The id of the digest.
-        id: Uuid,
-        /// The key of the digest.
-        key: Key,
-    },
-    /// The workflow did not carry out the command.
+    NotInDelivery { id: Uuid, key: Key },
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// The answer to a retry.
 #[derive(Debug)]
 pub enum RetryAnswer {
-    /// The message belongs to a digest, which was reopened or not.
     Digest { key: Key, reopened: Reopened },
-    /// The message is a single one.
     Single(Retried),
 }
 
-/// The answer to a cancel.
 #[derive(Debug)]
 pub enum CancelAnswer {
-    /// The message belongs to a digest, which was dropped. `state` is the state of the message afterwards.
-    Digest { key: Key, dropped: Dropped, state: MessageState },
-    /// The message is a single one.
+    /// The message belongs to a digest, so we dropped the digest. `state` is the message's state afterwards.
+    Digest {
+        key: Key,
+        dropped: Dropped,
+        state: MessageState,
+    },
     Single(Cancelled),
 }
 
-/// Returns the message.
+/// Looks up a message by id.
 ///
 /// # Errors
-/// The outbox does not have the message, or the store cannot answer.
+/// If the outbox lacks the message, or the store fails.
 pub async fn find(store: &dyn Store, id: Uuid) -> Result<MessageRecord, MessageError> {
     store.message(id).await?.ok_or(MessageError::Unknown(id))
 }
 
-/// Sends a message again. A digest's message is sent again by reopening the digest.
+/// Sends a message again. For a digest's message, this reopens the digest.
 ///
 /// # Errors
 /// See [`MessageError`].
@@ -99,7 +81,8 @@ pub async fn retry(
     })
 }
 
-/// Stops sending a message. A digest's message ends by dropping the digest, together with the key's pending events.
+/// Stops sending a message. For a digest's message, this drops the digest together with the key's pending
+/// events.
 ///
 /// # Errors
 /// See [`MessageError`].
@@ -127,7 +110,6 @@ pub async fn cancel(
     }
 }
 
-/// Waits for the end of a dropped digest's message. An attempt past the dot still ends by itself.
 async fn state_after(store: &dyn Store, id: Uuid) -> Result<MessageState, MessageError> {
     let until = Instant::now() + PATIENCE;
     loop {

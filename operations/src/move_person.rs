@@ -1,7 +1,8 @@
-//! Renames a person, and makes one of two: everything of one id goes on under another (rule 58).
+//! Renames a person, or merges two into one (rule 58).
 //!
-//! The keys of the earlier id drop what they collect and deliver into the ledger, the store moves all rows in one transaction, and
-//! what was dropped opens windows of the later id, at the time at which it was due before. After a crash the same command goes on.
+//! The earlier id's keys drop their events into the ledger, the store moves all rows in one transaction, and
+//! the dropped events open windows under the later id, due at the same time as before. After a crash, run the
+//! same command again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,32 +30,25 @@ use uuid::Uuid;
 
 use super::person_keys::{self, PersonRuns};
 
-/// The pause between two looks at a key.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest wait for a key that drops, or that plans what it got.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time for Temporal to take an event.
 const HAND_OVER: Duration = Duration::from_secs(30);
-/// A repeated command moves what came under the earlier id for this long. Later, the id may be somebody else's whom no directory here has.
+/// How long a repeated command still moves late data. Later, the earlier id may belong to someone outside our
+/// directory.
 const REPEATED: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Passes. A later one finds what came during the one before.
 const PASSES: usize = 3;
 
-/// The use of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveKind {
-    /// Nobody has the later id.
+    /// Requires the later id to be unused.
     Rename,
-    /// Two ids are of one person.
     Merge,
 }
 
-/// A person's way from one id to another, of the same tenant.
 pub struct PersonMove<'a> {
     pub store: &'a dyn Store,
     pub temporal: &'a Temporal,
     pub commands: &'a Commands,
-    /// The digests'.
     pub task_queue: &'a str,
     pub settings: &'a Settings,
     pub from: &'a PersonId,
@@ -65,35 +59,31 @@ pub struct PersonMove<'a> {
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PersonMoved))]
 pub struct Answer {
-    /// Rows that have the later id now.
+    /// Rows now stored under the later id.
     pub moved: MovedRows,
-    /// Keys of the later id whose window has events of the earlier one.
+    /// Keys of the later id with an open window for the moved events.
     pub windows: Vec<Key>,
-    /// Keys of the earlier id that got something meanwhile: producers still use it. The same command moves that, too.
+    /// Keys of the earlier id with new events: producers still use it. Run the command again to move these
+    /// too.
     pub left: Vec<Key>,
 }
 
-/// A move that was refused or is not complete. The same command goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing is known of the person who would move, or of the one with whom they would be merged.
+    /// We store nothing about the person to move, or about the person to merge with.
     #[error("nothing is held about {0}")]
     Unknown(PersonId),
-    /// The later id is somebody's.
     #[error("{0} is in use; `tidings recipients merge` makes one person of two")]
     InUse(PersonId),
-    /// Another command did not come to its end.
     #[error("{0} is being moved to another id; run that command again first")]
     Moving(PersonId),
-    /// Both are the same, or of two tenants, or the later id is too long for a digest type.
+    /// The ids are equal or belong to different tenants, or the later id is too long for a digest type.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// A run of the person ended without its code.
     #[error(
         "{0} has a run that ended without its code; `tidings recover` or `tidings runs dismiss` it, then run the command again"
     )]
     Ended(String),
-    /// An attempt past the dot takes its time.
     #[error("{0} still delivers; run the command again when that has ended")]
     Busy(Key),
     #[error(transparent)]
@@ -106,7 +96,6 @@ pub enum Error {
     Emit(#[from] tidings_client::Error),
 }
 
-/// The window of a key before it was dropped.
 #[derive(Default)]
 struct Stopped {
     due_at: Option<Timestamp>,
@@ -117,9 +106,8 @@ impl PersonMove<'_> {
     /// Moves the person.
     ///
     /// # Errors
-    /// The move is not possible, a key does not answer or still delivers, or the store cannot answer.
+    /// If the move is not allowed, a key does not respond or is still delivering, or the store fails.
     pub async fn run(&self, kind: MoveKind, order: &Order) -> Result<Answer, Error> {
-        // The store moves the rows of each name that it knows.
         let people = self.store.same_person(self.from).await?;
         self.check(kind, &people).await?;
         let entry = order.entry(&format!("{} {} {}", kind.action(), self.from, self.to), Timestamp::now());
@@ -151,7 +139,6 @@ impl PersonMove<'_> {
         Ok(answer)
     }
 
-    /// The key of the later id in the place of this one of the earlier id.
     fn later(&self, key: &Key) -> Key {
         Key { user: self.to.user.clone(), ..key.clone() }
     }
@@ -163,7 +150,7 @@ impl PersonMove<'_> {
             return Err(Invalid { field: "to".to_owned(), problem }.into());
         }
         let runs = self.runs(people).await?;
-        // An interrupted command goes on, and a repeated one moves what came under the earlier id since.
+        // An interrupted command continues; a repeated one moves data written under the earlier id since.
         if store.was_moved(from, to, Timestamp::now() - REPEATED).await? {
             return Ok(());
         }
@@ -178,7 +165,6 @@ impl PersonMove<'_> {
         }
     }
 
-    /// The digest types of the earlier id: of the file, of the store and of runs.
     async fn types(&self, people: &[PersonId]) -> Result<BTreeSet<String>, Error> {
         let mut types = self.settings.digest_types(&self.from.tenant);
         types.extend(person_keys::known(self.store, people).await?.digest_types);
@@ -186,8 +172,8 @@ impl PersonMove<'_> {
         Ok(types)
     }
 
-    /// The digest types of the person's runs. A run that ended without its code is recovered or dismissed first: its events would come
-    /// back under the earlier id, for whoever has it then.
+    /// Digest types from the person's runs. Fails on an unresolved failed run: recovering it later would emit
+    /// events to the earlier id, which may belong to someone else by then.
     async fn runs(&self, people: &[PersonId]) -> Result<BTreeSet<String>, Error> {
         let PersonRuns { types, ended } = person_keys::find(self.temporal, people).await?;
         for FoundRun { id, .. } in ended {
@@ -198,8 +184,8 @@ impl PersonMove<'_> {
         Ok(types)
     }
 
-    /// Lets each key drop what it collects and delivers, with a reason by which the store knows it. No key drops anything while another
-    /// one is in an attempt: what is dropped has no hold any more.
+    /// Makes each key drop its events, with a reason the store recognizes. First waits until no key is in an
+    /// attempt, because dropping a window loses its hold.
     async fn stop(&self, keys: &[Key], order: &Order) -> Result<BTreeMap<Key, Stopped>, Error> {
         for key in keys {
             if !self.comes_to(key, |status| !is_in_attempt(status)).await? {
@@ -224,30 +210,26 @@ impl PersonMove<'_> {
         Ok(stopped)
     }
 
-    /// Opens the window of what waits for the next claim of a later key, with the hold and the deadline of the earlier one. `false`:
-    /// nothing waits.
     async fn resume(&self, key: &Key, stopped: Option<Stopped>, order: &Order) -> Result<bool, Error> {
         let Some(event) = self.store.returned_event(key).await? else { return Ok(false) };
         let commands = self.commands.digest(key);
         let has_window = commands.status::<Status>().await?.as_ref().is_some_and(is_busy);
-        // The ledger knows this event, so that the event itself changes nothing. The workflow learns of all that wait.
+        // The ledger already has this event. Sending it only makes the workflow pick up all returned events.
         let Item { json, kind, .. } = Item::of(key.clone(), &event)?;
         let items = [(kind, json.as_str())];
         let Stopped { due_at, hold } = stopped.unwrap_or_default();
         match hold {
-            // The window that takes the events is held before it learns of them.
             Some(hold) if has_window => {
                 commands.hold(hold).await?;
                 hand_over(self.temporal, self.task_queue, key, items, HAND_OVER).await?;
             }
-            // A run without events takes no hold. The first workflow task waits, and finds both.
+            // A run without events ignores a hold. Delaying its first workflow task lets it find both.
             Some(hold) => {
                 start_later(self.temporal, self.task_queue, key, items, HAND_OVER, Uuid::new_v4()).await?;
                 commands.hold(hold).await?;
             }
             None => hand_over(self.temporal, self.task_queue, key, items, HAND_OVER).await?,
         }
-        // A window that was there before keeps its own deadline, and its claim takes all.
         if let Some(at) = due_at.filter(|_| !has_window)
             && self.comes_to(key, is_planned).await?
         {
@@ -257,7 +239,8 @@ impl PersonMove<'_> {
         Ok(true)
     }
 
-    /// Waits until the key's status is as asked; one whose workflow does not run has an end. `false`: it took too long.
+    /// Polls until `is_so` returns `true` or the workflow is no longer running. Returns `false` after the
+    /// timeout.
     async fn comes_to(&self, key: &Key, is_so: impl Fn(&Status) -> bool) -> Result<bool, CommandError> {
         let until = Instant::now() + PATIENCE;
         while let Some(status) = self.commands.digest(key).status::<Status>().await? {
@@ -272,7 +255,6 @@ impl PersonMove<'_> {
         Ok(true)
     }
 
-    /// The keys of the earlier id that collect or deliver.
     async fn busy(&self, keys: &[Key]) -> Result<Vec<Key>, CommandError> {
         let mut busy = Vec::new();
         for key in keys {
@@ -283,7 +265,7 @@ impl PersonMove<'_> {
         Ok(busy)
     }
 
-    /// Tells the open windows of the later id that other choices hold. One that does not hear of it looks when it is due.
+    /// If a window misses this signal, it will check at its deadline.
     async fn tell(&self) {
         let keys = keys(std::slice::from_ref(self.to), &self.settings.digest_types(&self.to.tenant));
         choices::wake::<Error>(Ok(self.temporal), &self.settings.names, &keys, "the move").await;
@@ -291,7 +273,6 @@ impl PersonMove<'_> {
 }
 
 impl MoveKind {
-    /// The word of the audit trail.
     const fn action(self) -> &'static str {
         match self {
             Self::Rename => "rename",
@@ -300,12 +281,11 @@ impl MoveKind {
     }
 }
 
-/// Reports if the window has its deadline, with all that it is to have.
 fn is_planned(status: &Status) -> bool {
     status.returned > 0 && status.due_at.is_some() && status.state != Stage::Planning
 }
 
-/// Reports that an attempt is under way, which nothing stops. One that waits for its time has one.
+/// Returns `true` during an attempt. A delivery waiting for a retry has a `next_attempt_at`.
 fn is_in_attempt(status: &Status) -> bool {
     status.delivering.as_ref().is_some_and(|delivery| delivery.next_attempt_at.is_none())
 }

@@ -1,4 +1,4 @@
-//! Pauses (rule 35): the scope of `--where`, the end of a pause, and the workflows that a pause covers.
+//! Pauses (rule 35): parses the scope from `--where`, resumes a pause, and lists the affected workflows.
 
 use futures::TryStreamExt as _;
 use jiff::Timestamp;
@@ -15,35 +15,33 @@ use uuid::Uuid;
 
 use crate::key_filter::KeyFilter;
 
-/// A pause that was resumed.
 pub struct Resumed {
-    /// `None`: the pause was not in force any more.
+    /// `None` if the pause was no longer in force.
     pub ended: Option<Pause>,
-    /// The pauses in force that cover some of its keys.
     pub still: Vec<Pause>,
 }
 
-/// Returns the pause of this scope, under whichever of its names, that began last, also one that has ended.
+/// Returns the latest pause with this scope under any name, even an ended one.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn latest(store: &dyn Store, names: &FormerNames, scope: &Scope) -> tidings_store::Result<Option<Pause>> {
     let scope = names.scope(scope);
     Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| names.scope(&pause.scope) == scope))
 }
 
-/// Returns the pause with this id, also one that has ended.
+/// Returns the pause, even an ended one.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn by_id(store: &dyn Store, id: Uuid) -> tidings_store::Result<Option<Pause>> {
     Ok(store.pauses(true, Timestamp::now()).await?.into_iter().find(|pause| pause.id == id))
 }
 
-/// Ends a pause that [`latest`] or [`by_id`] found. A pause that has ended does not change.
+/// Ends a pause found by [`latest`] or [`by_id`]. Does nothing if it has already ended.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn resume(
     store: &dyn Store,
     names: &FormerNames,
@@ -57,11 +55,11 @@ pub async fn resume(
     Ok(Resumed { ended, still })
 }
 
-/// The ids of the running workflows that a pause of this scope covers under each of its names, with `messages` those of single messages, too. Visibility
-/// knows them a moment later.
+/// Lists workflows covered by this scope under each of its names; with `messages`, also single messages.
+/// Visibility lags.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "list_workflows", ?scope), err(level = "debug"))]
 pub async fn running(
     temporal: &Client,
@@ -89,9 +87,8 @@ async fn running_under(temporal: &Client, scope: &Scope, messages: bool) -> Resu
     Ok(ids)
 }
 
-/// Asks by workflow id, as [`KeyFilter`] does.
 fn messages_query(scope: &Scope) -> String {
-    // The id of a message without a key ends with the slash after its tenant.
+    // A message id with an empty key ends with the slash after its tenant.
     let tenant = scope.tenant.clone().map(|tenant| MessageKey { tenant, key: String::new() }.workflow_id());
     let ids = tenant.unwrap_or_else(|| "message/".to_owned());
     format!(
@@ -107,7 +104,7 @@ const NOT_ONE_USER: &str = "a pause stops tenants and digest types, and no singl
 /// Parses `tenant=`, `type=` or both, or `all`.
 ///
 /// # Errors
-/// Points at the wrong word, or says what to do for a single user.
+/// Points at the wrong word, or explains the alternative for a single user.
 pub fn scope(words: &str) -> Result<Scope, String> {
     if words.trim() == "all" {
         return Ok(Scope::default());

@@ -1,5 +1,5 @@
-//! The keys of a person as Temporal knows them (rule 58). The file may have lost a digest type, and a producer may have misspelt one, so
-//! that neither today's file nor the ledger has all of them.
+//! Finds a person's keys in Temporal (rule 58). Neither configuration nor ledger has all digest types: one
+//! may be removed or misspelt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,20 +13,18 @@ use tidings_services::visibility::{self, ended_run};
 use tidings_store::Store;
 use tracing::{Instrument as _, debug_span};
 
-/// What Temporal has of a person, as far as visibility knows it: that is a moment behind.
+/// A person's runs in Temporal. Visibility lags, so the newest may be missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PersonRuns {
-    /// Digest types of runs that may hold events.
     pub types: BTreeSet<String>,
-    /// Runs that ended without their code. A recovery would emit their events again.
+    /// Runs which were terminated, timed out or failed. Recovering one would emit its events again.
     pub ended: Vec<FoundRun>,
 }
 
-/// The person under each name of the tenant: those of the file, and those that rows were written under by processes with another file.
-/// What is about one of them is about the person.
+/// Lists the person under each of the tenant's names, including names other processes used in stored rows.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn people(store: &dyn Store, settings: &Settings, person: &PersonId) -> tidings_store::Result<Vec<PersonId>> {
     let mut people = settings.names.people(person);
     for other in store.same_person(person).await? {
@@ -37,10 +35,10 @@ pub async fn people(store: &dyn Store, settings: &Settings, person: &PersonId) -
     Ok(people)
 }
 
-/// What the store holds of a person under all these names.
+/// Reads everything the store holds about a person under all these names.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn known(store: &dyn Store, people: &[PersonId]) -> tidings_store::Result<Person> {
     let mut known = Person::default();
     for person in people {
@@ -49,11 +47,11 @@ pub async fn known(store: &dyn Store, people: &[PersonId]) -> tidings_store::Res
     Ok(known)
 }
 
-/// Looks through the runs of the person's tenant, under each of its names, that are open, or that ended without their code. What
-/// completed has left its events to the ledger.
+/// Finds the person's open, terminated, timed out and failed runs, under each of the tenant's names.
+/// Completed runs left their events to the ledger.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn find(temporal: &Client, people: &[PersonId]) -> Result<PersonRuns, ClientError> {
     let mut all = PersonRuns::default();
     for PersonId { tenant, user } in people {
@@ -65,10 +63,10 @@ pub async fn find(temporal: &Client, people: &[PersonId]) -> Result<PersonRuns, 
     Ok(all)
 }
 
-/// The same for all people of a tenant under these names, by user.
+/// Like [`find`] for all people in a tenant, by user.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn find_all(temporal: &Client, tenants: &[String]) -> Result<BTreeMap<String, PersonRuns>, ClientError> {
     let mut all = BTreeMap::<_, PersonRuns>::new();
     for tenant in tenants {

@@ -1,4 +1,4 @@
-//! The email of a window as it would go out now, without a trace (rule 32).
+//! Renders a window's email as we would send it now, without storing anything (rule 32).
 
 use jiff::Timestamp;
 use tidings_mail::render;
@@ -10,31 +10,27 @@ use tidings_model::{
 };
 use tidings_services::{Deps, Error, apart::apart, digest_email::Email};
 
-/// The answer of [`preview`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// The email; `None`: no event would be left to send.
+    /// `None` if no event would be left to send.
     pub mail: Option<render::Rendered>,
-    /// Events that the email counts.
     pub events: u64,
-    /// The reason why no email would be sent: consent, suppression, a pause, an unknown recipient.
+    /// Why no email would be sent: consent, suppression, a pause, or an unknown recipient.
     pub but: Option<String>,
 }
 
-/// Other looks than those that the recipient would get. What is absent stays.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Instead<'a> {
     pub template: Option<&'a str>,
-    /// Language (BCP 47).
     pub locale: Option<&'a str>,
-    /// IANA name of a time zone.
     pub zone: Option<&'a str>,
 }
 
-/// The email of the window as if an operator flushed it now. An unknown recipient is shown as an invented one.
+/// Renders the window's email as if an operator flushed it now, with a made-up recipient if the real one is
+/// unknown.
 ///
 /// # Errors
-/// The store cannot answer, the digest type is not configured, or no template works.
+/// If the store fails, the digest type is not configured, or no template works.
 pub async fn preview(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Result<Preview, Error> {
     let ClaimInput { window, events, .. } = due;
     let settings = deps.digest(&window.key)?;
@@ -65,7 +61,6 @@ pub async fn preview(deps: &Deps, due: &ClaimInput, instead: &Instead<'_>) -> Re
 }
 
 impl Instead<'_> {
-    /// The recipient, invented if unknown, with the language and the zone of the preview.
     fn reader(&self, key: &Key, mut facts: Facts) -> (Facts, Recipient) {
         let mut recipient = facts.recipient.clone().unwrap_or_else(|| Recipient::invented(key));
         if let Some(locale) = self.locale {

@@ -1,8 +1,8 @@
-//! Recovery of runs that were terminated, timed out or failed (rule 31). Such a run executes no code of its own any more.
+//! Recovers runs which were terminated, timed out or failed (rule 31).
 //!
-//! The recovery finds the runs, brings back an operator's hold, reopens the digests that the runs left without an end, and emits the
-//! events of their histories again. A run that our workers cannot execute, of another workflow type or task queue, is terminated
-//! first.
+//! This restores an operator's hold, reopens unfinished digests, and emits the events in the runs' histories
+//! again. A run with a wrong workflow type or task queue is terminated first, since our workers cannot
+//! execute it.
 
 use std::{collections::BTreeSet, mem, pin::pin, time::Duration};
 
@@ -39,67 +39,49 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
 
-/// The most digests of a key that a recovery reads. Few keys have more than two without an end.
 const DIGESTS: u32 = 1_000;
-/// The most runs of a key that one recovery takes.
 const RUNS: usize = 1_000;
-/// Events and retracts in flight together.
 const PAGE: usize = 2_000;
-/// The longest wait for one delivery before the next digest is reopened. The workflow refuses a digest that comes too early.
+/// How long to wait for a delivery before we reopen the next digest. The workflow rejects it before.
 const DELIVERY: Duration = Duration::from_mins(1);
-/// The first workflow task of a run that gets a hold waits for the hold, at most for this long.
 const UNTIL_HELD: Duration = Duration::from_secs(30);
-/// Why a digest is not reopened while the hold of its key is lost.
 const NOT_HELD: &str = "its key was on hold, which cannot be brought back; `tidings digest reopen` sends it";
 
-/// A recovery of runs of one key.
 #[derive(Clone, Copy)]
 pub struct Recovery<'a> {
-    /// The server with the history.
     pub temporal: &'a Temporal,
-    /// The client that emits the events again.
     pub events: &'a Client,
-    /// The digests' task queue.
     pub task_queue: &'a str,
-    /// The store with the ledger.
     pub store: &'a dyn Store,
-    /// The key of the runs.
     pub key: &'a Key,
-    /// The id of the run; `None` for all of the key that were not recovered yet.
+    /// `None` recovers all of the key's runs which are not resolved yet.
     pub run_id: Option<&'a str>,
 }
 
-/// The result of a recovery, or of its dry run.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Recovered {
-    /// The id of the latest run.
     pub run_id: String,
-    /// The end of the run: `terminated`, `timed out` or `failed`.
+    /// How the run ended: `terminated`, `timed out` or `failed`.
     pub ended: &'static str,
-    /// Earlier runs that are recovered as well, the earliest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EndedRun>,
-    /// The hold that the run had, and that the key has again.
+    /// The run's hold, which the key has again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The key's digests without an end, except those of a later run: the one in delivery, and the one of its open window.
+    /// The key's unfinished digests: the one in delivery and the one for its open window. Excludes a later
+    /// run's digests.
     pub digests: Vec<OpenDigest>,
-    /// Events in the histories of the runs, with duplicates.
     pub events: u64,
-    /// Retracts in the histories of the runs.
     pub retracts: u64,
-    /// Events that failed digests of the key returned. They open a window (rule 25).
+    /// Events returned by failed digests. They open a window (rule 25).
     pub returned: u64,
-    /// Earlier runs that left events unread, and whose histories Temporal has deleted. Their events are lost.
+    /// Earlier runs with unread events but deleted histories. These events are lost.
     pub gone: Vec<String>,
 }
 
-/// A run with its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndedRun {
-    /// The id of the run.
     pub run_id: String,
-    /// As in [`Recovered::ended`].
     pub ended: &'static str,
     #[serde(skip)]
     trouble: Trouble,
@@ -107,20 +89,15 @@ pub struct EndedRun {
     since: Timestamp,
 }
 
-/// A digest without an end.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct OpenDigest {
-    /// The id of the digest.
     pub digest_id: Uuid,
-    /// Events in the digest.
     pub events: u64,
-    /// The reason why the workflow did not reopen the digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 impl Recovered {
-    /// Why the recovery is not complete; `None`: it is.
     #[must_use]
     pub fn left(&self) -> Option<String> {
         let refused = self.digests.iter().find_map(|digest| Some((digest.digest_id, digest.refused.as_ref()?)));
@@ -129,80 +106,47 @@ impl Recovered {
     }
 }
 
-/// The use of the pages of a history.
 #[derive(Clone, Copy)]
 enum Pages {
     Counted,
     Emitted,
 }
 
-/// A recovery that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// Temporal does not know the run.
     #[error("{0}: Temporal has no such run, or has deleted it")]
     NoSuchRun(Key),
-    /// The run needs no recovery.
     #[error("{key}: run {run_id} {why}")]
-    NotNeeded {
-        /// The key of the run.
-        key: Key,
-        /// The id of the run.
-        run_id: String,
-        /// The reason.
-        why: &'static str,
-    },
-    /// No run of the key needs a recovery.
+    NotNeeded { key: Key, run_id: String, why: &'static str },
     #[error(
         "{key}: its last run {run_id} {why}, and no earlier run waits for a recovery; name one with --run to recover it again"
     )]
-    NothingLeft {
-        /// The key.
-        key: Key,
-        /// The id of the last run.
-        run_id: String,
-        /// The reason why that one needs none.
-        why: &'static str,
-    },
-    /// The recovery started, and must run again.
+    NothingLeft { key: Key, run_id: String, why: &'static str },
     #[error("run {run_id} is only partly recovered; recover the run again")]
-    Unfinished {
-        /// The id of the run.
-        run_id: String,
-        /// The cause.
-        source: Box<Self>,
-    },
-    /// A workflow did not carry out a command.
+    Unfinished { run_id: String, source: Box<Self> },
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// Temporal did not take an event or a retract.
     #[error(transparent)]
     Emit(#[from] tidings_client::Error),
-    /// Temporal does not describe or terminate a run.
     #[error("Temporal does not describe the run")]
     Describe(#[from] WorkflowInteractionError),
-    /// Temporal does not list the runs of the key.
     #[error("Temporal does not list the key's runs")]
     List(#[from] ClientError),
-    /// The history cannot be read.
     #[error(transparent)]
     History(#[from] Error),
-    /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
-    /// An event cannot be emitted as it was recorded.
     #[error(transparent)]
     Event(#[from] serde_json::Error),
-    /// An event cannot be emitted as it was recorded.
     #[error(transparent)]
     Invalid(#[from] tidings_model::limits::Invalid),
 }
 
 impl Recovery<'_> {
-    /// Returns what [`Recovery::run`] would do.
+    /// Previews [`Recovery::run`].
     ///
     /// # Errors
-    /// No run needs a recovery, the history is gone, or Temporal, the store or a worker does not answer.
+    /// If no run needs a recovery, the history is gone, or Temporal, the store or a worker fails.
     pub async fn dry_run(&self) -> Result<Recovered, RecoverError> {
         let runs = self.runs().await?;
         let mut recovered = self.find(&runs).await?;
@@ -210,10 +154,11 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Brings the hold of the last run back, reopens the key's digests without an end, then emits the runs' events again, and one of
-    /// the events that failed digests returned. Digests come first, so that no other digest claims their events. Running a recovery
-    /// twice is safe, because known events change nothing (rule 3). A late write of the old run joins the window of these events
-    /// ([`Ledger::stash`](tidings_store::Ledger::stash)). A complete recovery takes the runs from the list of runs in trouble.
+    /// Restores the hold, reopens unfinished digests, then emits the runs' events again and one event
+    /// returned by failed digests. Digests come first, otherwise another one could claim their events.
+    /// Running this twice is safe because duplicates change nothing (rule 3). A late write from the old run
+    /// joins the window of these events ([`Ledger::stash`](tidings_store::Ledger::stash)). A complete
+    /// recovery resolves the runs in trouble.
     ///
     /// # Errors
     /// As for [`Recovery::dry_run`].
@@ -257,11 +202,10 @@ impl Recovery<'_> {
             let reopen = Reopen { order: order.clone(), digest_id: digest.digest_id, may_duplicate: false };
             digest.refused = self.commands().digest(self.key).reopen(reopen).await?.refused;
         }
-        // Counted already.
         let (events, retracts, gone) = (recovered.events, recovered.retracts, mem::take(&mut recovered.gone));
         self.read(recovered, Pages::Emitted).await?;
         (recovered.events, recovered.retracts, recovered.gone) = (events, retracts, gone);
-        // The ledger knows this event, so that the event itself changes nothing. The workflow learns of all that wait.
+        // The ledger already has this event. Sending it only makes the workflow pick up all returned events.
         self.emit(RunInput { events: returned.into_iter().collect(), ..RunInput::default() }).await?;
         if let Some(hold) = hold.filter(|_| !held) {
             self.commands().digest(self.key).hold(hold).await?;
@@ -269,8 +213,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Puts the key on hold before anything goes out. A run without events takes no hold, so one of the events starts a run whose first
-    /// workflow task waits, and that task finds both. Returns `false` without an event.
+    /// Puts the key on hold before anything is sent. A run ignores a hold without events, so we start one
+    /// with an event and delay its first workflow task. Returns `false` without an event.
     async fn hold(&self, hold: &Hold, event: Option<Event>) -> Result<bool, RecoverError> {
         if self.live().await?.is_none() {
             let Some(event) = event else { return Ok(false) };
@@ -281,7 +225,6 @@ impl Recovery<'_> {
         Ok(self.commands().digest(self.key).hold(hold.clone()).await? != Held::default())
     }
 
-    /// The runs to recover, the earliest first.
     async fn runs(&self) -> Result<Vec<EndedRun>, RecoverError> {
         let described = match self
             .workflow(self.run_id)
@@ -303,7 +246,7 @@ impl Recovery<'_> {
             return Ok(vec![last.map_err(not_needed)?]);
         }
         let workflow_id = self.key.workflow_id();
-        // Visibility lags, and may not have the last run yet.
+        // Visibility lags, so the last run may be missing here.
         let query = format!("WorkflowId = '{workflow_id}' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed')");
         let found = visibility::list(self.temporal, query, RUNS).instrument(self.listing()).await?;
         let mut runs: Vec<_> = found.iter().filter_map(listed).collect();
@@ -322,7 +265,6 @@ impl Recovery<'_> {
         }
     }
 
-    /// The described run as one to recover; otherwise, the reason why the run needs no recovery.
     fn ended(&self, run: &WorkflowExecutionDescription) -> Result<EndedRun, &'static str> {
         let (trouble, ended) = match bad_end(run.status()) {
             Err(_) if run.workflow_type() != names::WORKFLOW_TYPE && is_open(run.status()) => {
@@ -342,7 +284,7 @@ impl Recovery<'_> {
         let Some((last, earlier)) = runs.split_last() else {
             return Err(RecoverError::NoSuchRun((*key).clone()));
         };
-        // A dry run has not terminated it. Nothing answers for such a run.
+        // A dry run does not terminate the run, and such a run cannot respond to a query.
         let live = if last.trouble.is_end() { self.live().await? } else { None };
         let of_a_later_run: Vec<_> = live
             .iter()
@@ -350,7 +292,7 @@ impl Recovery<'_> {
             .flatten()
             .collect();
         let digests = store.digests(key, DIGESTS).await?.into_iter();
-        // A digest without events is a late write of a run that was already recovered.
+        // A digest without events is a late write from an already recovered run.
         let digests = digests.filter(|digest| digest.closed.is_none() && digest.items > 0);
         let digests = digests.filter(|digest| !of_a_later_run.contains(&digest.digest_id));
         let digests = digests.map(|open| OpenDigest { digest_id: open.digest_id, events: open.items, refused: None });
@@ -359,7 +301,7 @@ impl Recovery<'_> {
             run_id: last.run_id.clone(),
             ended: last.ended,
             earlier: earlier.to_vec(),
-            // The later run has a hold of its own, or an operator released it.
+            // Do not replace a later run's own hold.
             hold: hold.filter(|_| live.as_ref().is_none_or(|status| status.hold.is_none())),
             digests: digests.collect(),
             events: 0,
@@ -402,7 +344,7 @@ impl Recovery<'_> {
         Ok(self.store.audit(&AuditInput { key: self.key.clone(), notes: vec![note] }).await?)
     }
 
-    /// Waits for the delivery of the key's other digest. A key has at most one digest in delivery.
+    /// A key delivers at most one digest at a time.
     async fn until_delivered(&self) -> Result<(), RecoverError> {
         let until = Timestamp::now() + DELIVERY;
         while let Some(delivery) = self.live().await?.and_then(|status| status.delivering) {
@@ -414,7 +356,6 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The status of the later run, if one is open.
     async fn live(&self) -> Result<Option<Status>, RecoverError> {
         let workflow = self.temporal.get_workflow_handle::<UntypedWorkflow>(self.key.workflow_id());
         let run = workflow.describe(WorkflowDescribeOptions::default()).instrument(self.describing()).await?;
@@ -424,7 +365,8 @@ impl Recovery<'_> {
         Ok(self.commands().digest(self.key).status().await?)
     }
 
-    /// Counts the events and retracts of the runs, and of still earlier runs that left theirs unread. Returns the first event.
+    /// Counts events and retracts in these runs, and in earlier ones they left unread. Returns the first
+    /// event.
     async fn read(&self, recovered: &mut Recovered, pages: Pages) -> Result<Option<Event>, RecoverError> {
         let mut first = None;
         let mut runs = vec![recovered.run_id.clone()];
@@ -432,7 +374,6 @@ impl Recovery<'_> {
         let mut seen = BTreeSet::new();
         let mut page = RunInput::default();
         while let Some(run) = runs.pop() {
-            // Several runs may point to one.
             if !seen.insert(run.clone()) {
                 continue;
             }
@@ -473,7 +414,7 @@ impl Recovery<'_> {
         let events = page.events.iter().map(|event| event_of(self.key, event)).collect::<Result<Vec<_>, _>>()?;
         let budget = ByteBudget::default();
         let events = events.into_iter().map(|event| budget.emit(self.events, event));
-        // A workflow would take a retract by id for one of today. The ledger keeps its time.
+        // A workflow would treat a retract by id as a new one. The ledger keeps its original time.
         let is_dated = |retract: &Retract| matches!(retract, Retract::EventUntil { .. });
         let (dated, retracts): (Vec<_>, Vec<_>) = page.retracts.into_iter().partition(is_dated);
         if !dated.is_empty() {
@@ -485,7 +426,6 @@ impl Recovery<'_> {
     }
 }
 
-/// Names the end of a run that needs a recovery; otherwise, says why the run needs none.
 fn bad_end(status: WorkflowExecutionStatus) -> Result<(Trouble, &'static str), &'static str> {
     match status {
         WorkflowExecutionStatus::Terminated => Ok((Trouble::Terminated, "terminated")),
@@ -503,15 +443,13 @@ const fn is_open(status: WorkflowExecutionStatus) -> bool {
     matches!(status, WorkflowExecutionStatus::Running | WorkflowExecutionStatus::Paused)
 }
 
-/// A run of a listing, if it has such an end.
 fn listed(run: &WorkflowExecution) -> Option<EndedRun> {
     let (trouble, ended) = bad_end(run.status()).ok()?;
     let since = Timestamp::try_from(run.close_time()?).ok()?;
     Some(EndedRun { run_id: run.run_id().to_owned(), ended, trouble, since })
 }
 
-/// Reports if a delivery may end in time. Without a next attempt, one is in progress. For a digest on hold, the next attempt
-/// stays in the past.
+/// `next_attempt_at` is `None` during an attempt, and stays in the past for a digest on hold.
 fn may_end(next_attempt_at: Option<Timestamp>, now: Timestamp, until: Timestamp) -> bool {
     next_attempt_at.map_or(now, |at| at.max(now)) < until
 }

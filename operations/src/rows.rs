@@ -1,5 +1,5 @@
-//! Rows of CSV (RFC 4180) and of NDJSON: each is a line with named values, and a wrong line spoils no other. Files of the command line and
-//! bodies of the api are read by the same code.
+//! Reads rows from CSV (RFC 4180) and NDJSON, for the command line's files and the API's request bodies. A
+//! bad line does not affect others.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -9,46 +9,43 @@ use tidings_model::{
     header_fault, wire,
 };
 
-/// The rows of an input.
 pub enum Rows<R> {
-    /// The first line names the columns.
-    Csv { reader: csv::Reader<R>, header: csv::StringRecord },
-    /// `first` was read for the names of its values.
-    Json { lines: Lines<R>, first: Option<(u64, Vec<u8>)> },
+    Csv {
+        reader: csv::Reader<R>,
+        header: csv::StringRecord,
+    },
+    /// `first` is the line already read for its names.
+    Json {
+        lines: Lines<R>,
+        first: Option<(u64, Vec<u8>)>,
+    },
 }
 
-/// One row.
 #[derive(Debug)]
 pub struct Row {
-    /// Counted from 1.
     pub line: u64,
     pub values: Map<String, Value>,
 }
 
-/// A line that is no row.
 #[derive(Debug)]
 pub struct WrongLine {
-    /// Counted from 1.
     pub line: u64,
     pub problem: String,
 }
 
-/// The problem of a line of NDJSON.
 pub const NO_OBJECT: &str = "is not a JSON object";
 
-/// A first line that names no columns.
 #[derive(Debug, thiserror::Error)]
 pub enum WrongHeader {
     #[error("the first line is not UTF-8; save the file as UTF-8")]
     NotUtf8,
     #[error("the first line cannot be read")]
     Unreadable(#[source] csv::Error),
-    /// Another separator than a comma, or a column that is named twice.
+    /// The separator is not a comma, or a column appears twice.
     #[error("{0}")]
     Columns(String),
 }
 
-/// Nothing more can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error(transparent)]
@@ -57,14 +54,13 @@ pub enum Unreadable {
     Line(u64, #[source] io::Error),
 }
 
-/// A row, or why the line is none.
 pub type Line = Result<Row, WrongLine>;
 
 impl<R: BufRead> Rows<R> {
     /// Reads the first line of CSV.
     ///
     /// # Errors
-    /// It cannot be read, is not separated by commas, or names a column twice.
+    /// If it cannot be read, is not separated by commas, or names a column twice.
     pub fn csv(input: R) -> Result<Self, WrongHeader> {
         let mut reader = csv::Reader::from_reader(input);
         let header: csv::StringRecord = match reader.headers() {
@@ -78,16 +74,15 @@ impl<R: BufRead> Rows<R> {
         }
     }
 
-    /// Reads NDJSON.
     #[must_use]
     pub const fn json(input: R) -> Self {
         Self::Json { lines: Lines::new(input, usize::MAX), first: None }
     }
 
-    /// The names of the values: those of the first line.
+    /// Returns the column names, or for NDJSON the first line's names.
     ///
     /// # Errors
-    /// The first line cannot be read, or is not a JSON object.
+    /// If the first line cannot be read, or is not a JSON object.
     pub fn columns(&mut self) -> Result<Result<Vec<String>, WrongLine>, Unreadable> {
         match self {
             Self::Csv { header, .. } => Ok(Ok(header.iter().map(str::to_owned).collect())),
@@ -128,7 +123,8 @@ impl<R: BufRead> Iterator for Rows<R> {
 }
 
 impl Row {
-    /// Returns the value with this name as text, empty for a null, without what nobody sees at its edges. `None`: the row has no such value.
+    /// Returns the value as text, trimmed of invisible characters and empty for null. `None` if the row has
+    /// no such value.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         Some(match self.values.get(name)? {
@@ -138,14 +134,12 @@ impl Row {
         })
     }
 
-    /// Returns the value with this name as text; empty without one.
     #[must_use]
     pub fn value(&self, name: &str) -> String {
         self.get(name).unwrap_or_default()
     }
 }
 
-/// Returns the problem of one line. Other errors end the input.
 fn wrong_line(error: csv::Error) -> Result<WrongLine, Unreadable> {
     let problem = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -160,7 +154,7 @@ fn wrong_line(error: csv::Error) -> Result<WrongLine, Unreadable> {
     }
 }
 
-/// A line of another encoding is refused by itself. Half a surrogate pair, in the name of somebody, becomes U+FFFD.
+/// Rejects just this line if it is not UTF-8. Half a surrogate pair, e.g. in a person's name, becomes U+FFFD.
 fn object(line: u64, json: &[u8]) -> Line {
     let text = read_text(json).map_err(|wrong| WrongLine { line, problem: wrong.to_string() })?;
     let values = serde_json::from_slice(&wire::mended(text.as_bytes()));
@@ -168,8 +162,8 @@ fn object(line: u64, json: &[u8]) -> Line {
     Ok(Row { line, values })
 }
 
-/// The lines of an input with their numbers, counted from 1. Of a line that is longer than `longest` come its first bytes, and one more than
-/// that.
+/// Yields numbered lines, counted from 1. A line longer than `longest` is cut to `longest + 1` bytes, so the
+/// caller can detect it.
 pub struct Lines<R> {
     input: R,
     number: u64,

@@ -1,8 +1,8 @@
-//! The statistics of the fleet (rule 37): open windows from Temporal's visibility, digests from the ledger, and the backlog of the
-//! task queues.
+//! Fleet statistics (rule 37): open windows from Temporal's visibility, digests from the ledger, and task
+//! queue backlogs.
 //!
-//! A window that is due while no worker runs is in no ledger yet. Its key waits as a workflow task in the digests' task queue,
-//! and the backlog of the queue shows the key and its age.
+//! If a window is due while no worker runs, it is not in the ledger yet. The digest queue's backlog shows it
+//! and its age.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -40,120 +40,115 @@ use tidings_services::{
 use tidings_store::{ListedRun, Store};
 use tracing::{Instrument as _, debug_span};
 
-/// The most keys that are listed by tenant and type. Visibility lists a thousand keys a call.
 const LISTED: usize = 50_000;
-/// The most runs in trouble that an answer names.
 const TROUBLED: u32 = 100;
 
-/// A question about the fleet.
 pub struct Question<'a> {
     pub store: &'a dyn Store,
     pub temporal: &'a Client,
-    /// The digests' task queue.
     pub task_queue: &'a str,
-    /// The providers of the relays.
     pub providers: BTreeMap<String, Provider>,
     pub relays: RelaysToday,
     pub scope: Scope,
 }
 
-/// An answer that did not come.
 #[derive(Debug, thiserror::Error)]
 pub enum StatsError {
-    /// Temporal's visibility does not answer.
     #[error("Temporal cannot count the open windows: {0}")]
     Visibility(#[from] ClientError),
-    /// Temporal does not describe a task queue.
     #[error("Temporal cannot describe a task queue: {0}")]
     TaskQueue(#[from] Box<Status>),
-    /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// The statistics of the fleet. The names in JSON are stable.
+/// Fleet statistics. JSON names are stable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stats {
     pub at: Timestamp,
     pub since: Timestamp,
-    /// The keys whose workflow runs, lingering ones included.
+    /// Keys with a running workflow, including lingering ones.
     pub open_digest_count: u64,
-    /// The same by tenant and type. A key without search attributes counts by its workflow id.
+    /// Open keys by tenant and type. We use the workflow id if search attributes are missing.
     pub open: Vec<Open>,
     /// `true` if `open` covers only the first 50,000 keys.
     pub open_is_partial: bool,
-    /// Digests that were claimed and have no end.
+    /// Digests claimed but not ended.
     pub undelivered_digest_count: u64,
-    /// Those among them whose window is past due.
+    /// Undelivered digests past their deadline.
     pub overdue_digest_count: u64,
-    /// The age of the oldest overdue digest, or of the oldest workflow task that waits for a worker of digests; 0 if nothing waits.
+    /// Age of the oldest overdue digest, or of the oldest workflow task waiting for a digest worker. 0 if
+    /// nothing waits.
     pub oldest_overdue_seconds: u64,
-    /// Events of the digests that ended in the span.
+    /// Events in digests which ended within the span.
     pub event_count: u64,
     #[serde(flatten)]
     pub ledger: LedgerStatistics,
-    /// The providers of the relays in `reported`.
+    /// Provider by relay, for `reported`.
     pub providers: BTreeMap<String, &'static str>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub task_queues: Vec<Queue>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub breakers: Vec<OpenBreaker>,
-    /// Events that the api accepted and that Temporal does not have yet, of all tenants.
+    /// Events accepted by the API but not yet by Temporal, for all tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub inbox: Depth,
-    /// Notices to each subscription, about all its tenants.
+    /// Notices by subscription, for all its tenants.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub notices: Vec<Notices>,
-    /// Runs in Temporal that ended without their code, or that no worker can execute, and that wait for an operator.
+    /// Runs in Temporal which need an operator: terminated, timed out or failed, or no worker can execute
+    /// them.
     pub troubled_run_count: u64,
-    /// The age of the oldest of them, since its end or its start; 0 without one.
+    /// Seconds since the oldest run in trouble ended or started. 0 if there is none.
     pub oldest_troubled_run_seconds: u64,
-    /// The same by the trouble.
+    /// Runs in trouble by kind.
     pub troubled: Vec<Troubled>,
-    /// The latest 100 of them, each with the command to run.
+    /// The latest 100 runs in trouble, each with the command to run.
     pub troubled_runs: Vec<TroubledRun>,
-    /// Zones of the directory and of choices that no zone data has. The digests go out by another zone.
+    /// Time zones in the directory or in preferences which no zone data contains. These digests use another
+    /// zone.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub unknown_zones: Vec<UnknownZone>,
-    /// The zone data of the process that answers.
+    /// The zone data used by this process.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub zone_data: ZoneData,
-    /// The newest release of zone data that any worker had. Empty: none said so.
+    /// The newest zone data release of any worker. Empty if none reported one.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub newest_zone_release: String,
-    /// What the workers and gateways that are alive differ in.
+    /// How live workers and gateways differ.
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub differences: Vec<Difference>,
     #[cfg_attr(feature = "openapi", schema(required = false))]
     pub upkeep: Upkeep,
 }
 
-/// The nightly deletion of what is too old.
+/// The nightly deletion of old data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Upkeep {
-    /// The end of the last one, or the first beat of a worker where none came to an end. `None`: no worker was here yet.
+    /// When the last one ended, or a worker's first heartbeat if none has ended yet. `None` if no worker has
+    /// ever run.
     pub last_ended_at: Option<Timestamp>,
-    /// Why the next one may not come.
+    /// Why the next one may not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// A zone that no zone data has.
+/// A time zone which no zone data contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnknownZone {
-    /// As it was written.
+    /// As written in the row.
     pub zone: String,
-    /// Rows of the directory and choices that have it.
+    /// Directory rows and preferences with this zone.
     pub rows: u64,
 }
 
-/// Runs with one trouble.
+/// Runs with the same kind of trouble.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TroubledRuns))]
@@ -162,10 +157,10 @@ pub struct Troubled {
     pub runs: u64,
 }
 
-/// The runs in the list, each with its remedy.
+/// Lists runs in trouble, each with its remedy.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn troubled_runs(
     store: &dyn Store,
     task_queue: &str,
@@ -181,17 +176,17 @@ pub async fn troubled_runs(
     Ok(with_remedy.collect())
 }
 
-/// Notices to one subscription. Each count stops at 100,000.
+/// Notices for one subscription. Each count stops at 100,000.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = SubscriptionNotices))]
 pub struct Notices {
     pub subscription: String,
     pub waiting: u64,
-    /// The time at which the first of these was written. `None`: nothing waits.
+    /// When the oldest pending notice was written. `None` if nothing is pending.
     pub oldest: Option<Timestamp>,
     pub dead_letters: u64,
-    /// The time at which the receiver answered 410.
+    /// When the receiver returned 410.
     pub gone_at: Option<Timestamp>,
 }
 
@@ -202,7 +197,7 @@ impl From<SubscriptionState> for Notices {
     }
 }
 
-/// The keys of one tenant and type whose workflow runs.
+/// Keys with a running workflow, for one tenant and type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = OpenDigests))]
@@ -213,13 +208,13 @@ pub struct Open {
     pub digests: u64,
 }
 
-/// A relay whose breaker is open.
+/// A relay with an open circuit breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OpenBreaker {
     pub relay: String,
-    /// The tenant whose mail the relay does not get; none: the relay as a whole.
+    /// Only this tenant's email is blocked. Absent if the whole relay is blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     pub cause: &'static str,
@@ -227,10 +222,10 @@ pub struct OpenBreaker {
     pub open_since: Timestamp,
 }
 
-/// Asks Temporal and the store.
+/// Collects the statistics from Temporal and the store.
 ///
 /// # Errors
-/// One of them does not answer.
+/// If either of them fails.
 pub async fn stats(question: &Question<'_>) -> Result<Stats, StatsError> {
     let Question { store, temporal, task_queue, providers, relays, scope } = question;
     let counted = async { Ok(store.statistics(scope).await?) };
@@ -346,7 +341,6 @@ fn age_in_seconds(at: Timestamp, now: Timestamp) -> u64 {
     now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs()
 }
 
-/// The age in seconds of the oldest thing that should have happened to a digest.
 fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, now: Timestamp) -> u64 {
     let planning = queues.iter().find(|queue| queue.name == digests && queue.kind == TaskKind::Workflow);
     let waits = planning.and_then(|queue| SignedDuration::try_from_secs_f64(queue.backlog_seconds?).ok());
@@ -354,30 +348,28 @@ fn oldest_overdue(ledger: &LedgerStatistics, queues: &[Queue], digests: &str, no
     oldest.as_secs().unsigned_abs()
 }
 
-/// The condition for the keys of a tenant, or of all, without the status. The workflow id has the tenant also if the producer set no search
-/// attributes.
+/// Matches a tenant's keys in any status. Uses the workflow id because search attributes are optional.
 fn keys_of(tenant: Option<&str>) -> String {
     let workflow = names::WORKFLOW_TYPE;
     let ids = tenant.map_or_else(|| format!("{workflow}/"), Key::workflow_ids_of);
     format!("WorkflowType = '{workflow}' AND WorkflowId STARTS_WITH '{ids}'")
 }
 
-/// Counts the open keys, those that are paused in Temporal included.
+/// Counts open keys, including those paused in Temporal.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn count_open(temporal: &Client, tenant: Option<&str>) -> Result<u64, StatsError> {
     let span = debug_span!("temporal", call = "count_workflows", tenant);
     Ok(visibility::count_open(temporal, &keys_of(tenant)).instrument(span).await?)
 }
 
-/// Counts the open keys by tenant and type.
 async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(String, String), u64>, StatsError> {
     let options = WorkflowListOptions::builder().limit(LISTED).build();
     let span = debug_span!("temporal", call = "list_workflows", tenant);
     let found = visibility::list_open(temporal, &keys_of(tenant), options);
     let counts = found.try_fold(BTreeMap::new(), async |mut counts, run| {
-        // A dev server takes `a` for `A` in STARTS_WITH.
+        // A dev server ignores case in STARTS_WITH.
         if let Ok(key) = Key::from_workflow_id(run.id())
             && tenant.is_none_or(|tenant| key.tenant == tenant)
         {
@@ -388,10 +380,10 @@ async fn list_open(temporal: &Client, tenant: Option<&str>) -> Result<BTreeMap<(
     Ok(counts.instrument(span).await?)
 }
 
-/// Describes the task queues that the workers of `task_queue` serve.
+/// Describes each task queue served by the workers of `task_queue`.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn task_queues(temporal: &Client, task_queue: &str) -> Result<Vec<Queue>, StatsError> {
     let others = [names::bulk(task_queue), names::transactional(task_queue), names::retention(task_queue)];
     let queues = std::iter::once(task_queue.to_owned()).chain(others);
@@ -412,7 +404,7 @@ async fn describe(temporal: &Client, name: String, kind: TaskKind) -> Result<Que
         ..Default::default()
     };
     let span = debug_span!("temporal", call = "describe_task_queue", task_queue = name);
-    // The client retries, as `connection().workflow_service()` does not.
+    // Unlike `connection().workflow_service()`, the client retries.
     let mut client = temporal.clone();
     let described = WorkflowService::describe_task_queue(&mut client, request.into_request()).instrument(span).await;
     Ok(queue(name, kind, described.map_err(Box::new)?.into_inner()))

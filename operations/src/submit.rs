@@ -1,5 +1,5 @@
-//! The entry for single messages: rendered, put in the outbox, and only then given to a workflow, so that no body and no
-//! address is ever in workflow history. The same key twice is one message, however long after.
+//! Accepts single messages. We store a rendered message in the outbox before its workflow starts, so workflow
+//! history contains no body or address. An idempotency key always yields the same message, even much later.
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -30,112 +30,79 @@ use tidings_services::{
 use tidings_store::Store;
 use tracing::instrument;
 
-/// Bytes of the text and the HTML of ready parts together.
 pub const PARTS_BYTES: usize = 1024 * 1024;
-/// Bytes of a template's variables as JSON.
 pub const VARIABLES_BYTES: usize = 64 * 1024;
-/// Bytes of all attachments together, as files.
+/// Limit on all attachments together, in bytes before encoding.
 pub const ATTACHMENTS_BYTES: usize = 5 * 1024 * 1024;
-/// Attachments of a message.
 pub const ATTACHMENTS: usize = 20;
 
-/// One e-mail that a service hands over. It has an address and a body: not for logs.
+/// One email from a service. Do not log this: it contains an address and a body.
 #[derive(Clone, Serialize)]
 pub struct Submission {
     pub tenant: String,
-    /// Made up by the sender; what comes under it again is the same message.
+    /// Chosen by the sender. A second submission with this key returns the same message.
     pub idempotency_key: String,
     pub stream: StreamName,
     pub to: To,
     pub content: Content,
-    /// `Reply-To`, if it is not the stream's.
+    /// Overrides the stream's `Reply-To`.
     pub reply_to: Option<EmailAddress>,
-    /// Files that come with the message.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "hashed")]
     pub attachments: Vec<Attachment>,
 }
 
-/// The recipient of a message.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum To {
-    /// A user in the tenant's directory.
     User(String),
-    /// An address, which need not be in the directory.
-    Address {
-        address: EmailAddress,
-        /// Display name; may be empty.
-        name: String,
-    },
+    Address { address: EmailAddress, name: String },
 }
 
-/// The content of a message.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// Content from a template. The caller gets a template's error; no fallback template is used.
-    Template {
-        name: String,
-        /// The template's variable `message`.
-        variables: Map<String, Value>,
-    },
-    /// It is ready.
+    /// We render a template. Template errors go to the caller; there is no fallback template.
+    Template { name: String, variables: Map<String, Value> },
     Parts {
         subject: String,
         text: String,
-        /// Without it the mail is plain text.
+        /// `None` sends plain text only.
         html: Option<String>,
     },
 }
 
-/// The message is in the outbox.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// The message in the outbox.
     pub message: MessageRecord,
-    /// Set if the message was in the outbox already.
     pub again: bool,
 }
 
-/// The message is not in the outbox, and will not be sent.
+/// Why a message was rejected. It is not in the outbox and will not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// A part is wrong: which one, and what would be right.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The directory does not know the user.
     #[error("to: {why}")]
-    UnknownRecipient {
-        /// The reason and the remedy.
-        why: String,
-    },
-    /// The tenant must not mail the address.
+    UnknownRecipient { why: String },
     #[error("to: the address is suppressed: {reason}")]
-    Suppressed {
-        /// Why it is, for this stream.
-        reason: Reason,
-    },
-    /// The key was used for something else.
+    Suppressed { reason: Reason },
     #[error("key: was used for another content; a new message needs a new key")]
     OtherContent,
-    /// The template cannot make the mail.
     #[error("template: {0}")]
     Template(#[from] render::Error),
-    /// The DKIM key cannot sign.
     #[error("the mail cannot be made: {0}")]
     Unsigned(String),
-    /// The team's own directory does not answer. Asking again is safe.
+    /// The team's own directory is not responding. Submitting again is safe.
     #[error("to: {0}")]
     Directory(Error),
-    /// The outbox does not answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// Puts the message in the outbox, or finds it there. [`start`] comes next.
+/// Stores the message in the outbox, or finds it there. Call [`start`] next.
 ///
 /// # Errors
-/// See [`Refused`]. After [`Refused::Store`] asking again is safe.
+/// See [`Refused`]. After [`Refused::Store`], submitting again is safe.
 pub async fn accept(
     store: &dyn Store,
     directory: Option<&TeamDirectory>,
@@ -157,10 +124,10 @@ pub async fn accept(
     same(stored, &sha256, false)
 }
 
-/// Starts the workflow that delivers the message, unless it has an end or a workflow already.
+/// Starts the message's delivery workflow, unless it already has one or has ended.
 ///
 /// # Errors
-/// Temporal does not answer. Accepting and starting again is safe.
+/// If Temporal fails. Accepting and starting again is safe.
 #[instrument(name = "temporal", level = "debug", skip_all, fields(call = "start", message = %message.id), err(level = "debug"))]
 pub async fn start(temporal: &Client, task_queue: &str, message: &MessageRecord) -> Result<(), WorkflowStartError> {
     let Origin::Single { key, .. } = &message.origin else { return Ok(()) };
@@ -184,13 +151,12 @@ fn same(message: MessageRecord, sha256: &str, again: bool) -> Result<Accepted, R
     }
 }
 
-/// A hash of everything that was handed over, in one spelling: the maps of JSON are sorted.
+/// JSON maps are sorted first, so equal submissions have equal hashes.
 fn sha256(submission: &Submission) -> Result<String, Invalid> {
     let json = serde_json::to_vec(submission).map_err(|error| invalid("content", error.to_string()))?;
     Ok(hex_sha256(&json))
 }
 
-/// Writes attachments with hashes instead of their bytes.
 fn hashed<S: Serializer>(attachments: &[Attachment], serializer: S) -> Result<S::Ok, S::Error> {
     let hashed = attachments.iter().map(|Attachment { name, media_type, bytes }| (name, media_type, hex_sha256(bytes)));
     serializer.collect_seq(hashed)
@@ -200,7 +166,6 @@ fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
     Invalid { field: field.to_owned(), problem: problem.into() }
 }
 
-/// Builds a message from a submission.
 struct Making<'a> {
     store: &'a dyn Store,
     directory: Option<&'a TeamDirectory>,
@@ -210,7 +175,6 @@ struct Making<'a> {
     submission: &'a Submission,
 }
 
-/// A mail without its headers.
 struct Parts {
     subject: String,
     text: String,
@@ -281,12 +245,11 @@ impl Making<'_> {
         })
     }
 
-    /// Returns the recipient, and the user's id in the directory.
     async fn recipient(&self) -> Result<(Recipient, Option<String>), Refused> {
         let tenant = &self.submission.tenant;
         match &self.submission.to {
             To::User(user) => {
-                // MessageKind no digest type: nothing was chosen for it.
+                // Preferences are per digest type, and a single message has none.
                 let key = Key { tenant: tenant.clone(), digest_type: String::new(), user: user.clone() };
                 let invents = self.settings.unknown_recipients == UnknownRecipients::Invent;
                 let Facts { recipient, missing, .. } =

@@ -1,4 +1,4 @@
-//! The watch over notices, which wakes the workflows of subscriptions.
+//! Watches for pending notices and wakes subscription workflows.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,28 +18,23 @@ use tidings_store::Store;
 use tokio::time::{self, sleep};
 use tracing::{Instrument as _, debug_span};
 
-/// The pause between two looks. A notice is late by as much.
+/// Poll interval. A notice may be delayed by this much.
 const LOOK: Duration = Duration::from_secs(5);
-/// A subscription with notices that wait is signalled this often, also if none is new: a notice may be committed after a later one.
+/// How often to signal a subscription with pending notices, even without a new one: a notice may be committed
+/// after a later one.
 const AGAIN: Duration = Duration::from_mins(5);
-/// Notices of subscriptions that no file has any more are looked for this often.
+/// How often to look for notices of subscriptions no longer configured.
 const RETIRE: Duration = Duration::from_hours(1);
-/// Time limit of a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The watch of one worker over notices: it starts the workflow of a subscription, or wakes it, when a notice waits. A look is one question
-/// to the store, which reads one row of an index for each subscription. So Temporal has nothing to do while nothing waits, and a digest
-/// costs no call for its notices.
+/// Starts or wakes a subscription's workflow when a notice is pending. A poll is one store query, reading one
+/// index row per subscription, so Temporal is idle while nothing is pending.
 pub struct Watch {
     store: Arc<dyn Store>,
     temporal: Client,
-    /// The task queue of the digests.
     task_queue: String,
-    /// The latest notice of each subscription that was signalled, and when.
     signalled: BTreeMap<String, (i64, time::Instant)>,
-    /// The last look for notices of subscriptions that no file has any more.
     retired_at: Option<time::Instant>,
-    /// The subscriptions of the file, and what this worker works with.
     file: Option<(Vec<Subscription>, ProcessProfile)>,
 }
 
@@ -49,13 +44,12 @@ impl Watch {
         Self { store, temporal, task_queue, signalled: BTreeMap::new(), retired_at: None, file: None }
     }
 
-    /// The same watch, which takes subscriptions away that this file lacks once all workers have it.
+    /// Also retires subscriptions missing from this configuration, once all workers use it.
     #[must_use]
     pub fn of_file(self, subscriptions: Vec<Subscription>, own: ProcessProfile) -> Self {
         Self { file: Some((subscriptions, own)), ..self }
     }
 
-    /// Looks again and again.
     pub async fn run(mut self) {
         loop {
             if let Err(error) = self.look().await {
@@ -65,10 +59,10 @@ impl Watch {
         }
     }
 
-    /// Signals each subscription for which a notice waits that this watch has not seen.
+    /// Signals each subscription with a pending notice we have not seen yet.
     ///
     /// # Errors
-    /// The store or Temporal does not answer. The next look signals what this one did not.
+    /// If the store or Temporal fails. The next poll will signal the rest.
     pub async fn look(&mut self) -> Result<(), WatchError> {
         if self.retired_at.is_none_or(|at| at.elapsed() >= RETIRE) {
             if let Some((subscriptions, own)) = &self.file
@@ -80,7 +74,7 @@ impl Watch {
             self.retired_at = Some(time::Instant::now());
         }
         let waiting = self.store.newest_notices().await?;
-        // An operator's replay lets earlier notices wait again.
+        // An operator's replay can make earlier notices pending again.
         self.signalled.retain(|subscription, _| waiting.iter().any(|(name, _)| name == subscription));
         for (subscription, newest) in waiting {
             let known = self.signalled.get(&subscription);
@@ -94,7 +88,6 @@ impl Watch {
     }
 }
 
-/// Tells operators of what waits for nobody, while they can still do something about it.
 fn report_retired(RetiredNotices { subscription, waiting, ended }: &RetiredNotices) {
     if *waiting > 0 {
         tracing::error!(
@@ -111,7 +104,6 @@ fn report_retired(RetiredNotices { subscription, waiting, ended }: &RetiredNotic
     }
 }
 
-/// A look that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     #[error(transparent)]
@@ -120,10 +112,10 @@ pub enum WatchError {
     Temporal(#[from] WorkflowStartError),
 }
 
-/// Wakes the workflow of a subscription, or starts it.
+/// Wakes a subscription's workflow, or starts it.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn signal(temporal: &Client, task_queue: &str, subscription: &str) -> Result<(), WorkflowStartError> {
     let id = names::subscription(task_queue, subscription);
     let options = WorkflowStartOptions::new(names::subscriptions(task_queue), id.clone())
@@ -136,7 +128,7 @@ pub async fn signal(temporal: &Client, task_queue: &str, subscription: &str) -> 
     let input = RawValue::new(vec![Payload { metadata, data, ..Payload::default() }]);
     let workflow = UntypedWorkflow::new(names::SUBSCRIPTION_WORKFLOW_TYPE);
     let notice = UntypedSignal::new(names::NOTICE_SIGNAL);
-    // `RawValue::empty()` would be one empty argument.
+    // `RawValue::empty()` would send one empty argument.
     let signalled = temporal.signal_with_start_workflow(workflow, input, notice, RawValue::default(), options);
     signalled.instrument(debug_span!("temporal", call = "signal_with_start", id)).await.map(drop)
 }

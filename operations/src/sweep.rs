@@ -1,7 +1,8 @@
-//! The sweep over runs that no code of ours brings to an end (rule 54). One worker looks at a time, by a lease in the store.
+//! Sweeps for failed and terminated runs (rule 54). One worker sweeps at a time, holding a lease in the
+//! store.
 //!
-//! A look asks Temporal's visibility for the runs that have ended since the look before, and records them. Then each worker leases
-//! recorded runs, and recovers those that no person ended, as `tidings recover` does. The others stay in a list.
+//! A sweep records runs which have ended since the previous one. Each worker then leases some and recovers
+//! those not ended by a person, like `tidings recover`. The rest wait for an operator.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -39,27 +40,20 @@ use crate::{
     subscriptions,
 };
 
-/// Ended runs that are recorded together.
 const RECORDED: usize = 500;
-/// The most open runs that a look records. An installation whose producers misspell the task queue has as many as keys.
+/// How many open runs one sweep records. If producers misspell the task queue, there are as many as keys.
 const OPEN: usize = 10_000;
-/// Runs that one worker recovers at a time.
 const RECOVERIES: u32 = 8;
-/// Resolved runs that are forgotten together.
 const FORGOTTEN: u32 = 1_000;
 
-/// The sweep of one worker.
 pub struct Sweep {
     store: Arc<dyn Store>,
     temporal: Client,
-    /// The client that emits events again.
     events: tidings_client::Client,
-    /// The digests' task queue.
     task_queue: String,
     holder: Uuid,
 }
 
-/// A look that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     #[error(transparent)]
@@ -68,16 +62,14 @@ pub enum SweepError {
     Visibility(#[from] ClientError),
 }
 
-/// The result of one try at a recovery.
 enum Tried {
     Recovered,
-    /// Nothing was left to recover.
     Over,
-    /// Temporal, the store or a worker does not answer.
+    /// Temporal, the store or a worker failed; retry.
     Again(String),
-    /// Something stands against it, such as an attempt past the dot, which mostly passes.
+    /// Something blocks the recovery, e.g. a committed attempt. Retrying usually helps.
     Refused(String),
-    /// Never by itself.
+    /// Do not retry; an operator must decide.
     Left(String),
 }
 
@@ -87,7 +79,7 @@ impl Sweep {
         Self { store, temporal, events, task_queue, holder: Uuid::new_v4() }
     }
 
-    /// Looks again and again. The box keeps the code of a recovery in this crate.
+    /// Sweeps forever. Boxing the future keeps its code in this crate.
     #[must_use]
     pub fn run(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
@@ -103,10 +95,10 @@ impl Sweep {
         })
     }
 
-    /// Looks for runs in trouble, unless another worker has just looked, and recovers those that are due.
+    /// Finds runs in trouble, unless another worker has just done so, and recovers those which are due.
     ///
     /// # Errors
-    /// The store or Temporal does not answer. The next look finds what this one did not.
+    /// If the store or Temporal fails. The next sweep will find the rest.
     pub async fn look(&self) -> Result<(), SweepError> {
         let now = Timestamp::now();
         if let Some(swept) = self.store.lease_sweep(self.holder, now).await? {
@@ -145,7 +137,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Says which task queues hold open runs that this worker does not get, as after `task_queue` was changed. The looks list each of them.
+    /// Logs task queues with open runs this worker will not receive, e.g. after `task_queue` was changed.
+    /// Each sweep lists these runs.
     async fn name_other_queues(&self) -> Result<(), SweepError> {
         let options = WorkflowListOptions::builder().limit(OPEN).build();
         let found = visibility::list_open(&self.temporal, &self.misplaced(), options).try_collect::<Vec<_>>();
@@ -174,12 +167,10 @@ impl Sweep {
         let found = misplaced.chain(paused).try_collect::<Vec<_>>();
         let found = found.instrument(debug_span!("temporal", call = "list_workflows")).await?;
         let runs = found.iter().filter_map(|run| open_run(run, &self.task_queue));
-        // A run may have two troubles.
         let runs: BTreeMap<_, _> = runs.map(|run| (run.id.clone(), run)).collect();
         Ok(runs.into_values().collect())
     }
 
-    /// The ids of our workflows. Those of another task queue's subscriptions are not.
     fn ours(&self) -> String {
         let subscriptions = quoted(&names::subscription(&self.task_queue, ""));
         format!(
@@ -194,7 +185,6 @@ impl Sweep {
         )
     }
 
-    /// Runs with an id of ours and another workflow type or task queue.
     fn misplaced(&self) -> String {
         let kinds = kinds(&self.task_queue).into_iter().map(|(prefix, workflow, queues)| {
             let elsewhere: Vec<_> = queues.iter().map(|queue| format!("TaskQueue != {}", quoted(queue))).collect();
@@ -204,7 +194,6 @@ impl Sweep {
         format!("({})", kinds.collect::<Vec<_>>().join(" OR "))
     }
 
-    /// Runs of one workflow id one after the other.
     async fn handle_all(&self, due: Vec<DueRun>) -> Result<(), SweepError> {
         let mut by_workflow = BTreeMap::<_, Vec<_>>::new();
         for due in due {
@@ -282,7 +271,7 @@ impl Sweep {
         }
     }
 
-    /// The outbox has the message, and the run nothing else.
+    /// Retries the message; the outbox has everything we need from the run.
     async fn recover_message(&self, key: &MessageKey, order: Order) -> Result<Tried, RecoverMessageError> {
         let Some(message) = self.store.message(key.message_id()).await? else { return Ok(Tried::Over) };
         if message.closed().is_some() {
@@ -296,7 +285,6 @@ impl Sweep {
         })
     }
 
-    /// Records the result of a try.
     async fn tried(&self, due: &DueRun, owner: &Owner, by: Option<&str>, tried: Tried) -> Result<(), SweepError> {
         let (run, now) = (&due.run, Timestamp::now());
         let RunId { workflow_id, run_id } = &run.id;
@@ -319,7 +307,6 @@ impl Sweep {
             return Ok(());
         }
         self.store.list_run(&run.id, by, &why, again_at).await?;
-        // Once for each run.
         if again_at.is_none() || due.tries == MOST_TRIES {
             tracing::error!(
                 alert = %Alert::RunLeft, workflow = workflow_id, run = run_id, trouble = %run.trouble,
@@ -330,7 +317,6 @@ impl Sweep {
     }
 }
 
-/// A message whose run cannot be recovered now.
 #[derive(Debug, thiserror::Error)]
 enum RecoverMessageError {
     #[error(transparent)]
@@ -353,10 +339,9 @@ fn with_causes(error: &RecoverError) -> String {
     }
 }
 
-/// Our workflows: the prefix of the ids, the workflow type, and the task queues.
 fn kinds(task_queue: &str) -> [(String, &'static str, Vec<String>); 3] {
     let digests = || task_queue.to_owned();
-    // Earlier versions put messages of the stream `bulk` into the queue of the digests.
+    // Earlier versions used the digest queue for `bulk` messages.
     let messages = vec![digests(), names::transactional(task_queue), names::bulk(task_queue)];
     let subscriptions = vec![names::subscriptions(task_queue)];
     [
@@ -366,7 +351,7 @@ fn kinds(task_queue: &str) -> [(String, &'static str, Vec<String>); 3] {
     ]
 }
 
-/// A text in a query. Nothing in a workflow id needs an escape, but a task queue may have any name.
+/// Quotes a text for a query. Workflow ids need no escaping, but a task queue may have any name.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

@@ -1,4 +1,4 @@
-//! Ends a tenant: nothing goes out any more, its tokens of the api are revoked, and each of its people is erased (rule 58).
+//! Ends a tenant: stops all sending, revokes its API tokens, and erases each of its people (rule 58).
 
 use std::collections::BTreeSet;
 
@@ -24,46 +24,34 @@ use super::{
     person_keys::{self, PersonRuns},
 };
 
-/// People of a page.
 const PAGE: u32 = 500;
 
-/// The end of a tenant.
 pub struct TenantEnd<'a> {
     pub store: &'a dyn Store,
     pub archive: Option<&'a Archive>,
-    /// The names of the tenant, today's first.
     pub tenants: &'a [String],
-    /// The tenant's digest types.
     pub types: BTreeSet<String>,
-    /// The digests' task queue.
     pub task_queue: &'a str,
 }
 
-/// What was ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ended {
     pub people: u64,
-    /// Tokens of the api that were revoked.
     pub tokens: u64,
-    /// Rows that were erased.
     pub erased: Erased,
-    /// People of whom something came meanwhile.
+    /// People with rows written during the erasure.
     pub left: u64,
-    /// Events that came meanwhile and wait in workflows.
     pub pending: u64,
-    /// Folders of the archive that this machine does not have. They may have lines about people of the tenant.
     pub unreachable_archives: Vec<String>,
 }
 
 impl Ended {
-    /// Reports that nothing is left.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left == 0 && self.pending == 0 && self.unreachable_archives.is_empty()
     }
 }
 
-/// An end that is not complete. The same command goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -77,20 +65,20 @@ pub enum Error {
 }
 
 impl TenantEnd<'_> {
-    /// Counts the people of whom the store, Temporal or a dead letter has something.
+    /// Counts people found in the store, in Temporal or in a dead letter.
     ///
     /// # Errors
-    /// The store or Temporal does not answer.
+    /// If the store or Temporal fails.
     pub async fn count(&self, temporal: &Temporal) -> Result<usize, Error> {
         let runs = person_keys::find_all(temporal, self.tenants).await?;
         Ok(self.users(runs.into_keys().collect()).await?.len())
     }
 
-    /// Ends the tenant, and reports each person to `progress`. The pause comes first, and stays: what still comes goes nowhere. Temporal is
-    /// asked once for all people, and each archive is read once.
+    /// Ends the tenant, and calls `progress` after each person. The tenant stays paused, so late events are
+    /// never sent. We query Temporal once, and read each archive once.
     ///
     /// # Errors
-    /// The workers do not agree, a key, the store or Temporal does not answer, or the archive cannot be written.
+    /// If the workers disagree, a key, the store or Temporal fails, or an archive cannot be written.
     pub async fn run(
         &self,
         temporal: &Temporal,
@@ -137,11 +125,13 @@ impl TenantEnd<'_> {
         Ok(ended)
     }
 
-    /// Audits the end, pauses the tenant and revokes its tokens of the api, under each of its names. Returns the number of tokens.
+    /// Audits the end, pauses the tenant and revokes its API tokens, under each name. Returns the number of
+    /// tokens.
     async fn stop(&self, order: &Order, now: Timestamp) -> Result<u64, Error> {
         let Order { by, why } = order;
         let mut tokens = 0;
-        // Names that mean the same have one pause, that of the last command: it gets today's name.
+        // Names for one tenant share a pause, created by the last command. This order gives it the current
+        // name.
         for tenant in self.tenants.iter().rev() {
             let note = Note { at: now, by: by.clone(), action: "end tenant".to_owned(), why: why.clone() };
             self.store.audit(&AuditInput { key: nobody(tenant).key(""), notes: vec![note] }).await?;
@@ -153,7 +143,7 @@ impl TenantEnd<'_> {
         Ok(tokens)
     }
 
-    /// These users of Temporal, and each of whom the store has something. Ids of erased people stay in the ledger.
+    /// Adds users with stored rows. The ledger also lists erased people, so check each one.
     async fn users(&self, mut users: BTreeSet<String>) -> Result<BTreeSet<String>, Error> {
         for tenant in self.tenants {
             users.extend(self.store.users_of_workflows(tenant).await?);
@@ -183,7 +173,6 @@ impl TenantEnd<'_> {
         self.tenants.iter().map(person).collect()
     }
 
-    /// `None`: the tenant has no name.
     fn erasure<'a>(&'a self, people: &'a [PersonId]) -> Option<Erasure<'a>> {
         let Self { store, task_queue, .. } = *self;
         let person = people.first()?;
@@ -202,7 +191,8 @@ impl TenantEnd<'_> {
         Ok(revoked)
     }
 
-    /// Erases single messages to addresses that no directory has, and gives what is suppressed a pseudonym: it goes on holding.
+    /// Erases single messages to addresses outside the directory. Suppressed addresses become pseudonyms, so
+    /// they stay suppressed.
     async fn erase_addresses(&self, nobody: &PersonId, erased: &mut Erased) -> Result<(), Error> {
         let mut page = Page { limit: PAGE, after: None };
         loop {

@@ -1,12 +1,12 @@
-//! The wire contract `tidings.v1`: what producers send, as prost types with the proto3-JSON mapping.
+//! The wire contract `tidings.v1` for producers, as prost types with the proto3-JSON mapping.
 //!
-//! No logic and no limits live here; `tidings-model` turns a wire event into a checked one.
+//! This contains neither logic nor limits; `tidings-model` validates wire events.
 
 mod well_known;
 
 pub use well_known::{Payload, Timestamp, number_of};
 
-/// Version 1 of the contract. The messages are documented in `proto/tidings/v1/event.proto`.
+/// Contract version 1. See `proto/tidings/v1/event.proto` for documentation.
 pub mod v1 {
     #![expect(
         clippy::pedantic,

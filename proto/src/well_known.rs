@@ -1,4 +1,4 @@
-//! `google.protobuf.Struct` and `google.protobuf.Timestamp` as the contract reads them from JSON.
+//! `google.protobuf.Struct` and `google.protobuf.Timestamp`, as the contract reads them from JSON.
 
 use std::fmt;
 
@@ -11,25 +11,24 @@ use prost::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Number, Value};
 
-/// The largest integer up to which every integer is an `f64` (2^53).
+/// Every integer up to this one is exact as an `f64` (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The values of an event for templates, wire-compatible with `google.protobuf.Struct`.
+/// An event's values for templates, wire-compatible with `google.protobuf.Struct`.
 ///
-/// JSON keeps whole numbers exact to 64 bits, e.g. ids. In binary protobuf each number is a double: this is how `Struct` is
-/// defined, so a whole number over 2^53 is rounded there.
+/// JSON keeps whole numbers exact to 64 bits, e.g. ids. In binary protobuf, `Struct` defines each number as a
+/// double, so whole numbers over 2^53 are rounded there.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Payload {
-    /// The fields of the JSON object.
     pub fields: Map<String, Value>,
-    /// Binary protobuf had NaN or an infinity, which JSON does not have.
+    /// Binary protobuf contained NaN or an infinity, which JSON cannot represent.
     #[serde(skip)]
     not_finite: bool,
 }
 
 impl Payload {
-    /// Reports that each number of a payload from binary protobuf is one in JSON, too. The others are `null` in `fields`.
+    /// Returns `true` if JSON can represent every number. Others become `null` in `fields`.
     #[must_use]
     pub const fn is_finite(&self) -> bool {
         !self.not_finite
@@ -80,7 +79,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Binary protobuf is rare here, so it takes the way over `Struct`.
+/// We convert through `Struct`, because binary protobuf is rare here.
 impl Message for Payload {
     fn encode_raw(&self, buf: &mut impl BufMut) {
         self.to_struct().encode_raw(buf);
@@ -111,7 +110,8 @@ impl Message for Payload {
     }
 }
 
-/// A double as a number of JSON: an email should say "3 comments", not "3.0 comments". `None` for NaN and the infinities.
+/// Converts a double to a JSON number: an email should show "3 comments", not "3.0 comments". `None` for NaN
+/// and infinities.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "whole numbers up to 2^53 are exact in both")]
 pub fn number_of(double: f64) -> Option<Number> {
@@ -138,8 +138,8 @@ fn wire(value: &Value) -> pbjson_types::Value {
 
 /// An instant, wire-compatible with `google.protobuf.Timestamp`.
 ///
-/// JSON takes the RFC 3339 string of the proto3 mapping and also a number of seconds since 1970,
-/// which is what event logs tend to hold; it is always written as a string.
+/// In JSON this accepts the proto3 mapping's RFC 3339 string, and also seconds since 1970 as a number, as
+/// event logs often contain. It is always written as a string.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01T00:00:00Z.
@@ -151,8 +151,8 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Seconds since 1970, rounded to microseconds: a double of today has no more, and cutting `.123` would make it `.122999`.
-    /// `None`: the time is outside the years 1 to 9999.
+    /// Converts seconds since 1970, rounded to microseconds: today's doubles have no better precision, and
+    /// truncating `.123` would give `.122999`. `None` outside the years 1 to 9999.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked first")]
     pub fn from_seconds(seconds: f64) -> Option<Self> {
@@ -168,7 +168,7 @@ impl Timestamp {
 
 impl From<jiff::Timestamp> for Timestamp {
     fn from(at: jiff::Timestamp) -> Self {
-        // jiff splits instants before 1970 into a negative second and a negative rest, protobuf never does.
+        // jiff splits instants before 1970 into two negative numbers, protobuf never does.
         let (seconds, nanos) = (at.as_second(), at.subsec_nanosecond());
         if nanos < 0 { Self { seconds: seconds - 1, nanos: nanos + 1_000_000_000 } } else { Self { seconds, nanos } }
     }

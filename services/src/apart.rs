@@ -1,11 +1,11 @@
-//! Work of the processor that can take seconds, apart from the threads that serve others.
+//! Runs CPU-bound work which can take seconds, without blocking other tasks.
 
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     task::block_in_place,
 };
 
-/// Does the work. While it lasts, another thread takes over the tasks of this one, if it `may_take_long`.
+/// Runs the work on this thread. If it `may_take_long`, another thread takes over this one's tasks meanwhile.
 pub fn apart<T>(may_take_long: bool, work: impl FnOnce() -> T) -> T {
     let has_threads = || Handle::try_current().is_ok_and(|now| now.runtime_flavor() == RuntimeFlavor::MultiThread);
     if may_take_long && has_threads() { block_in_place(work) } else { work() }

@@ -1,5 +1,5 @@
-//! Preferences and consent of recipients: checked, recorded with the actor and the reason, and signalled to the key's
-//! workflow. The command line and a gateway call these functions.
+//! Changes preferences and consent: checks the change, records actor and reason, and signals the key's
+//! workflow.
 
 use std::{
     fmt::{self, Display},
@@ -30,37 +30,30 @@ use tidings_store::Store;
 use tokio::time::timeout;
 use tracing::{Instrument as _, Span, debug_span, field::display};
 
-/// A change of preferences that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
     pub revision: u64,
-    /// `false` if the same was chosen before.
     pub changed: bool,
 }
 
-/// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field will not do.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// There is nothing to choose for.
     #[error("digest type {0:?} is not configured; tidings.toml has no [digest.{0}]")]
     UnknownType(String),
-    /// Another change came first. The number is the revision now.
+    /// Another change came first; contains the current revision.
     #[error("the preferences changed meanwhile: they have revision {0} now")]
     Conflict(u64),
-    /// The store cannot answer.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// Changes what the recipient chose, as one atomic step: a concurrent change is neither lost nor undone. With `expected` only that
-/// revision is changed. [`tell`] comes next.
+/// Changes preferences atomically, provided they still have the `expected` revision if given. Call [`tell`]
+/// next.
 ///
 /// # Errors
-/// [`Error::Conflict`] if the revision is not `expected`. Names the first field that is wrong, and what would be right; or the store
-/// cannot answer.
+/// [`Error::Conflict`] for another revision, the first invalid field with its remedy, or if the store fails.
 pub async fn change(
     store: &dyn Store,
     settings: &Settings,
@@ -83,24 +76,22 @@ pub async fn change(
         }
         preference_check::preferences(settings, &before, &after, now)?;
         match put(store, key, &under_any_name(settings, &after), facts.revision, order, now).await {
-            // Another change won. Each turn of this loop means that one of them is stored.
             Err(Error::Conflict(_)) if expected.is_none() => {}
             answer => return answer,
         }
     }
 }
 
-/// The preferences with the names that categories have today.
 fn today(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
     Preferences { off: settings.off_today(&preferences.off), ..preferences.clone() }
 }
 
-/// The preferences as they are stored: a category is off under each of its names, also for a process whose file has a former one.
+/// Switches a category off under each of its names, because another process may use a former one.
 fn under_any_name(settings: &DigestSettings, preferences: &Preferences) -> Preferences {
     Preferences { off: settings.off_under_any_name(&preferences.off), ..preferences.clone() }
 }
 
-/// The preferences with the name that a zone has today, for one that is chosen now. An earlier choice stays as it was written.
+/// Canonicalizes a newly chosen time zone. An earlier choice stays as written.
 fn with_canonical_zone(before: &Preferences, chosen: Preferences) -> Preferences {
     if chosen.zone == before.zone {
         return chosen;
@@ -122,11 +113,11 @@ async fn put(
     }
 }
 
-/// Carries out all wishes of a recipient as one atomic step. Returns the keys that changed, or `None` and changes nothing if one of
-/// them is no longer as the recipient saw it. [`tell`] comes next for each key that changed.
+/// Applies all changes atomically, or returns `None` if a key no longer has the preferences shown to the
+/// recipient. Call [`tell`] next for each returned key.
 ///
 /// # Errors
-/// Names the first field that is wrong, and what would be right; a digest type is not configured; or the store cannot answer.
+/// The first invalid field with its remedy, or if a digest type is not configured, or the store fails.
 pub async fn wish(
     store: &dyn Store,
     settings: &Settings,
@@ -147,10 +138,10 @@ pub async fn wish(
     Ok(store.put_wishes(&wishes, now, why).await?)
 }
 
-/// Records whether the recipient wants this digest at all. [`tell`] comes next.
+/// Records consent to this digest. Call [`tell`] next.
 ///
 /// # Errors
-/// `order` will not do, or the store cannot answer.
+/// If `order` is invalid, the digest type is not configured, or the store fails.
 pub async fn consent(
     store: &dyn Store,
     settings: &Settings,
@@ -164,11 +155,11 @@ pub async fn consent(
     Ok(store.put_consent(key, wanted, &entry(order, action, now)?).await?)
 }
 
-/// Returns the time from which the oldest of as many digests as the cap allows counts.
-/// [`FrequencyLimits::capped`](tidings_model::settings::FrequencyLimits::capped) says until when.
+/// Returns when the oldest digest filling the cap starts to count, or `None` below the cap. See
+/// [`FrequencyLimits::capped`](tidings_model::settings::FrequencyLimits::capped).
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn capped_from(
     store: &dyn Store,
     cap: Option<Cap>,
@@ -184,23 +175,21 @@ pub async fn capped_from(
     }
 }
 
-/// Tells the key's workflow that something was chosen. Starts none: where none runs, no window is open.
-///
-/// Where this fails the choice still counts: admission looks at the revision again.
+/// Signals the key's workflow about changed preferences. Starts none, because then no window is open. The
+/// change counts even if this fails: admission compares revisions.
 ///
 /// # Errors
-/// Temporal does not answer, or has no such namespace.
+/// If Temporal fails, or has no such namespace.
 pub async fn tell(client: &Client, key: &Key) -> Result<(), WorkflowInteractionError> {
     signal(client, key.workflow_id()).await
 }
 
-/// The time limit for each window of [`wake`].
 const WAKE: Duration = Duration::from_secs(2);
-/// Windows that [`wake`] signals at once: a request or a folder may be about thousands.
+/// [`wake`] signals this many windows concurrently, since one request may affect thousands.
 const WAKES: usize = 32;
 
-/// Tells the open windows of these keys, under each of their names, that the store has `news` for them. A window looks
-/// again when it is due, so that a failure delays only what the status shows and what a choice makes of the deadline.
+/// Signals the keys' open windows to read `news` from the store. They do so anyway when due, so a failure
+/// only delays status and deadline.
 pub async fn wake<E: Display>(
     client: Result<&Client, E>,
     names: &FormerNames,
@@ -221,7 +210,7 @@ pub async fn wake<E: Display>(
     }
 }
 
-/// Signals a digest's or a message's workflow that its store has something new for it. Starts none.
+/// Signals a digest or message workflow to read the store again. Starts no workflow.
 ///
 /// # Errors
 /// As for [`tell`].
@@ -229,7 +218,7 @@ pub async fn signal(client: &Client, workflow_id: String) -> Result<(), Workflow
     let span = signalling(&workflow_id);
     let workflow = client.get_workflow_handle::<UntypedWorkflow>(workflow_id);
     let signal = UntypedSignal::new(PREFERENCES_SIGNAL);
-    // `RawValue::empty()` would be one empty argument.
+    // `RawValue::empty()` would send one empty argument.
     match workflow.signal(signal, RawValue::default(), WorkflowSignalOptions::default()).instrument(span).await {
         Err(WorkflowInteractionError::NotFound(refusal)) => {
             tidings_client::check_namespace(&refusal).map_err(|missing| WorkflowInteractionError::Other(missing.into()))
@@ -238,7 +227,6 @@ pub async fn signal(client: &Client, workflow_id: String) -> Result<(), Workflow
     }
 }
 
-/// The span of a signal. A message has its id there, because its sender may put an address into its key.
 fn signalling(workflow_id: &str) -> Span {
     let message = MessageKey::from_workflow_id(workflow_id).map(|key| display(key.message_id()));
     let key = message.is_none().then_some(workflow_id);
@@ -254,7 +242,7 @@ fn entry(order: &Order, action: &str, now: Timestamp) -> Result<AuditEntry, Inva
     Ok(order.entry(action, now))
 }
 
-/// A recipient's choices for a digest type, and what the configuration makes of them.
+/// A recipient's preferences for a digest type, and the values in force after applying the configuration.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PreferencesView<'a> {
@@ -268,7 +256,7 @@ pub struct PreferencesView<'a> {
     /// The cadences that the digest type offers.
     choices: Vec<String>,
     paused_until: Option<Timestamp>,
-    /// An operator's pause of the tenant or the digest type.
+    /// An operator's pause for the tenant or digest type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pause: Option<&'a Paused>,
     consent: bool,
@@ -302,7 +290,6 @@ impl<'a> PreferencesView<'a> {
         }
     }
 
-    /// Why no mail goes out, if none does.
     fn silence(&self) -> String {
         if !self.consent {
             "never: the recipient opted out".to_owned()
@@ -357,7 +344,6 @@ impl fmt::Display for PreferencesView<'_> {
     }
 }
 
-/// The time on the clocks of a zone in force, which the zone data has.
 fn in_zone(at: Timestamp, zone: &str) -> String {
     when::local(at, known_zone(zone).unwrap_or(TimeZone::UTC))
 }

@@ -1,5 +1,5 @@
-//! Records reports of a provider about a message that its relay took: delivered, bounced, complained of, opened. Each event
-//! counts once, in any order.
+//! Records provider reports about a message, e.g. delivered, bounced or opened. Each event counts once, in
+//! any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,22 @@ use tidings_store::Store;
 
 use crate::relays;
 
-/// The reason why an event was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// No relay received such a message, or another one, or the message belongs to another tenant.
+    /// No relay was given such a message, or only another relay was, or the message belongs to another
+    /// tenant.
     #[error("no relay was given such a message")]
     UnknownMessage,
-    /// The store cannot answer. Report the event again.
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
 }
 
-/// Records an event once, with its effects: the message's state, suppressions, consent, and the counts of the relay's breaker.
+/// Records an event once, updating the message's state, suppressions, consent and breaker counts.
 ///
 /// # Errors
-/// See [`Error`]. Reporting the event again is safe after [`Error::Store`].
+/// See [`Error`]. After [`Error::Store`], reporting the event again is safe.
 pub async fn record(
     store: &dyn Store,
     settings: &Settings,
@@ -50,26 +48,22 @@ pub async fn record(
     Ok(recorded)
 }
 
-/// The effects of a webhook's request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Events that were recorded.
     pub new: usize,
-    /// Events that were known.
     pub again: usize,
-    /// Events about messages that no relay was given.
+    /// Events about messages we gave to no relay.
     pub unknown: usize,
-    /// Events about messages that another relay was given. They have no effect.
+    /// Events about messages we gave to another relay. They have no effect.
     pub foreign: usize,
-    /// The keys whose consent the events withdraw; see [`Recorded`].
+    /// Keys to wake because their consent is withdrawn; see [`Recorded`].
     pub withdrawn: BTreeSet<Key>,
 }
 
-/// Records a request of a webhook with the effects of its events, as [`record`] does for one event. Returns `None` if the
-/// request's token came with another body before.
+/// Records a webhook request like [`record`]. Returns `None` if its token came earlier with another body.
 ///
 /// # Errors
-/// The store cannot answer. Nothing was recorded, and the request may come again.
+/// If the store fails. Nothing was recorded, so the request may be repeated.
 pub async fn receive(
     store: &dyn Store,
     settings: &Settings,
@@ -84,13 +78,11 @@ pub async fn receive(
     Ok(Some(followed(store, settings, &request.events, recorded, now).await))
 }
 
-/// Adds the other names of the relay that reports.
 pub fn add_names(event: &mut Reported, settings: &Settings) {
     let names = event.relay.as_ref().and_then(|relay| settings.reports_for.get(relay));
     event.reports_for = names.cloned().unwrap_or_default();
 }
 
-/// Logs what was recorded, and counts bounces and complaints.
 pub async fn followed(
     store: &dyn Store,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! The adapters and settings that every step of a digest or message works with.
+//! The adapters and settings shared by all digest and message steps.
 
 use std::sync::Arc;
 
@@ -20,27 +20,20 @@ use crate::{
     team_directory::{self, Looked, TeamDirectory},
 };
 
-/// The dependencies of the activities of one worker.
 #[derive(Clone)]
 pub struct Deps {
-    /// Ledger, outbox and directory.
     pub store: Arc<dyn Store>,
-    /// The team's own directory, if recipients come from there.
     pub directory: Option<Arc<TeamDirectory>>,
-    /// Templates of digests and messages.
     pub renderer: Arc<Renderer>,
-    /// DKIM keys of the streams and of tenants.
     pub signers: Signers,
-    /// Connections to the relays, for all mail of the process.
     pub relays: Arc<Relays>,
-    /// The configuration.
     pub settings: Settings,
-    /// The digests' task queue. Previews have none.
+    /// The task queue for digests. Empty for previews.
     pub task_queue: String,
 }
 
 impl Deps {
-    /// The dependencies of previews, which are neither signed nor sent.
+    /// Builds dependencies for previews, which are neither signed nor sent.
     #[must_use]
     pub fn for_previews(
         store: Arc<dyn Store>,
@@ -52,19 +45,18 @@ impl Deps {
         Self { store, directory, renderer, signers, relays, settings, task_queue }
     }
 
-    /// The settings of the key's digest type.
+    /// Returns the settings for the key's digest type.
     ///
     /// # Errors
-    /// No table has the digest type.
+    /// If the digest type is not configured.
     pub fn digest(&self, key: &Key) -> Result<&DigestSettings, Error> {
         self.settings.digest(key).ok_or_else(|| Error::UnknownType(key.digest_type.clone()))
     }
 
-    /// Hands a step whose digest type only another worker of this task queue has in its configuration to that one. Without such a worker
-    /// the step goes on.
+    /// Hands this step to another worker on the task queue if one there has the digest type configured.
     ///
     /// # Errors
-    /// [`Error::OtherWorker`], or the store cannot answer.
+    /// [`Error::OtherWorker`], or if the store fails.
     pub async fn leave_to_other_worker(&self, key: &Key) -> Result<(), Error> {
         let alive = processes::alive(&*self.store).await?;
         let takes_it = |Process { profile, .. }: &Process| {
@@ -77,27 +69,28 @@ impl Deps {
         Ok(())
     }
 
-    /// The facts about the key's recipient, whom the team's own directory is asked for. On a laptop an unknown recipient is invented.
+    /// Reads the facts about the key's recipient, from the team's own directory if configured. In
+    /// development, we make up an unknown recipient.
     ///
     /// # Errors
-    /// The store cannot answer, or the directory is away and has never answered.
+    /// If the store fails, or the directory is not responding and never did.
     pub async fn facts(&self, key: &Key) -> Result<Facts, Error> {
         let facts = team_directory::facts(self.directory.as_deref(), &*self.store, key).await?;
         Ok(deliverable(self.invented(key, facts)))
     }
 
-    /// The facts about the key's recipient, as the store has them.
+    /// Reads the facts about the key's recipient from the store.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn kept_facts(&self, key: &Key) -> Result<Facts, Error> {
         Ok(self.invented(key, self.store.facts(key).await?))
     }
 
-    /// As [`facts`](Self::facts), and `true` for a fresh window.
+    /// Like [`facts`](Self::facts), plus `true` for a fresh window.
     ///
     /// # Errors
-    /// The store cannot answer, or the directory is away and has never answered.
+    /// If the store fails, or the directory is not responding and never did.
     pub async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool), Error> {
         let (facts, fresh) = self.store.facts_for_claim(window).await?;
         let looked = match &self.directory {
@@ -112,20 +105,20 @@ impl Deps {
         Ok((deliverable(self.invented(&window.key, facts)), fresh))
     }
 
-    /// The facts for an attempt, as the store has them, and the message while it can be made again.
+    /// Reads stored facts for an attempt, and the message while it can be rendered again.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn facts_for_attempt(&self, window: &Window) -> Result<(Facts, Option<WaitingMessage>), Error> {
         let (facts, waiting) = self.store.facts_for_attempt(&window.key, window.digest_id).await?;
         Ok((deliverable(self.invented(&window.key, facts)), waiting))
     }
 
-    /// The facts of now, if the team's own directory has others than these. While it is away, its last answer stands: a message was
-    /// made for that.
+    /// Returns new facts if the team's own directory has changed. While it is not responding, nothing
+    /// changes.
     ///
     /// # Errors
-    /// The store cannot answer, or the answer of the directory cannot be stored.
+    /// If the store fails, or the directory's response cannot be stored.
     pub async fn changed_facts(&self, key: &Key, facts: &Facts) -> Result<Option<Facts>, Error> {
         let Some(directory) = &self.directory else { return Ok(None) };
         let changed = match directory.look_up(&*self.store, &PersonId::of(key), facts).await {
@@ -137,7 +130,6 @@ impl Deps {
         Ok(Some(deliverable(self.invented(key, changed))))
     }
 
-    /// The facts, on a laptop with an invented recipient for an unknown one.
     #[must_use]
     pub fn invented(&self, key: &Key, mut facts: Facts) -> Facts {
         if facts.recipient.is_none() && self.settings.unknown_recipients == UnknownRecipients::Invent {
@@ -147,7 +139,7 @@ impl Deps {
     }
 }
 
-/// The facts; a recipient whose address no email can have counts as unknown (rule 33).
+/// Treats a recipient with an impossible email address as unknown (rule 33).
 fn deliverable(facts: Facts) -> Facts {
     match facts.recipient.as_ref().and_then(|recipient| recipient.email_address().err()) {
         Some(error) => facts.without_recipient(format!("the directory has an {error}; import another")),
@@ -155,7 +147,7 @@ fn deliverable(facts: Facts) -> Facts {
     }
 }
 
-/// The worker's clock, or the workflow's clock if that is ahead.
+/// Returns the worker's clock, or the workflow's if this is ahead.
 #[must_use]
 pub fn now(asked_at: Timestamp) -> Timestamp {
     asked_at.max(Timestamp::now())

@@ -1,4 +1,4 @@
-//! The email of a digest: contents of the ledger, through the templates, to a signed message.
+//! Turns a digest's contents from the ledger into a signed email.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,19 +20,16 @@ use uuid::Uuid;
 
 use crate::{apart::apart, deps::Deps, error::Error};
 
-/// The email of a window, apart from the window's contents.
 pub struct Email<'a> {
     pub window: &'a Window,
     pub facts: &'a Facts,
     pub recipient: &'a Recipient,
-    /// The `Date` of the message: the time at which it is made.
     pub date: Timestamp,
-    /// The `Message-ID` of a message that is made again.
     pub message_id: Option<&'a str>,
 }
 
-/// All that a message is made from besides the events of its digest. What templates can use is a view of no event. What is left out where
-/// it says nothing keeps the hash of a message of a version that did not know it.
+/// Everything a message depends on except its events, for comparing hashes. Empty optional fields are
+/// skipped, so hashes from older versions still match.
 #[derive(Serialize)]
 struct MadeFrom<'a> {
     view: View,
@@ -45,10 +42,8 @@ struct MadeFrom<'a> {
     unsubscribe: Option<String>,
     signed_by: Vec<String>,
     counts: [bool; 2],
-    /// The host of `List-Id`, if it is not the domain of the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     list_host: Option<&'a str>,
-    /// The keys behind the names in `signed_by`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
 }
@@ -58,19 +53,19 @@ fn hashed(made_from: &MadeFrom<'_>) -> Result<String, Error> {
     Ok(hex_sha256(&json))
 }
 
-/// The answer of [`Email::compose`].
 pub enum Composed {
-    /// The message.
     Message(Box<Message>),
-    /// The directory has an address that cannot be sent to. `why` says so.
-    Undeliverable { why: String },
+    /// The address in the directory is not a valid email address; `why` explains this.
+    Undeliverable {
+        why: String,
+    },
 }
 
 impl Email<'_> {
-    /// Makes the message of the window's contents.
+    /// Composes and signs the message for the window's contents.
     ///
     /// # Errors
-    /// The digest type is not configured, the store cannot answer, no template works, or the DKIM key cannot sign.
+    /// If the digest type is not configured, the store fails, no template works, or the DKIM key cannot sign.
     pub async fn compose(&self, deps: &Deps, contents: &Contents) -> Result<Composed, Error> {
         let Self { window, recipient, date, .. } = *self;
         let to = match recipient.email_address() {
@@ -92,7 +87,8 @@ impl Email<'_> {
         let counting = Counting::new(&deps.settings, settings.track, &window.key.tenant, window.digest_id);
         let rendered = self.render(deps, &links, contents, &counting.tracker())?;
         if rendered.fallback.is_some() {
-            // The reason may quote an event. `tidings template check` gives it for the sample.
+            // Do not log the reason, since it may quote an event. `tidings template check` shows it with
+            // sample data.
             tracing::error!(alert = %Alert::TemplateFallback, template = settings.template, "a template does not work");
         }
         let InForce { stream, .. } = deps.settings.for_tenant(&window.key.tenant, StreamName::Bulk);
@@ -139,28 +135,26 @@ impl Email<'_> {
         Ok(Composed::Message(Box::new(message)))
     }
 
-    /// The domain of the `Message-ID` that the message keeps.
     fn message_domain(&self) -> Option<&str> {
         Some(self.message_id?.split_once('@')?.1)
     }
 
-    /// Reports that the message was made from something else than it would be made from now, apart from its events. Versions before the
-    /// keys of DKIM counted made it from their names.
+    /// Returns `true` if the message would be different now, apart from its events. Older versions hashed
+    /// only the DKIM keys' names.
     ///
     /// # Errors
-    /// The digest type is not configured.
+    /// If the digest type is not configured.
     pub fn differs_from(&self, deps: &Deps, made_from: &str) -> Result<bool, Error> {
         let now = self.made_from(deps)?;
         Ok(hashed(&now)? != made_from && hashed(&MadeFrom { keys: Vec::new(), ..now })? != made_from)
     }
 
-    /// See [`Message::made_from`], which is its hash.
     fn made_from<'a>(&'a self, deps: &'a Deps) -> Result<MadeFrom<'a>, Error> {
         let Self { window, facts, recipient, .. } = *self;
         let (tenant, links, settings) = (&window.key.tenant, self.links(deps), deps.digest(&window.key)?);
         let InForce { stream, .. } = deps.settings.for_tenant(tenant, StreamName::Bulk);
         let sender = &stream.sender;
-        // The workflow and the ledger may have another time at which the window was due.
+        // The workflow and the ledger may have different values for `due_at`, so we ignore it.
         let window = &Window { due_at: window.opened_at, ..window.clone() };
         let nothing = Contents { claimed_at: None, items: 0, groups: 0, counts: BTreeMap::new(), lines: Vec::new() };
         let records = deps.signers.records(tenant, StreamName::Bulk);
@@ -181,14 +175,12 @@ impl Email<'_> {
         })
     }
 
-    /// The thread of the message: that of its entity if the recipient gets events at once, and the message is about one entity.
     fn thread(&self, settings: &DigestSettings, contents: &Contents) -> Option<Uuid> {
         let (entity_type, entity_id) = contents.entity()?;
         let Effective { cadence, .. } = Effective::new(settings, self.facts, self.date);
         (cadence == Cadence::Instant).then(|| self.window.key.thread_id(entity_type, entity_id))
     }
 
-    /// The links of the recipient. They are the same each time.
     #[must_use]
     pub fn links(&self, deps: &Deps) -> RecipientLinks {
         let Window { key, digest_id, .. } = self.window;
@@ -196,10 +188,10 @@ impl Email<'_> {
         deps.settings.recipient_links(&link, &key.user, StreamName::Bulk)
     }
 
-    /// The subject, HTML and text of the email.
+    /// Renders subject, HTML and text.
     ///
     /// # Errors
-    /// The digest type is not configured, or no template works.
+    /// If the digest type is not configured, or no template works.
     pub fn render(
         &self,
         deps: &Deps,
@@ -213,10 +205,10 @@ impl Email<'_> {
         apart(deps.renderer.may_take_long(), render).map_err(|error| Error::Render(error.to_string()))
     }
 
-    /// The data for a template.
+    /// Builds the data for a template.
     ///
     /// # Errors
-    /// The digest type is not configured.
+    /// If the digest type is not configured.
     pub fn view(&self, deps: &Deps, links: &RecipientLinks, contents: &Contents) -> Result<View, Error> {
         let Self { window, facts, recipient, date, .. } = *self;
         let settings = deps.digest(&window.key)?;
@@ -238,14 +230,12 @@ impl Email<'_> {
     }
 }
 
-/// Makes the addresses of one message. They are the same each time.
 pub struct Counting<'a> {
     click: Option<Box<Click<'a>>>,
     picture: Option<String>,
 }
 
 impl<'a> Counting<'a> {
-    /// Counts what `track` says. Without keys and a gateway nothing is counted.
     #[must_use]
     pub fn new(settings: &'a Settings, track: Track, tenant: &'a str, message: Uuid) -> Self {
         let gateway = settings.pages.public_url.as_deref().zip(settings.link_keys.as_ref());
@@ -263,7 +253,7 @@ impl<'a> Counting<'a> {
         Self { click, picture }
     }
 
-    /// Tells if the message has a picture that counts openings.
+    /// Returns `true` if the message has a tracking pixel.
     #[must_use]
     pub const fn counts_openings(&self) -> bool {
         self.picture.is_some()

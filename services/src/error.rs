@@ -1,4 +1,4 @@
-//! The errors of activities, and the end of each (rule 52).
+//! Errors from activities, and how each one ends (rule 52).
 
 use std::time::Duration;
 
@@ -10,43 +10,37 @@ use tidings_store::{ErrorEnd, Moment};
 
 use crate::processes::AgreementError;
 
-/// The pause before a step that another worker can do is offered again.
 const NEXT_WORKER: Duration = Duration::from_millis(500);
 
-/// The reason why an activity has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Store(#[from] tidings_store::Error),
-    /// The team's own directory does not answer, and its last answer about the person is missing or too old.
+    /// The team's own directory is not responding, and its last response for this person is missing or too
+    /// old.
     #[error("the team's own directory of recipients does not answer: {0}")]
     Directory(String),
-    /// The worker's configuration lacks the digest type of the events.
     #[error("{}", missing_table(.0))]
     UnknownType(String),
-    /// This worker's configuration lacks the digest type, and that of another one has it.
     #[error(
         "another worker has the table of the digest type {0}, and this one has not: restart this one with the same configuration"
     )]
     OtherWorker(String),
-    /// What cannot be undone waits.
+    /// An irreversible step waits until the workers agree.
     #[error(transparent)]
     Disagreement(#[from] Disagreement),
-    /// Neither the digest type's template nor the template `default` works, or the sender's address is invalid.
     #[error("cannot make the mail: {0}")]
     Render(String),
-    /// A later attempt has begun, or the digest has ended. The workflow asks again.
+    /// A later attempt has begun, or the digest has ended. The workflow will call again.
     #[error("a later attempt has begun")]
     Fenced,
-    /// The worker's clock is ahead of Temporal's, or the process was frozen before it began.
+    /// The clock is ahead of Temporal's, or the process was frozen before it started.
     #[error(
         "the clock of this worker says {now:.0}, and Temporal's said {started:.0} a moment ago: synchronize the machine's clock"
     )]
     ClockAhead { now: Timestamp, started: Timestamp },
-    /// The signals of an earlier run cannot be read.
     #[error("cannot read the history of run {run}: {why}")]
     History { run: String, why: String },
-    /// The history was deleted, by an operator or after the namespace's retention.
     #[error("Temporal has no history of run {run} any more")]
     HistoryGone { run: String },
 }
@@ -60,20 +54,18 @@ impl From<AgreementError> for Error {
     }
 }
 
-/// Declares the kinds of errors, each with the steps that meet it, its words, its end before the dot, and what an operator does.
+/// Declares each kind of error: affected steps, description, its end before the commit, and the operator's
+/// remedy.
 macro_rules! kinds {
     ($($kind:ident = $steps:literal, $about:literal, $end:ident, $remedy:literal;)+) => {
-        /// A kind of error of an activity.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorKind {
             $($kind,)+
         }
 
         impl ErrorKind {
-            /// Each kind once.
             pub const ALL: [Self; [$(stringify!($kind)),+].len()] = [$(Self::$kind),+];
 
-            /// What becomes of the work that the error stops before the dot.
             #[must_use]
             pub const fn end(self) -> ErrorEnd {
                 match self {
@@ -81,7 +73,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The row in `docs/operations.md`: the error, the steps that meet it, its end, and what an operator does.
+            /// Renders a row for `docs/operations.md`: error, steps, end and remedy.
             #[must_use]
             pub fn row(self) -> String {
                 let (about, steps, remedy) = match self {
@@ -114,7 +106,6 @@ kinds! {
         "emit the events again if their producer has them";
 }
 
-/// An end in the words of `docs/operations.md`.
 const fn words(end: ErrorEnd) -> &'static str {
     match end {
         ErrorEnd::Repeats => "again after 1 s, 2 s, 4 s ... 1 min, until it passes",
@@ -128,7 +119,6 @@ const fn words(end: ErrorEnd) -> &'static str {
 }
 
 impl Error {
-    /// The row of the table that the error belongs to. An error without one does not compile.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
@@ -147,7 +137,6 @@ impl Error {
         }
     }
 
-    /// What becomes of the work that this error stops.
     #[must_use]
     pub const fn end(&self, moment: Moment) -> ErrorEnd {
         match self {
@@ -157,11 +146,11 @@ impl Error {
     }
 }
 
-/// The answer of an activity. Temporal repeats an error that passes by itself, at least once a minute. An error that waits for a person
-/// goes to the workflow, which shows it, waits longer and longer, and is woken by a command.
+/// Converts a step's result for Temporal. It retries transient errors at least once a minute. The workflow
+/// shows errors which need a person, backs off, and continues on a command.
 ///
 /// # Errors
-/// The error of the step.
+/// The step's error.
 pub fn answer<T>(result: Result<T, Error>) -> Result<T, ActivityError> {
     result.map_err(|error| ActivityError::application(failure(error)))
 }

@@ -1,5 +1,5 @@
-//! The input of an earlier run, read from its history: events, retracts and an operator's hold. A run that was terminated, or
-//! that could not reach the store, left them only there.
+//! Reads events, retracts and an operator's hold from an earlier run's history, which may be the only place
+//! with them.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ use tracing::debug_span;
 
 use crate::error::Error;
 
-/// The inputs of the key's `run`, in the order of its history. A retract by id covers what the run had got of the id, or else what occurred
-/// until the run got the retract, so that nothing changes if it is carried out again after the next firing of an alert.
+/// Streams the run's inputs in history order. A retract by id is limited to events received or occurred
+/// before it, so repeating it is safe even after an alert fires again.
 ///
 /// # Errors
-/// The history cannot be read, or was deleted.
+/// If the history cannot be read, or was deleted.
 pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Result<RunInput, Error>> + Send + use<> {
     let key = key.clone();
     let events = history(client, key.workflow_id(), run, HistoryEventFilterType::AllEvent);
@@ -43,21 +43,18 @@ pub fn run_inputs(client: Client, key: &Key, run: &str) -> impl Stream<Item = Re
     })
 }
 
-/// An entry of a history.
 struct Entry {
     at: Timestamp,
     attributes: Option<Attributes>,
 }
 
-/// The times of the retracts by id.
 #[derive(Default)]
 struct Retracts {
-    /// What the run got of each id, by the latest `occurred_at`.
+    /// The latest `occurred_at` received per event id.
     got: BTreeMap<String, Timestamp>,
 }
 
 impl Retracts {
-    /// The input of a run at this time, whose retracts say until when they cover.
     fn dated(&mut self, input: RunInput, at: Timestamp) -> RunInput {
         for event in &input.events {
             let got = self.got.entry(event.event_id.clone()).or_insert(event.occurred_at);
@@ -74,7 +71,7 @@ impl Retracts {
     }
 }
 
-/// The hold that the key's `run` had at its end, unless the hold is over at `now`.
+/// Returns the hold at the end of the run, unless it has expired at `now`.
 ///
 /// # Errors
 /// As for [`run_inputs`].
@@ -89,7 +86,8 @@ pub async fn hold_of(client: Client, key: &Key, run: &str, now: Timestamp) -> Re
     Ok(commands.hold.filter(|hold| hold.until.is_none_or(|until| until > now)))
 }
 
-/// The last event of a terminated run, with identity and reason. `None`: the run was not terminated.
+/// Returns the final event of a terminated run, with identity and reason. `None` if the run was not
+/// terminated.
 ///
 /// # Errors
 /// As for [`run_inputs`].
@@ -126,14 +124,13 @@ fn history(
     })
 }
 
-/// The commands of operators in a history, and the hold that they left. A command counts once it has an answer.
 #[derive(Default)]
 struct Commands {
     asked: BTreeMap<String, Request>,
     hold: Option<Hold>,
 }
 
-/// The part of a continued run's start argument that is about a hold.
+/// Just the hold from a continued run's start argument.
 #[derive(Deserialize)]
 struct CarriedHold {
     hold: Option<Hold>,
@@ -143,7 +140,7 @@ impl Commands {
     fn read(&mut self, attributes: Attributes) {
         match attributes {
             Attributes::WorkflowExecutionStartedEventAttributes(started) => {
-                // The argument of a first run is not ours.
+                // The first run's argument comes from a producer, not from us.
                 let continued = !started.continued_execution_run_id.is_empty();
                 self.hold = first::<CarriedHold>(started.input.filter(|_| continued)).and_then(|carried| carried.hold);
             }
@@ -165,7 +162,7 @@ impl Commands {
         }
     }
 
-    /// After a reset, a command is admitted with its request, and accepted without it.
+    /// After a reset, the admitted event contains the request, and the accepted event does not.
     fn ask(&mut self, request: Option<Request>, id: Option<String>) {
         let Some(request) = request else { return };
         let of_request = request.meta.as_ref().map(|meta| meta.update_id.clone()).filter(|id| !id.is_empty());
@@ -177,7 +174,7 @@ impl Commands {
     fn carry_out(&mut self, request: Request, answer: &Payloads) {
         let Some(input) = request.input else { return };
         match input.name.as_str() {
-            // A key without events is neither held nor dropped.
+            // Without pending events, a hold or drop has no effect.
             "hold" if first::<Held>(Some(answer.clone())).is_some_and(|held| held != Held::default()) => {
                 self.hold = first(input.args);
             }
@@ -190,7 +187,6 @@ impl Commands {
     }
 }
 
-/// The first payload, if it is such JSON.
 fn first<T: DeserializeOwned>(payloads: Option<Payloads>) -> Option<T> {
     let payload = payloads?.payloads.into_iter().next()?;
     serde_json::from_slice(&payload.data).ok()
@@ -201,7 +197,7 @@ fn input_of(attributes: Option<Attributes>, key: &Key) -> Result<RunInput, Unrea
     match attributes {
         Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) => RunInput::from_started_event(started),
         Some(Attributes::WorkflowExecutionSignaledEventAttributes(signal)) if signal.signal_name == SIGNAL => {
-            // The run itself recorded its dead letters: the number here is never used.
+            // The run itself recorded its dead letters, so we never use this number.
             let sorted = Inbound::from(payloads(signal.input)).for_key(key, 0);
             Ok(RunInput { events: sorted.events, retracts: sorted.retracts, runs: Vec::new() })
         }

@@ -1,5 +1,5 @@
-//! The claim of an installation on its Temporal namespace (rule 50). What a claim means is decided in
-//! [`tidings_model::installation`].
+//! Claims a Temporal namespace for an installation (rule 50). See [`tidings_model::installation`] for the
+//! decisions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use crate::{
     processes::Presence,
 };
 
-/// A database that must not work in the namespace, or a machine that must not.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(
@@ -46,8 +45,8 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The looks in a row after which a running worker still hopes: that another one repairs the beat, or that a clock was read at a bad
-    /// moment.
+    /// How many failed checks in a row to tolerate: another worker may repair the heartbeat, or the clock was
+    /// read at a bad moment.
     const fn doubts(&self) -> u32 {
         match self {
             Self::Copy { .. } => 2,
@@ -57,7 +56,6 @@ impl Refusal {
     }
 }
 
-/// The standing of a database is unknown, or the database is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallationError {
     #[error(transparent)]
@@ -68,7 +66,8 @@ pub enum InstallationError {
     Temporal(#[from] tidings_client::Error),
 }
 
-/// Refuses a database that must not work in the namespace. One call of Temporal, and none if the database has no identity.
+/// Checks the database's claim to the namespace. This needs one Temporal call, or none if the database has no
+/// identity yet.
 ///
 /// # Errors
 /// See [`InstallationError`].
@@ -77,14 +76,14 @@ pub async fn check(store: &dyn Store, temporal: &Client) -> Result<(), Installat
         return Ok(());
     }
     let kept = read(temporal).await?;
-    // After the namespace: a worker changes the beat of the database first.
+    // Read this after the namespace, because a worker updates the database first.
     let Some(installation) = store.installation().await? else { return Ok(()) };
     let now = Timestamp::now();
     Ok(accepted(&installation.standing(kept.claim(), now), temporal, now)?)
 }
 
-/// Gives the database an identity, and the namespace to the database, unless it has another owner. With `adopt` the database gets an
-/// identity of its own, and takes over a namespace in which no worker is at work.
+/// Gives the database an identity and claims the namespace unless it has another owner. With `adopt`, takes
+/// it over with a new identity, provided no worker is active there.
 ///
 /// # Errors
 /// See [`InstallationError`].
@@ -108,9 +107,8 @@ pub async fn claim(store: &dyn Store, temporal: &Client, adopt: bool) -> Result<
     Ok(write(temporal, &installation.claim(None), &kept).await?)
 }
 
-/// Hands the namespace from a database of the installation to the one that its rows moved to, so that the first worker there does not
-/// wait until those of the other place are gone. The caller knows that none of them runs. Changes nothing if another database has the
-/// namespace.
+/// Transfers the claim after a database migration, so the first worker there need not wait. Make sure no
+/// worker is running. Does nothing if another database owns the namespace.
 ///
 /// # Errors
 /// See [`InstallationError`].
@@ -131,14 +129,11 @@ fn accepted(standing: &Standing, temporal: &Client, now: Timestamp) -> Result<()
     }
 }
 
-/// The beats of one worker.
 pub struct Beats {
     store: Arc<dyn Store>,
     temporal: Client,
     presence: Presence,
-    /// The latest beat that this worker wrote. A database that failed over to a standby may have lost the beat.
     last: Option<Uuid>,
-    /// The looks in a row that refused.
     doubts: u32,
 }
 
@@ -149,13 +144,13 @@ impl Beats {
         Self { store, temporal, presence, last: None, doubts: 0 }
     }
 
-    /// The id of this worker's row among the processes.
     #[must_use]
     pub const fn process(&self) -> Uuid {
         self.presence.id()
     }
 
-    /// Writes this worker's row, looks, and changes the beat unless another worker did just now.
+    /// Updates this worker's row, checks the claim, and renews the heartbeat unless another worker has just
+    /// done so.
     ///
     /// # Errors
     /// See [`InstallationError`].
@@ -174,7 +169,7 @@ impl Beats {
             accepted(&installation.standing(kept.claim(), now), &self.temporal, now)?;
         }
         let mut next = Installation { ..installation };
-        // A beat that the namespace did not get is written again, so that it never has one before the last two.
+        // If the namespace missed a heartbeat, write it again, so it is never more than one behind.
         if claimed == Some(next.beat) {
             let to = Uuid::new_v4();
             if !self.store.beat(next.beat, to, now).await? {
@@ -187,8 +182,9 @@ impl Beats {
         Ok(())
     }
 
-    /// Beats until the database is refused, and returns the refusal. A standby that was promoted may lack the beat of another worker, which
-    /// that one repairs at its next beat: a copy is refused after three looks in a row, and a clock after two.
+    /// Sends heartbeats until the database is refused, and returns why. A promoted standby may lack another
+    /// worker's heartbeat until its next one, so a copy is refused after three checks in a row, a wrong clock
+    /// after two.
     #[must_use]
     pub fn run(mut self) -> BoxFuture<'static, Refusal> {
         Box::pin(async move {

@@ -1,5 +1,5 @@
-//! What activities and operations both need: the relays in use, choices of recipients, the team's own directory, the email of a digest,
-//! installations and their processes, metrics, visibility.
+//! Services shared by activities and operations: relays, preferences, the team's own directory, digest
+//! emails, installations and their processes, metrics, visibility.
 
 pub mod apart;
 pub mod choices;

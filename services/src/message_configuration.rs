@@ -1,4 +1,4 @@
-//! What a single message shows of the configuration: sender, links and signature.
+//! The parts of the configuration visible in a single message: sender, links and signature.
 
 use serde::Serialize;
 use tidings_mail::{
@@ -13,19 +13,15 @@ use tidings_model::{
 
 use crate::error::Error;
 
-/// What a single message is made from besides its submission.
 pub struct Configuration<'a> {
     pub settings: &'a Settings,
     pub signers: &'a Signers,
     pub key: &'a MessageKey,
     pub stream: StreamName,
-    /// The user in the directory, if it is to one.
     pub user: Option<&'a str>,
-    /// The address of the envelope.
     pub address: &'a str,
 }
 
-/// The part of the configuration that a message shows.
 #[derive(Serialize)]
 struct MadeFrom<'a> {
     from: [&'a str; 2],
@@ -36,7 +32,7 @@ struct MadeFrom<'a> {
 }
 
 impl Configuration<'_> {
-    /// The links of a bulk message. A transactional message has none.
+    /// Returns a bulk message's links. A transactional message has none.
     #[must_use]
     pub fn links(&self) -> RecipientLinks {
         if self.stream == StreamName::Transactional {
@@ -47,7 +43,6 @@ impl Configuration<'_> {
         self.settings.recipient_links(&link, self.user.unwrap_or_default(), self.stream)
     }
 
-    /// The token by which reports about the message are believed.
     #[must_use]
     pub fn token(&self) -> Option<String> {
         self.settings.report_token(&self.key.tenant, self.key.message_id())
@@ -56,7 +51,7 @@ impl Configuration<'_> {
     /// See [`Message::made_from`].
     ///
     /// # Errors
-    /// Never: all of it is text.
+    /// Never, because everything is text.
     pub fn made_from(&self) -> serde_json::Result<String> {
         let (stream, links) = (self.stream_settings(), self.links());
         let made_from = MadeFrom {
@@ -74,10 +69,10 @@ impl Configuration<'_> {
         stream
     }
 
-    /// The message with this configuration. `None`: its bytes are not all ours.
+    /// Applies this configuration. `None` if we did not compose all of the message's bytes.
     ///
     /// # Errors
-    /// The message cannot be composed or signed.
+    /// If the message cannot be composed or signed.
     pub fn applied(&self, message: &Message) -> Result<Option<Message>, Error> {
         let failed = |error: &dyn ToString| Error::Render(error.to_string());
         let Some(own) = OwnMessage::read(message) else { return Ok(None) };

@@ -1,8 +1,7 @@
-//! Metrics of this process for Prometheus, in the words of the ledger and the log: what the worker did, and what its poller last
-//! saw of all workers' state.
+//! Prometheus metrics: this process's own work, and its poller's latest figures for all workers. Terms match
+//! the ledger and the log.
 //!
-//! Labels have a bounded number of values. A digest type, a tenant or a relay that the configuration does not name counts as
-//! [`OTHER`](labels::OTHER).
+//! Labels are bounded: names missing from the configuration count as [`OTHER`](labels::OTHER).
 
 use std::sync::LazyLock;
 
@@ -32,7 +31,6 @@ use labels::{Answered, Asked, Attempt, Delivery, Ended, OfTrouble, OfType, ZoneD
 static METRICS: LazyLock<Metrics> = LazyLock::new(Metrics::default);
 static FLEET: LazyLock<Fleet> = LazyLock::new(Fleet::default);
 
-/// The upper bounds of the buckets of lateness, in seconds: from a second to a day.
 const LATENESS: [f64; 14] =
     [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1_800.0, 3_600.0, 10_800.0, 43_200.0, 86_400.0];
 
@@ -62,7 +60,6 @@ fn lateness() -> Lateness {
     Lateness::new_with_constructor(|| Histogram::new(LATENESS))
 }
 
-/// All of it, in OpenMetrics' text format 1.0.
 #[must_use]
 pub fn text() -> String {
     table::text(|registry| {
@@ -71,7 +68,7 @@ pub fn text() -> String {
     })
 }
 
-/// Creates the series of everything that the configuration names, at 0. Prometheus then sees the first increase of each.
+/// Creates a series at 0 for everything in the configuration, so Prometheus will see each first increase.
 pub fn prepare(settings: &Settings) {
     for name in labels::digest_types(settings) {
         let of = OfType { r#type: name.clone() };
@@ -92,90 +89,76 @@ pub fn prepare(settings: &Settings) {
     FLEET.prepare(settings);
 }
 
-/// The gauges that the poller sets.
 #[must_use]
 pub fn fleet() -> &'static Fleet {
     &FLEET
 }
 
-/// An attempt ended.
 pub fn attempt(relay: &str, class: AttemptClass) {
     METRICS.attempts.get_or_create(&Attempt { relay: relay.to_owned(), class: class.name() }).inc();
 }
 
-/// A digest of this type ended.
 pub fn digest(settings: &Settings, name: &str, outcome: Outcome) {
     METRICS.digests.get_or_create(&Ended { r#type: digest_type(settings, name), outcome: outcome.name() }).inc();
 }
 
-/// Events of this type left a window for the ledger.
 pub fn events(settings: &Settings, name: &str, count: u64) {
     METRICS.events.get_or_create(&OfType { r#type: digest_type(settings, name) }).inc_by(count);
 }
 
-/// The service of a digest type was asked which events were seen.
 pub fn seen(settings: &Settings, name: &str, result: SeenResult) {
     let asked = Asked { r#type: digest_type(settings, name), result: result.name() };
     METRICS.seen_questions.get_or_create(&asked).inc();
 }
 
-/// The team's own directory gave an answer, or none.
 pub fn directory_answered(result: &'static str) {
     METRICS.directory_answers.get_or_create(&Answered { result }).inc();
 }
 
-/// A notice to this subscription was delivered, or was not.
 pub fn notice(subscription: &str, result: DeliveryResult) {
     METRICS.notices.get_or_create(&Delivery { subscription: subscription.to_owned(), result: result.name() }).inc();
 }
 
-/// A digest of this type was claimed this long after it was due.
 pub fn claimed(settings: &Settings, name: &str, late: SignedDuration) {
     observe(&METRICS.claim_lateness, settings, name, late);
 }
 
-/// A relay accepted a digest of this type this long after it was due.
 pub fn accepted(settings: &Settings, name: &str, late: SignedDuration) {
     observe(&METRICS.acceptance_lateness, settings, name, late);
 }
 
-/// A digest that goes out before its time, as after a flush, is not late.
+/// A digest sent early, e.g. after a flush, is not late.
 fn observe(lateness: &Lateness, settings: &Settings, name: &str, late: SignedDuration) {
     let of = OfType { r#type: digest_type(settings, name) };
     lateness.get_or_create(&of).observe(late.as_secs_f64().max(0.0));
 }
 
-/// Dead letters were recorded.
 pub fn dead_letters(count: u64) {
     METRICS.dead_letters.inc_by(count);
 }
 
-/// A producer started a digest with options that it must not have.
 pub fn start_options() {
     METRICS.start_options.inc();
 }
 
-/// The zone of a recipient is unknown.
 pub fn unknown_zone() {
     METRICS.unknown_zones.inc();
 }
 
-/// A digest could not be delivered.
 pub fn digest_failed() {
     METRICS.digests_failed.inc();
 }
 
-/// A run that ended without its code was recovered.
 pub fn run_recovered(trouble: Trouble) {
     METRICS.runs_recovered.get_or_create(&OfTrouble { trouble: trouble.name() }).inc();
 }
 
-/// A single message could not be delivered.
 pub fn message_failed() {
     METRICS.messages_failed.inc();
 }
 
-/// Logs an end. `true`: the end is failed or ambiguous, and operators are alerted. The reason has no address.
+/// Logs the end, and alerts operators and returns `true` if it is failed or ambiguous. The reason contains no
+/// address.
 pub fn alert_ended(id: Uuid, origin: &Origin, Closed { outcome, why }: &Closed) -> bool {
     if !matches!(outcome, Outcome::Failed | Outcome::Ambiguous) {
         return false;

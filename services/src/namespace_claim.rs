@@ -1,4 +1,4 @@
-//! The claim of an installation in its Temporal namespace: a schedule that never starts anything.
+//! Stores an installation's claim in its Temporal namespace, as a schedule which never starts anything.
 
 use std::time::Duration;
 
@@ -23,15 +23,13 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, Span, debug_span};
 use uuid::Uuid;
 
-/// The content of a namespace.
 pub enum Kept {
-    /// The server has no schedules, or does not let us read them: nothing is refused.
+    /// The server has no schedules or does not let us read them, so we cannot refuse anything.
     Nothing,
     Vacant,
     Claimed {
         claim: Option<Claim>,
         conflict_token: Vec<u8>,
-        /// The server's time of the last change.
         updated_at: Option<Timestamp>,
     },
 }
@@ -100,19 +98,18 @@ pub async fn write(temporal: &Client, claim: &Claim, kept: &Kept) -> Result<(), 
         }
     };
     match written {
-        // Another process was faster: the next look says whose.
+        // Another process was faster. The next check will find its claim.
         Err(status) if matches!(status.code(), Code::AlreadyExists | Code::FailedPrecondition) => Ok(()),
         Err(status) if has_no_schedules(&status) => Ok(()),
         written => written.map_err(|status| (&status).into()),
     }
 }
 
-/// Looks whether a change of the schedule shows, and the pause before each.
 const CLOCK_LOOKS: u32 = 20;
 const CLOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// The time by which this machine's clock is ahead of Temporal's. No call answers with the server's time, so that the claim is written as
-/// it is: the schedule then has the time of the change. `None`: the namespace has no claim, or the change does not show within two seconds.
+/// Measures how far this clock is ahead of Temporal's. No call returns the server's time, so we rewrite the
+/// claim and read the update time. `None` without a claim, or if no update is visible within two seconds.
 pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDuration>, tidings_client::Error> {
     let begun = Timestamp::now();
     let kept = read(temporal).await?;
@@ -129,7 +126,6 @@ pub async fn temporal_clock_offset(temporal: &Client) -> Result<Option<SignedDur
     Ok(None)
 }
 
-/// A schedule that never starts anything: it is paused, and has no times.
 fn schedule_of(claim: &Claim) -> Schedule {
     let name = SCHEDULE.to_owned();
     let data = serde_json::json!(claim).to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! The row of a process in the store, and what all processes conclude from the rows (rule 59). The comparison itself is in
+//! Maintains this process's row in the store, and compares all rows (rule 59). The comparison itself is in
 //! [`tidings_model::process`].
 
 use std::sync::Arc;
@@ -19,10 +19,9 @@ use uuid::Uuid;
 
 use crate::namespace_claim::temporal_clock_offset;
 
-/// Beats between two looks at Temporal's clock, which cost a call that writes: one a minute.
+/// Heartbeats between clock checks, since each needs a write: one check a minute.
 const CLOCK_LOOK: u32 = 3;
 
-/// The workers do not agree, or it is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum AgreementError {
     #[error(transparent)]
@@ -31,40 +30,37 @@ pub enum AgreementError {
     Store(#[from] tidings_store::Error),
 }
 
-/// The processes that are alive, by the clock of the store.
+/// Lists the live processes, by the store's clock.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn alive(store: &dyn Store) -> tidings_store::Result<Vec<Process>> {
     let processes = store.processes().await?;
     Ok(live(processes, store.clock().await?))
 }
 
-/// The differences between the processes that are alive.
+/// Compares the live processes.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn compared(store: &dyn Store) -> tidings_store::Result<Vec<Difference>> {
     let alive = alive(store).await?;
     Ok(differences(&alive.iter().map(|process| &process.profile).collect::<Vec<_>>()))
 }
 
-/// Checks that all live workers agree before something that cannot be undone. `own` is the profile of the worker that asks, whose own row
-/// may be old because it was frozen.
+/// Checks before an irreversible step that all live workers agree. `own` is the caller's profile, since its
+/// row may be outdated after a freeze.
 ///
 /// # Errors
-/// They do not, or the store cannot answer.
+/// If they disagree, or the store fails.
 pub async fn agreed(store: &dyn Store, own: Option<&ProcessProfile>) -> Result<(), AgreementError> {
     Ok(agree(&alive(store).await?, own)?)
 }
 
-/// The row of one process, which its beats keep.
 pub struct Presence {
     store: Arc<dyn Store>,
     process: Process,
-    /// Beats since the clock was compared with Temporal's.
     beats: u32,
-    /// The differences that the log has.
     logged: Vec<Difference>,
 }
 
@@ -75,16 +71,15 @@ impl Presence {
         Self { store, process, beats: 0, logged: Vec::new() }
     }
 
-    /// The id of the row.
     #[must_use]
     pub const fn id(&self) -> Uuid {
         self.process.id
     }
 
-    /// Writes the row, and logs what differs since the last beat. Returns the fault of this machine's clock in words, if it has one.
+    /// Updates the row, and logs changed differences. Returns a description of a wrong clock.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn beat(&mut self, temporal: Option<&Client>) -> tidings_store::Result<Option<String>> {
         let begun = Timestamp::now();
         let seen_at = self.store.clock().await?;
@@ -104,7 +99,7 @@ impl Presence {
                     profile.clock.temporal_ms = Some(milliseconds(offset));
                     knows_clock = true;
                 }
-                // The last look counts.
+                // Keep the result of the previous check.
                 Ok(None) => {}
                 Err(error) => tracing::debug!(%error, "the clock is not compared with Temporal's"),
             }
@@ -112,11 +107,11 @@ impl Presence {
         self.process.seen_at = seen_at;
         self.store.put_process(&self.process).await?;
         let fault = self.process.profile.clock.fault();
-        // The clock of a file is that of this machine: a wrong one would forget those that are alive.
+        // An SQLite database uses this clock, so a wrong one would delete live processes.
         if looks_at_clock && knows_clock && fault.is_none() {
             self.store.forget_processes(seen_at - FORGOTTEN_AFTER).await?;
         }
-        // After a fault, and after a look that found nothing, the next beat looks again.
+        // After a fault or an inconclusive check, check again at the next heartbeat.
         self.beats = if knows_clock && fault.is_none() { (self.beats + 1) % CLOCK_LOOK } else { 0 };
         match compared(&*self.store).await {
             Ok(found) => self.log(found),
@@ -145,7 +140,6 @@ impl Presence {
         self.logged = found;
     }
 
-    /// Beats for ever, with the client that is offered at the time.
     #[must_use]
     pub fn run(mut self, temporal: watch::Receiver<Option<Client>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {

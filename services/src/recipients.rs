@@ -1,4 +1,4 @@
-//! People who come into the directory: one check of their rows, and the keys that follow another zone.
+//! Validates people for the directory, and lists keys affected by a changed time zone.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,13 @@ use tidings_model::{
     zone,
 };
 
-/// The names of a row's values.
 pub const COLUMNS: [&str; 6] = ["tenant", "user", "address", "name", "zone", "locale"];
 
-/// A value of a row that is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongValue {
     pub field: String,
-    /// The value; empty if it does not matter. It may be an address: not for logs.
+    /// The value as written, or empty if irrelevant. Do not log this: it may be an address.
     pub written: String,
-    /// The fault and the remedy, without the value.
     pub problem: String,
 }
 
@@ -30,12 +27,12 @@ impl From<Invalid> for WrongValue {
     }
 }
 
-/// Checks a row. `value` has the text of a column; `None`: the row says nothing of it, and what the directory has stays. What is invisible at the edges of an address, a name, a
-/// zone or a language goes. Ids are taken as they are: they must equal those of events, and make a key with each of the tenant's digest
-/// types, or else the person could get no event of it. A file that still has a tenant's former name is about today's.
+/// Validates a row. `value` returns a column's text, or `None` to keep the stored value. Ids are not trimmed,
+/// because they must equal the ids in events; they must also form a valid key with each of the tenant's
+/// digest types. A former tenant name becomes the current one.
 ///
 /// # Errors
-/// Names the first field that is wrong, and what would be right.
+/// The first invalid field with its remedy.
 pub fn recipient(
     names: &FormerNames,
     digest_types: impl Fn(&str) -> BTreeSet<String>,
@@ -73,8 +70,7 @@ pub fn recipient(
     Ok(RecipientChange { tenant, user, address, name: text("name")?, zone, locale: text("locale")? })
 }
 
-/// The keys of these people, for signals that another zone is in force. Temporal's visibility is a moment behind, so that it is not
-/// asked.
+/// Lists these people's keys, to signal a changed time zone. We avoid Temporal's visibility because it lags.
 #[must_use]
 pub fn keys_of(people: &[PersonId], settings: &Settings) -> Vec<Key> {
     let keys = |person: &PersonId| {

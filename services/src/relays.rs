@@ -1,5 +1,5 @@
-//! The relays in use: the choice of a relay for a message, the headers for its provider, and the breakers: that of the relay, and for
-//! the mail of a tenant with a table one more.
+//! Chooses a relay for each message and maintains the breakers: one per relay, plus one per tenant with its
+//! own table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,24 +32,23 @@ pub use breakers::reported;
 use breakers::{CAS_RETRIES, report};
 pub use view::{ExplainedRefusal, RelayView};
 
-/// Age up to which a worker trusts the breakers that it has read.
+/// How long a worker trusts the breakers it has read.
 const FRESH: Duration = Duration::from_secs(1);
-/// The longest wait for a connection where another relay would take the message.
+/// How long to wait for a connection if another relay would accept the message.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// Successes that are written together, so that not every message costs a write.
+/// How many successes to write together, so not every message needs a write.
 const SUCCESS_BATCH: u32 = 50;
 
-/// The relays of the configuration. Their breakers are in the store, shared by all workers.
+/// The configured relays. All workers share the breakers in the store.
 #[derive(Default)]
 pub struct Relays {
     by_name: BTreeMap<String, Relay>,
     today: RelaysToday,
     seen: Mutex<BreakerCache>,
-    /// Messages past the dot, with an attempt of this process whose end is not recorded.
+    /// Committed messages with an attempt in this process which is not recorded as ended yet.
     awaited: Mutex<BTreeSet<Uuid>>,
 }
 
-/// While it lives, this process has an attempt of the message that is past the dot.
 pub struct AwaitedReply<'a> {
     relays: &'a Relays,
     message: Uuid,
@@ -72,72 +71,54 @@ struct Relay {
 struct BreakerCache {
     read_at: Option<Instant>,
     breakers: BTreeMap<String, VersionedBreaker>,
-    /// Successes that are not written yet, by breaker.
     successes: BTreeMap<String, u32>,
-    /// The domains of the latest messages, by relay.
     domains: BTreeMap<String, DomainRun>,
 }
 
-/// The relay that takes a message, if one does.
 pub enum Choice<'a> {
-    /// This relay.
     By(Route<'a>),
-    /// No relay now.
-    Wait {
-        /// The time to ask again.
-        until: Timestamp,
-        /// The reason for each open breaker.
-        why: String,
-    },
+    Wait { until: Timestamp, why: String },
 }
 
-/// A relay chosen for a message. The caller reports the outcome of the attempt to [`Relays::report_result`].
 pub struct Route<'a> {
     name: &'a str,
     relay: &'a Relay,
-    /// The tenant, if its bounces and complaints count apart.
     tenant: Option<String>,
     message: Uuid,
-    /// The sender of its stream, where that is known.
     sender: Option<String>,
-    /// Another relay would take the message, too.
     has_alternative: bool,
 }
 
 impl Route<'_> {
-    /// The relay's name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// The message.
     #[must_use]
     pub fn message(&self) -> Uuid {
         self.message
     }
 
-    /// [`Mailer::check`].
+    /// See [`Mailer::check`].
     ///
     /// # Errors
-    /// The phase in which the check ended, and the reason.
+    /// The phase in which the check failed, and the reason.
     pub async fn check(&self) -> Result<bool, AttemptOutcome> {
         self.relay.mailer.check().instrument(debug_span!("smtp", relay = self.name, message = %self.message)).await
     }
 
-    /// The same route for a message of a tenant, if its bounces and complaints count apart.
     #[must_use]
     pub fn of_tenant(self, tenant: Option<&str>) -> Self {
         Self { tenant: tenant.map(str::to_owned), ..self }
     }
 
-    /// The same route for a message of this sender. A breaker that it opens remembers the sender.
     #[must_use]
     pub fn for_sender(self, sender: String) -> Self {
         Self { sender: Some(sender), ..self }
     }
 
-    /// Returns whether the relay drops a second copy of a message.
+    /// Returns `true` if the relay drops a second copy of a message.
     #[must_use]
     pub fn deduplicates(&self) -> bool {
         self.remembers().is_some()
@@ -149,23 +130,22 @@ impl Route<'_> {
         self.relay.provider.remembers()
     }
 
-    /// Another relay would take the message, too.
     #[must_use]
     pub const fn has_alternative(&self) -> bool {
         self.has_alternative
     }
 
-    /// Waits for a slot among the relay's connections, for a message to this address. `None` once the relays are closed.
+    /// Waits for one of the relay's connection slots. `None` once the relays are closed.
     pub fn slot(&self, lane: Lane, to: &str) -> impl Future<Output = Option<Slot>> + use<> {
         let patience = self.has_alternative.then_some(CONNECT_PATIENCE);
         let slot = self.relay.mailer.slot(lane, to);
         async move { Some(slot.await?.with_patience(patience)) }
     }
 
-    /// Calls [`Slot::offer`] with the provider's headers in front of the stored bytes.
+    /// Calls [`Slot::offer`] with the provider's headers before the stored bytes.
     ///
     /// # Errors
-    /// The outcome of the attempt.
+    /// The attempt's outcome.
     pub async fn offer(&self, slot: Slot, from: &str, to: &str, bytes: &[u8]) -> Result<Ready, AttemptOutcome> {
         let headers = self.relay.provider.headers(self.message, self.relay.pool.as_deref());
         let span = debug_span!("smtp", relay = self.name, message = %self.message);
@@ -177,7 +157,7 @@ impl Route<'_> {
 }
 
 impl Relays {
-    /// Prepares for each relay and opens no connection.
+    /// Prepares each relay without connecting.
     ///
     /// # Errors
     /// See [`Mailer::new`].
@@ -195,38 +175,36 @@ impl Relays {
         Ok(Self { by_name, today, seen: Mutex::default(), awaited: Mutex::default() })
     }
 
-    /// The same relays with the names that they had, and with who sends by them, so that breakers of former names and senders are known.
     #[must_use]
     pub fn for_settings(self, settings: &Settings) -> Self {
         Self { today: RelaysToday::of(settings), ..self }
     }
 
-    /// Says that an attempt of this process is past the dot, until the answer is dropped.
+    /// Marks the message as having a committed attempt in this process, until the guard is dropped.
     pub fn await_reply(&self, message: Uuid) -> AwaitedReply<'_> {
         self.awaited().insert(message);
         AwaitedReply { relays: self, message }
     }
 
-    /// Reports if an attempt of this process is past the dot, and its end is not recorded. The time for the reply may be over where the
-    /// process was frozen; then it is read now.
+    /// Returns `true` while a committed attempt in this process has no recorded end. After a freeze its
+    /// timeout may have passed, but the reply is still being read.
     pub fn awaits_reply(&self, message: Uuid) -> bool {
         self.awaited().contains(&message)
     }
 
-    /// The longest time from the record that an attempt is past the dot to the relay's reply. An attempt may be by a relay that an earlier
-    /// file named, so it is the longest of all relays.
+    /// Maximum time for a relay's reply after a commit, over all relays, because the attempt may have used a
+    /// relay no longer configured.
     #[must_use]
     pub fn reply_time(&self) -> Duration {
         self.by_name.values().map(|relay| relay.reply_time).max().unwrap_or_default()
     }
 
-    /// Reports if this is the relay of a route, under the name that it has or had.
     #[must_use]
     pub fn has(&self, route: &Route<'_>, name: &str) -> bool {
         self.today.name_of(name) == route.name
     }
 
-    /// Returns the route by this relay, even if its breaker is open. `None` if the relay is not configured.
+    /// Returns a route by this relay even if its breaker is open. `None` if the relay is not configured.
     #[must_use]
     pub fn route(&self, name: &str, message: Uuid) -> Option<Route<'_>> {
         self.by_name.get_key_value(self.today.name_of(name)).map(|(name, relay)| Route {
@@ -239,10 +217,11 @@ impl Relays {
         })
     }
 
-    /// The first of `names` that takes `message` now. `tenant` is that of the message, if its bounces and complaints count apart.
+    /// Chooses the first of `names` which accepts `message` now. Set `tenant` if its bounces and complaints
+    /// are counted separately.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn choose(
         &self,
         store: &dyn Store,
@@ -270,7 +249,7 @@ impl Relays {
                         has_alternative,
                     }));
                 }
-                // Another message was faster: ask again at once.
+                // Another message became the probe first, so read the breakers again.
                 self.forget();
             }
             until = until.min(wait.unwrap_or(now));
@@ -281,9 +260,8 @@ impl Relays {
         Ok(Choice::Wait { until, why: if why.is_empty() { none() } else { why.join("; ") } })
     }
 
-    /// Reports the outcome of an attempt to the breaker of its relay, and to that of its tenant. `to` is the recipient's address, and
-    /// `ended` says if the message ended with the attempt. A report that the store cannot take is lost, because the next attempt reports
-    /// the same.
+    /// Reports an attempt's outcome to the breakers of relay and tenant. `ended` is `true` if this ended the
+    /// message. Dropped if the store fails; the next attempt will report the same.
     pub async fn report_result(
         &self,
         store: &dyn Store,
@@ -309,13 +287,13 @@ impl Relays {
         self.report_sign(store, &name, route, sign.of_mail(), &delivery.detail, now).await;
     }
 
-    /// Reports if the message pays for a refusal of this class by the relay. See [`Breaker::charges`].
+    /// Returns `true` if this refusal counts against the message rather than the relay. See
+    /// [`Breaker::charges`].
     #[must_use]
     pub fn charges(&self, relay: &str, message: Uuid, class: AttemptClass) -> bool {
         self.seen(relay).breaker.charges(message, class)
     }
 
-    /// Counts a refused recipient.
     fn refused(&self, relay: &str, to: &str, ended: bool) -> Sign {
         let refusals = self.seen(relay).breaker.refusals;
         let (recipient, domain) = (tag(to), domain(to));
@@ -325,7 +303,7 @@ impl Relays {
         Sign::Refused { recipient, domain, is_alone: run.is_alone(&refusals), ended }
     }
 
-    /// Counts an accepted recipient. That a relay has messages to several domains is written once.
+    /// Counts an accepted recipient. We record only once that a relay serves several domains.
     async fn mixes(&self, store: &dyn Store, relay: &str, to: &str, now: Timestamp) {
         let is_other = self.lock().domains.entry(relay.to_owned()).or_default().count(domain(to));
         if !is_other || self.seen(relay).breaker.refusals.is_mixed {
@@ -336,15 +314,14 @@ impl Relays {
         }
     }
 
-    /// Lets another message probe the relay, because this message did not.
     pub async fn give_up(&self, store: &dyn Store, route: &Route<'_>, now: Timestamp) {
         self.report_result(store, route, &Withdrawal::Cancelled.into(), ("", false), now).await;
     }
 
-    /// Returns the time at which one of `names` may take `message`, after an attempt that failed because of the relay.
+    /// Returns when one of `names` may accept `message`, after an attempt failed because of its relay.
     ///
     /// # Errors
-    /// The store cannot answer.
+    /// If the store fails.
     pub async fn again_at(
         &self,
         store: &dyn Store,
@@ -359,12 +336,11 @@ impl Relays {
         Ok(answers.min().unwrap_or(now))
     }
 
-    /// Closes the connections to each relay.
     pub async fn close(&self) {
         join_all(self.by_name.values().map(|relay| relay.mailer.close())).await;
     }
 
-    /// The breakers that a message asks for a relay. What is about the mail of others does not concern a tenant with counts of its own.
+    /// Skips a relay breaker opened by other tenants' email if this tenant is counted separately.
     fn asked(&self, relay: &str, tenant: Option<&str>) -> Vec<(String, VersionedBreaker)> {
         let of_relay = Some((relay.to_owned(), self.seen(relay)));
         let is_of_others = |kept: &VersionedBreaker| {
@@ -375,7 +351,6 @@ impl Relays {
         of_relay.filter(|(_, kept)| !is_of_others(kept)).into_iter().chain(of_tenant).collect()
     }
 
-    /// Makes the message the probe of each of these breakers that is open. `false`: another message is.
     async fn try_open(
         &self,
         store: &dyn Store,
@@ -393,7 +368,6 @@ impl Relays {
         Ok(true)
     }
 
-    /// Reports a sign to a breaker. Successes of a closed one are written in batches.
     async fn report_sign(
         &self,
         store: &dyn Store,
@@ -428,7 +402,7 @@ impl Relays {
         now: Timestamp,
     ) -> Result<(), tidings_store::Error> {
         let sign = match sign {
-            // Taking the count before the write keeps other tasks from writing it again.
+            // Take the count before writing, so no other task writes it again.
             Sign::Well(_) => Sign::Well(self.take_successes(name)),
             other => other,
         };
@@ -439,8 +413,7 @@ impl Relays {
         told.map(|_| ())
     }
 
-    /// Reads, decides and writes, and repeats if another worker wrote first. Returns `false` if nothing changes, or if the
-    /// retries run out.
+    /// Updates by compare-and-set. Returns `false` if nothing changes, or the retries run out.
     async fn tell(
         &self,
         store: &dyn Store,
@@ -468,7 +441,6 @@ impl Relays {
         Ok(false)
     }
 
-    /// Returns the successes of a breaker that are not written yet, with these.
     fn add_successes(&self, name: &str, count: u32) -> u32 {
         let mut seen = self.lock();
         let successes = seen.successes.entry(name.to_owned()).or_default();
@@ -536,7 +508,6 @@ impl Relays {
     }
 }
 
-/// The domain of an address, without its name.
 fn domain(address: &str) -> u32 {
     tag(address.rsplit_once('@').map_or("", |(_, domain)| domain))
 }
@@ -545,7 +516,7 @@ fn is_closed(asked: &[(String, VersionedBreaker)]) -> bool {
     asked.iter().all(|(_, kept)| kept.breaker.open.is_none())
 }
 
-/// Returns the time to ask all of these breakers again; `None`: each lets the message go or try.
+/// Returns when to try these breakers again. `None` if each one is closed or lets the message probe.
 fn wait(asked: &[(String, VersionedBreaker)], message: Uuid, now: Timestamp) -> Option<Timestamp> {
     let waits = asked.iter().filter_map(|(_, kept)| match kept.breaker.ask(message, now) {
         Answer::Go | Answer::Try(_) => None,

@@ -1,7 +1,7 @@
-//! A team's own directory of recipients, in place of ours. It is asked before a plan and a claim, and for a single message.
+//! Looks up recipients in a team's own directory before each plan and claim, and for each single message.
 //!
-//! The last answer about a person is kept in the store, as a row of our directory. Everything that needs no fresh address works with
-//! the row: pages, listings, suppressions. While the directory is away, the row is used for a day.
+//! We store the last response as a row in our directory. Everything which needs no fresh address uses this
+//! row, e.g. pages and suppressions, and while the directory is not responding we use it for a day.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
@@ -30,18 +30,16 @@ use crate::{
     team_service::{NoAnswer, Question, ask},
 };
 
-/// An answer counts this long for all processes of the store.
+/// How long a response stays fresh, for all processes sharing the store.
 pub const FRESH: SignedDuration = SignedDuration::from_mins(1);
-/// The last answer is used for this long while the directory is away. After that plans and claims wait.
+/// How long to use the last response during an outage. After this, plans and claims wait.
 pub const STALE: SignedDuration = SignedDuration::from_hours(24);
-/// A directory that was not reached in time is left alone for this long.
+/// How long to back off after the directory could not be reached in time.
 const REST: Duration = Duration::from_secs(5);
-/// Questions of a process at once. Others wait, and end at once when the directory is left alone.
+/// Concurrent lookups per process. Further lookups queue, and fail at once during a backoff.
 const AT_ONCE: usize = 32;
-/// Bytes of an answer.
 const ANSWER_BYTES: usize = 16 << 10;
 
-/// The directory.
 pub struct TeamDirectory {
     source: Source,
     names: FormerNames,
@@ -49,29 +47,23 @@ pub struct TeamDirectory {
     turns: Semaphore,
 }
 
-/// The place of the recipients.
 pub enum Source {
-    /// A service.
     Service(Box<Service>),
-    /// A query, and the name of its database without a password.
     Query(TeamQuery, String),
 }
 
-/// A service, with the secret that signs questions.
 pub struct Service {
     url: DirectoryUrl,
     secret: Secret,
 }
 
 impl Source {
-    /// A service behind this address, with the secret that signs questions.
     #[must_use]
     pub fn service(url: DirectoryUrl, secret: Secret) -> Self {
         Self::Service(Box::new(Service { url, secret }))
     }
 }
 
-/// Says where recipients come from, without a secret.
 impl fmt::Display for TeamDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
@@ -81,13 +73,9 @@ impl fmt::Display for TeamDirectory {
     }
 }
 
-/// The result of a look at a person whose facts were read before.
 pub enum Looked {
-    /// The facts hold.
     Same,
-    /// The store has another row by now.
     Changed,
-    /// The directory has no recipient, for this reason.
     Missing(String),
 }
 
@@ -98,22 +86,20 @@ impl TeamDirectory {
         Self { source, names, rests_until: Mutex::default(), turns: Semaphore::new(AT_ONCE) }
     }
 
-    /// The directory, which is asked for tenants by today's names.
     #[must_use]
     pub fn with_names(self, names: FormerNames) -> Self {
         Self { names, ..self }
     }
 
-    /// The refusal of a change of recipients.
     #[must_use]
     pub fn refusal(&self) -> String {
         format!("recipients come from the team's own directory, {self}: change the person there")
     }
 
-    /// Looks a person up, unless the last answer is fresh, and keeps the answer.
+    /// Looks a person up unless the last response is fresh, and stores the response.
     ///
     /// # Errors
-    /// The directory is away, and no answer is young enough. The store cannot answer.
+    /// If the directory is not responding and the last response is too old, or the store fails.
     pub async fn look_up(&self, store: &dyn Store, person: &PersonId, facts: &Facts) -> Result<Looked, Error> {
         let now = Timestamp::now();
         if has_fresh_answer(facts, now) {
@@ -173,10 +159,10 @@ impl TeamDirectory {
         answer
     }
 
-    /// Checks the query. A service is not asked: there is no person to ask for.
+    /// Checks the query. Does not call a service, because there is no person to look up.
     ///
     /// # Errors
-    /// The query is wrong, or its database is away.
+    /// If the query is invalid, or its database cannot be reached.
     pub async fn check(&self) -> Result<(), tidings_store::WrongQuery> {
         match &self.source {
             Source::Service(_) => Ok(()),
@@ -185,13 +171,11 @@ impl TeamDirectory {
     }
 }
 
-/// Reports if the last answer about the person counts, so that the directory is not asked.
 #[must_use]
 pub fn has_fresh_answer(facts: &Facts, now: Timestamp) -> bool {
     facts.answered_at.is_some_and(|at| StoredWait::PAST.believes(at, now) && now.duration_since(at) < FRESH)
 }
 
-/// The answer, and `false` if the service could not be reached.
 async fn answer_of_service(Service { url, secret }: &Service, person: &PersonId) -> (Answer, bool) {
     let Some(target) = url.target(person) else {
         return (Answer::Wrong("an id with a part . or .. cannot be in the path of the url".to_owned()), true);
@@ -202,7 +186,6 @@ async fn answer_of_service(Service { url, secret }: &Service, person: &PersonId)
     }
 }
 
-/// The answer, and `false` if the database could not be reached.
 async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (Answer, bool) {
     match query.ask(person).await {
         Queried::Row(row) => (Answer::of_row(person, &row), true),
@@ -212,10 +195,10 @@ async fn answer_of_query(query: &TeamQuery, person: &PersonId) -> (Answer, bool)
     }
 }
 
-/// The facts about a key, with the recipient that the team's directory gives, if the team has one.
+/// Reads a key's facts, with the recipient from the team's directory if configured.
 ///
 /// # Errors
-/// The store cannot answer, or the directory is away and no answer about the person is young enough.
+/// If the store fails, or the directory is not responding and the last response is too old.
 pub async fn facts(directory: Option<&TeamDirectory>, store: &dyn Store, key: &Key) -> Result<Facts, Error> {
     let facts = store.facts(key).await?;
     let Some(directory) = directory else { return Ok(facts) };
@@ -226,11 +209,11 @@ pub async fn facts(directory: Option<&TeamDirectory>, store: &dyn Store, key: &K
     }
 }
 
-/// As [`facts`], for a reader: while the directory is away, the last answer is shown, however old, and
-/// [`Facts::missing`] has the reason.
+/// Like [`facts`] but for display: during an outage, returns the last response regardless of its age, and
+/// sets [`Facts::missing`].
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn look(
     directory: Option<&TeamDirectory>,
     store: &dyn Store,
@@ -250,23 +233,19 @@ pub async fn look(
     }
 }
 
-/// The fields that are read. Others are not, and null is empty.
+/// Fields we read. Others are ignored, and null counts as empty.
 const FIELDS: [&str; 4] = ["email", "name", "zone", "locale"];
-/// Characters that are kept of an unknown zone. The longest name of the IANA list has 30.
+/// How many characters of an unknown time zone to keep. The longest IANA name has 30.
 const ZONE_CHARS: usize = 60;
 
-/// The answer. No reason has a value of the answer: it may be an address.
 enum Answer {
     Known(Recipient),
     Unknown,
-    /// There is an answer, and no message can be sent with it: why.
     Wrong(String),
-    /// An answer is missing: why.
     Away(String),
 }
 
 impl Answer {
-    /// The name in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Known(_) => "known",
@@ -276,7 +255,8 @@ impl Answer {
         }
     }
 
-    /// Reads the answer of a service. Only 404 says that the person is unknown. What is no JSON object may come from a proxy.
+    /// Parses a service's response. Only 404 means an unknown person. A body without a JSON object may come
+    /// from a proxy.
     pub fn of_service(person: &PersonId, status: u16, body: &[u8]) -> Self {
         match (status, serde_json::from_slice::<Map<String, Value>>(&wire::mended(body))) {
             (200, Ok(row)) => read(person, &row),
@@ -286,7 +266,6 @@ impl Answer {
         }
     }
 
-    /// Reads a row as JSON. A row that is too long was cut.
     pub fn of_row(person: &PersonId, row: &str) -> Self {
         match serde_json::from_str::<Map<String, Value>>(row) {
             Ok(row) => read(person, &row),
@@ -295,7 +274,6 @@ impl Answer {
     }
 }
 
-/// Checks the fields as an import checks a row.
 fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
     for field in FIELDS {
         if !matches!(row.get(field), None | Some(Value::Null | Value::String(_))) {
@@ -303,9 +281,9 @@ fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
         }
     }
     let text = |field: &str| row.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // A zone that nobody knows costs the right hour, and not the email. Every plan shows it.
+    // An unknown time zone only costs the right hour, so we still send the email. Every plan shows it.
     let unknown_zone = unknown_zone(&text("zone"));
-    // The person has a key already.
+    // We have the person's key, so the ids are valid.
     let checked = recipient(
         &FormerNames::default(),
         |_| BTreeSet::new(),
@@ -331,7 +309,7 @@ fn read(person: &PersonId, row: &Map<String, Value>) -> Answer {
     }
 }
 
-/// What can be kept and shown of a zone that no zone data has: nothing that is in no name of a zone, as it may be a part of an address.
+/// Keeps only characters used in zone names, because the text may be part of an address.
 fn unknown_zone(written: &str) -> Option<String> {
     let written = clean_edges(written);
     if written.is_empty() || known_zone(written).is_some() {
@@ -339,7 +317,7 @@ fn unknown_zone(written: &str) -> Option<String> {
     }
     let is_of_name = |char: &char| char.is_ascii_alphanumeric() || "/_+-".contains(*char);
     let shown: String = written.chars().take(ZONE_CHARS).take_while(is_of_name).collect();
-    // The rest of it may be the name of a zone.
+    // The truncated text might look like a valid zone name.
     let cut = if shown.len() < written.len() { "?" } else { "" };
     Some(shown + cut)
 }

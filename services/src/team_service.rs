@@ -1,4 +1,5 @@
-//! One signed request to a service of a team, over a connection of its own. Redirects are not followed: their status is the answer.
+//! Sends one signed request to a team's service over a new connection. We do not follow redirects but return
+//! their status.
 
 use std::{io, sync::LazyLock, time::Duration};
 
@@ -17,65 +18,55 @@ use tokio::{
 };
 use uuid::Uuid;
 
-/// Time limit of a question, from the name to the last byte.
 const TIME: Duration = Duration::from_secs(2);
 
-/// Read once, when the first service is asked.
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| connector(system_roots()));
 
-/// A question.
 pub enum Question<'a> {
-    /// `GET` of a path and query, which are signed in place of a body.
+    /// A `GET`; the path and query are signed instead of a body.
     Get(&'a str),
-    /// `POST` of JSON.
     Post(Vec<u8>),
 }
 
-/// The reason for a missing answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// There was no connection, or it broke off.
     Unreachable,
-    /// The time was over.
     TimedOut,
-    /// The answer was too long, or broke off.
     Unreadable,
 }
 
-/// The failure of a question, with its reason in words that name no secret.
 #[derive(Debug)]
 pub struct Failure {
     pub result: NoAnswer,
     pub why: String,
 }
 
-/// A failure of the network or of HTTP.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { result: NoAnswer::Unreachable, why: error.to_string() }
     }
 }
 
-/// The headers by which a service knows a request, as Standard Webhooks names them.
+/// The headers which identify and sign a request, named as in Standard Webhooks.
 pub struct Signed {
     pub id: String,
     /// Seconds since 1970.
     pub timestamp: i64,
-    /// One signature or more, with spaces between them.
     pub signature: String,
 }
 
-/// Asks, and returns status and body of the answer. A body over `most` bytes is unreadable.
+/// Sends a signed request, and returns the response's status and body. A body over `most` bytes is
+/// unreadable.
 ///
 /// # Errors
-/// The service does not answer in time, or not as asked.
+/// If the service does not respond in time, or its response is invalid.
 pub async fn ask(
     url: &ServiceUrl,
     secret: &Secret,
     question: Question<'_>,
     most: usize,
 ) -> Result<(StatusCode, Bytes), Failure> {
-    // A question that is asked again is another one: its answer may have changed.
+    // A retry is a new request with its own id, since the response may have changed.
     let (id, timestamp) = (Uuid::new_v4().to_string(), Timestamp::now().as_second());
     let signature = match &question {
         Question::Get(target) => secret.sign(&id, timestamp, target.as_bytes()),
@@ -89,10 +80,11 @@ pub async fn ask(
     Ok((status, body.ok_or_else(unreadable)?))
 }
 
-/// Sends a request, and returns status and body of the answer. `None`: the body is over `most` bytes, or breaks off.
+/// Sends a request, and returns the response's status and body. The body is `None` if it is over `most` bytes
+/// or incomplete.
 ///
 /// # Errors
-/// The service does not answer in time, or not as asked.
+/// If the service does not respond in time, or its response is invalid.
 pub async fn send(
     url: &ServiceUrl,
     question: Question<'_>,
@@ -128,7 +120,8 @@ fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<R
     Ok(request.header("webhook-signature", signed.signature).body(Bytes::from(body).into())?)
 }
 
-/// Connects to one of the host's addresses. Without TLS only addresses of this machine count, whatever the name says.
+/// Connects to one of the host's addresses. Without TLS, only addresses on this machine are allowed, whatever
+/// the host's name is.
 async fn connected(url: &ServiceUrl) -> Result<TcpStream, Failure> {
     let port = url.url().port_or_known_default().unwrap_or_default();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address that may be asked");

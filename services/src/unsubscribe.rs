@@ -1,4 +1,4 @@
-//! A recipient's click on the unsubscribe link of a message. The gateway and the command line call this function.
+//! Handles a click on a message's unsubscribe link, for the gateway and the command line.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -8,11 +8,11 @@ use tidings_model::{
 };
 use tidings_store::{Error, Store};
 
-/// Returns the link as it would be made today: its person may have another id now. `None`: that person was erased, and the link is
-/// not ours any more. A link for an address belongs to whoever has the address.
+/// Updates a link whose person may have another id by now. Returns `None` if the person was erased. A link
+/// for an address belongs to whoever uses it.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn of_today(store: &dyn Store, link: Link) -> Result<Option<Link>, Error> {
     match link {
         Link::Unsubscribe { key, message, generation } => {
@@ -23,22 +23,21 @@ pub async fn of_today(store: &dyn Store, link: Link) -> Result<Option<Link>, Err
     }
 }
 
-/// Returns the key of a link's person today, as for [`of_today`]. `generation` is the number in the link.
+/// Returns the current key of a link's person, like [`of_today`]. `generation` is the number in the link.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn key_of_today(store: &dyn Store, key: &Key, generation: u64) -> Result<Option<Key>, Error> {
     let owner = store.link_owner(&PersonId::of(key), generation).await?;
     Ok(owner.map(|owner| owner.key(&key.digest_type)))
 }
 
-/// Withdraws consent to the digest type of the link, or suppresses the address of the link for bulk messages. The report counts the
-/// message if it is still stored. A repeated call changes nothing. The link needs neither its message nor a configured digest type:
-/// consent to a type that no table has is withdrawn under the name in the link, for the day on which `was` says what it is called.
-/// [`tell`](crate::choices::tell) comes next for a digest type.
+/// Withdraws consent to the link's digest type, or suppresses its address for bulk messages, and counts this
+/// for the message if still stored. An unknown digest type is withdrawn under the name in the link, until a
+/// `was` key maps this name. For a digest type, call [`tell`](crate::choices::tell) next.
 ///
 /// # Errors
-/// The store cannot answer. Calling again is safe.
+/// If the store fails. Calling this again is safe.
 pub async fn unsubscribe(store: &dyn Store, link: &Link, now: Timestamp) -> Result<(), Error> {
     let why = format!("unsubscribed by one click from message {}", link.message());
     let entry =

@@ -1,4 +1,4 @@
-//! Questions to Temporal about open runs and task queues. An open run is one that runs, or that is paused in Temporal.
+//! Queries Temporal for open runs and task queues. A run is open while it is running, or paused in Temporal.
 
 use std::future::ready;
 
@@ -12,20 +12,18 @@ use temporalio_client::{
 use tidings_model::troubled_run::{FoundRun, RunId, Trouble};
 
 const OPEN: &str = "ExecutionStatus IN ('Running', 'Paused')";
-/// Servers before 1.30 do not know the status, and refuse the whole question.
+/// Servers before 1.30 reject the whole query if it contains the paused status.
 const OPEN_BEFORE_PAUSES: &str = "ExecutionStatus = 'Running'";
 
-/// Statuses in a question, with pauses and without.
 type Statuses = [&'static str; 2];
 
 const OPEN_ONLY: Statuses = [OPEN, OPEN_BEFORE_PAUSES];
-/// Also of runs that ended without their code, and may have left events in their histories.
+/// Includes terminated, timed out and failed runs, which may have left events in their histories.
 const UNFINISHED: Statuses = [
     "ExecutionStatus IN ('Running', 'Paused', 'Terminated', 'TimedOut', 'Failed')",
     "ExecutionStatus IN ('Running', 'Terminated', 'TimedOut', 'Failed')",
 ];
 
-/// The open runs that meet the condition.
 pub fn list_open(
     temporal: &Client,
     condition: &str,
@@ -34,7 +32,6 @@ pub fn list_open(
     list_of(temporal, OPEN_ONLY, condition, options)
 }
 
-/// The runs that meet the condition, and that are open or ended without their code.
 pub fn list_unfinished(
     temporal: &Client,
     condition: &str,
@@ -62,7 +59,6 @@ fn list_of(
     stream::once(found).flatten()
 }
 
-/// The runs that are paused in Temporal, and that meet the condition.
 pub fn list_paused(
     temporal: &Client,
     condition: &str,
@@ -72,10 +68,10 @@ pub fn list_paused(
     paused.filter(|found| ready(!found.as_ref().is_err_and(knows_no_pause)))
 }
 
-/// Counts the open runs that meet the condition.
+/// Counts open runs matching the condition.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn count_open(temporal: &Client, condition: &str) -> Result<u64, ClientError> {
     let count =
         |open: &str| temporal.count_workflows(format!("{open} AND {condition}"), WorkflowCountOptions::default());
@@ -86,10 +82,10 @@ pub async fn count_open(temporal: &Client, condition: &str) -> Result<u64, Clien
     Ok(counted.count() as u64)
 }
 
-/// All runs that meet the condition, whatever their status.
+/// Lists matching runs in any status.
 ///
 /// # Errors
-/// Temporal does not answer.
+/// If Temporal fails.
 pub async fn list(temporal: &Client, condition: String, limit: usize) -> Result<Vec<WorkflowExecution>, ClientError> {
     let options = WorkflowListOptions::builder().limit(limit).build();
     temporal.list_workflows(condition, options).try_collect().await
@@ -100,7 +96,6 @@ fn knows_no_pause(error: &ClientError) -> bool {
     status.code() == Code::InvalidArgument && status.message().contains("Paused")
 }
 
-/// A run that ended without its code, as the list of runs in trouble has it.
 #[must_use]
 pub fn ended_run(run: &WorkflowExecution) -> Option<FoundRun> {
     let trouble = match run.status() {
@@ -117,20 +112,21 @@ pub fn id_of(run: &WorkflowExecution) -> RunId {
     RunId { workflow_id: run.id().to_owned(), run_id: run.run_id().to_owned() }
 }
 
-/// The tasks of one kind that wait in a task queue.
+/// Tasks of one kind waiting in a task queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TaskQueue))]
 pub struct Queue {
     pub name: String,
     pub kind: TaskKind,
-    /// The approximate number of tasks that wait. `None`: the server does not report it; version 1.28 is the first that does.
+    /// The approximate number of waiting tasks. `None` if the server is older than 1.28 and does not report
+    /// it.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub backlog: Option<u64>,
-    /// The approximate age of the oldest one. `None` as above.
+    /// The approximate age of the oldest task, also since 1.28.
     #[cfg_attr(feature = "openapi", schema(required = true))]
     pub backlog_seconds: Option<f64>,
-    /// The workers that polled the queue in the last minutes.
+    /// Workers which polled the queue in the last minutes.
     pub pollers: u64,
 }
 
@@ -144,7 +140,6 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// The name in JSON and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

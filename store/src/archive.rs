@@ -1,4 +1,4 @@
-//! The archive: rows as gzipped NDJSON before they are deleted, one file a batch, one folder a day.
+//! Writes rows as gzipped NDJSON before retention deletes them: one file per batch, one folder per day.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,13 +17,14 @@ mod forget;
 
 pub use forget::{LinesAbout, Whose};
 
-/// A folder that exists already: one that upkeep made could be the place where a disk is to be mounted.
+/// A folder that should exist already. We never create it, because it could be the mount point of a disk that
+/// is not mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Archive {
     folder: PathBuf,
 }
 
-/// The archive takes nothing now.
+/// The archive cannot be written now.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the archive cannot be written, and nothing is deleted: {}: {why}; make room or mend it, or retention.archive",
@@ -34,65 +35,59 @@ pub struct Error {
     why: io::Error,
 }
 
-/// Rows that are going to be deleted.
 pub struct Batch {
     pub kind: Kind,
-    /// The instant from which the age of the first row counts.
     pub since: Timestamp,
-    /// JSON objects, the oldest first.
     pub lines: Vec<String>,
 }
 
-/// The first and the last file of an archive, by their names below its folder. Empty: not known.
+/// The first and last file of an archive, as names below its folder; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub first: String,
     pub last: String,
 }
 
-/// A complete file on disk under a temporary name. It is deleted when dropped.
+/// A complete file on disk, still under a temporary name. Dropping this value deletes the file.
 pub struct Prepared {
     part: Part,
     file: PathBuf,
-    /// Below the archive's folder.
+    /// Relative to the archive's folder.
     name: String,
 }
 
 impl Archive {
-    /// An archive in `folder`. Nothing is looked at before it is written to.
     #[must_use]
     pub const fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// The folder of the archive.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The absolute path, under which the store remembers the archive.
     #[must_use]
     pub fn name(&self) -> String {
         let absolute = std::path::absolute(&self.folder);
         absolute.unwrap_or_else(|_| self.folder.clone()).to_string_lossy().into_owned()
     }
 
-    /// Reports that the folder exists, on this machine.
+    /// Returns `true` if the folder exists on this machine.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.folder.is_dir()
     }
 
-    /// Reports that this is the folder with the file, and not the empty place where its disk is to be mounted. The file itself may be
-    /// gone with the last of its lines, while its day stays.
+    /// Returns `true` if this is the folder with the file, and not an empty mount point. We check the day's
+    /// folder, because the file itself may be gone.
     #[must_use]
     pub fn holds(&self, file: &str) -> bool {
         self.is_there() && Path::new(file).parent().is_none_or(|day| self.folder.join(day).is_dir())
     }
 
-    /// Writes the batch down. Its file is named after its first row: where a crash came between publishing and deleting,
-    /// the next batch begins with the same row, and takes the place of the file.
+    /// Writes the batch under a temporary name. The final name is derived from the first row: after a crash
+    /// between publishing and deleting, the next batch begins with the same row and replaces the file.
     ///
     /// # Errors
     /// The folder is missing or not ours, or the disk is full.
@@ -103,13 +98,12 @@ impl Archive {
 }
 
 impl Prepared {
-    /// The file, as the only one of its archive.
     #[must_use]
     pub fn written(&self) -> Written {
         Written { first: self.name.clone(), last: self.name.clone() }
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     ///
     /// # Errors
     /// The disk fails.
@@ -136,21 +130,22 @@ fn write(archive: &Path, Batch { kind, since, lines }: &Batch) -> io::Result<Pre
     let hash = digest(&SHA256, lines.first().map_or("", String::as_str).as_bytes());
     let hash = hex(&hash.as_ref()[..8]);
     let name = format!("{}-{}-{hash}.ndjson.gz", kind.name(), since.strftime("%H%M%S"));
-    // A batch that a kill interrupted is made again with the same first row, and so in the same folder.
+    // After a kill, the same batch is written again with the same first row, so in the same folder.
     remove_leftovers(&folder)?;
     let part = Part::write(&folder, &name, lines)?;
     Ok(Prepared { part, file: folder.join(&name), name: format!("{day}/{name}") })
 }
 
-/// A new file under a temporary name. The file is deleted when dropped, and locked until then: a file without a lock is what a
-/// killed process left behind.
+/// A new file under a temporary name, locked while in use and deleted on drop. A file without a lock should
+/// be a leftover from a killed process.
 struct Part {
     path: PathBuf,
     _locked: File,
 }
 
 impl Part {
-    /// Writes the lines to a new file that is on disk when this returns. Addresses and bodies are in the lines.
+    /// The file is synced to disk when this returns. Mode 0600, because the lines contain addresses and
+    /// bodies.
     pub fn write(folder: &Path, name: &str, lines: &[String]) -> io::Result<Self> {
         let (path, file) = create(folder, name)?;
         let part = Self { path, _locked: file.try_clone()? };
@@ -158,7 +153,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Gives the file its name, in the place of a file that has the name already.
+    /// Renames the file, replacing any file with this name.
     pub fn publish(self, file: &Path) -> io::Result<()> {
         fs::rename(&self.path, file)?;
         file.parent().map_or(Ok(()), sync)
@@ -167,17 +162,17 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // A published file is not there any more.
         fs::remove_file(&self.path).ok();
     }
 }
 
-/// Creates a file and locks it. Before the lock, another process may delete the file as a leftover: then there is another file.
+/// Creates and locks a file. Another process may delete it as a leftover before we hold the lock; this then
+/// tries again.
 fn create(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     loop {
         let path = folder.join(format!(".{name}.{}.part", Uuid::new_v4().simple()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        // Where the file system has no locks, what a killed process leaves there stays.
+        // On a file system without locks, leftovers will stay.
         file.lock().ok();
         if fs::exists(&path)? {
             return Ok((path, file));
@@ -194,7 +189,7 @@ fn pack(file: File, lines: &[String]) -> io::Result<()> {
     encoder.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Deletes the incomplete files of killed processes. A file that is being written is locked, and stays.
+/// Deletes incomplete files of killed processes. A file still being written is locked and will stay.
 fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -203,7 +198,7 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
             continue;
         }
         match remove_unlocked(&path) {
-            // It has got its name, or is deleted.
+            // Published or deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
@@ -216,7 +211,6 @@ fn remove_unlocked(path: &Path) -> io::Result<()> {
     if file.try_lock().is_ok() { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Puts the names in a folder on disk.
 fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -1,7 +1,7 @@
 //! Attempts to deliver a message (rules 24 to 27).
 //!
-//! At most one attempt of a message is under way: the one without a class. A new attempt gives every earlier one a class, and
-//! thereby fences it.
+//! At most one attempt per message is under way: the one without a class. Each new attempt sets a class on
+//! all earlier ones, and this fences them.
 
 use std::time::Duration;
 
@@ -33,30 +33,29 @@ use crate::{
 };
 
 calls! {
-    /// Attempts to deliver a message, and the fence between them (rules 24 to 27).
-    ///
-    /// Only the latest attempt of a message may send. To begin an attempt fences every earlier one: a fenced attempt can neither
-    /// send the final dot nor end the message.
+    /// Only the latest attempt may send. Beginning an attempt fences every earlier one: a fenced attempt can
+    /// neither send the final dot nor end the message (rules 24 to 27).
     pub trait Attempts {
-        /// Reads the facts about a key and, if its digest's message has no end and no attempt has passed the dot, the message.
-        /// A first attempt needs no [`begin_attempt`](Self::begin_attempt).
+        /// Reads the facts about a key. Also reads the message if it is still open and no attempt is past the
+        /// dot. A first attempt needs no [`begin_attempt`](Self::begin_attempt).
         #[span(key = %key, message = %message)]
         async fn facts_for_attempt(&self, key: &Key, message: Uuid) -> Result<(Facts, Option<WaitingMessage>)>;
 
-        /// Records a first attempt that is about to send the final dot. Returns `false` if another attempt was recorded before, or if
-        /// the message has an end or another epoch: the dot must not be sent. The same attempt may ask again.
+        /// Records a first attempt just before its final dot. If this returns `false` (another attempt was
+        /// first, or the message has ended or has another epoch), the caller should not send the dot. Safe to
+        /// repeat.
         #[span(message = %first.message)]
         async fn first_past_the_dot(&self, first: &FirstAttempt, now: Timestamp) -> Result<bool>;
 
-        /// Records a first attempt that ended before the final dot, with its end. Changes nothing where
+        /// Records a first attempt that ended before the final dot. Does nothing where
         /// [`first_past_the_dot`](Self::first_past_the_dot) would return `false`.
         #[span(message = %first.message)]
         async fn end_first_attempt(&self, first: &FirstAttempt, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
-        /// Begins an attempt: fences every earlier attempt, takes the next number and returns the stored bytes.
+        /// Begins an attempt: fences every earlier one, takes the next number and returns the stored bytes.
         ///
-        /// While an earlier attempt without an end has been past the dot for less than `reply_time`, the reply to it may still come:
-        /// [`AttemptStart::AwaitsReply`], and nothing changes. After that time it becomes ambiguous.
+        /// Returns [`AttemptStart::AwaitsReply`] while an earlier attempt has been past the dot for less than
+        /// `reply_time`. After this time the earlier attempt becomes ambiguous.
         #[span(message = %message, relay)]
         async fn begin_attempt(
             &self,
@@ -66,31 +65,29 @@ calls! {
             now: Timestamp,
         ) -> Result<AttemptStart>;
 
-        /// Records that an attempt is about to send the final dot. Returns `false` if the attempt is fenced or the message has an end:
-        /// the dot must not be sent. The same attempt may ask again.
+        /// Records an attempt just before its final dot. If this returns `false` (the attempt is fenced, or
+        /// the message has ended), the caller should not send the dot. Safe to repeat.
         #[span(message = %message, attempt = number)]
         async fn past_the_dot(&self, message: Uuid, number: u32, now: Timestamp) -> Result<bool>;
 
-        /// Records the end of an attempt. The first end counts.
-        ///
-        /// A late answer to a fenced attempt is kept in its row and changes nothing else, unless it is a success: a success ends a
-        /// message without an end, so that the recipient gets no second email (rule 26). A success always sets
+        /// Records the end of an attempt. Only the first end counts. A late reply to a fenced attempt is only
+        /// stored in its row, unless it is a success: this ends an open message, so the recipient will not
+        /// get a second email (rule 26). A success always sets
         /// [`Facts::last_sent_at`](tidings_model::records::Facts::last_sent_at).
         #[span(message = %message, attempt = number)]
         async fn end_attempt(&self, message: Uuid, number: u32, end: &AttemptEnd, now: Timestamp) -> Result<()>;
 
-        /// Lists the attempts of a message in their order.
         #[span(message = %message)]
         async fn attempts(&self, message: Uuid) -> Result<Vec<AttemptRecord>>;
     }
 }
 
-/// `$1` message, `$2` number. Answers with (attempts, ambiguous ones among those after that number).
+/// `$1` message, `$2` number. Returns (attempts after this number, ambiguous ones among them).
 pub const EARLIER_ATTEMPTS: &str = "
 SELECT COALESCE(MAX(number), 0), COUNT(CASE WHEN class = 'ambiguous' AND number > $2 THEN 1 END)
 FROM attempts WHERE message = $1";
 
-/// `$1` message. The attempt that is past the dot and has no end.
+/// The open attempt past the dot.
 pub const UNANSWERED_ATTEMPT: &str = "
 SELECT number, past_the_dot_at FROM attempts WHERE message = $1 AND class IS NULL AND past_the_dot_at IS NOT NULL
 ORDER BY number DESC LIMIT 1";
@@ -98,7 +95,7 @@ ORDER BY number DESC LIMIT 1";
 pub const BEGIN_ATTEMPT: &str =
     "INSERT INTO attempts (tenant, message, number, relay, begun_at) VALUES ($1, $2, $3, $4, $5)";
 
-/// Tenant, digest type, user, `$4` message. Most keys have no retract, and then no event is looked at.
+/// Most keys have no retract, and then this reads no events.
 pub const FACTS_FOR_ATTEMPT: &str = facts!(
     concat!(
         ", m.id, m.tenant, m.digest_type, m.user_id, m.idempotency_key, m.content_sha256, m.stream, m.envelope_from, m.envelope_to,
@@ -115,7 +112,6 @@ LEFT JOIN messages m ON m.id = $4 AND m.closed_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $4 AND past_the_dot_at IS NOT NULL)"
 );
 
-/// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id.
 macro_rules! ended_attempt {
     () => {
         "UPDATE attempts SET ended_at = $3, phase = $4, class = $5, reply = $6, relay_id = NULLIF($7, '')"
@@ -124,7 +120,6 @@ macro_rules! ended_attempt {
 
 pub const END_ATTEMPT: &str = concat!(ended_attempt!(), " WHERE message = $1 AND number = $2 AND class IS NULL");
 
-/// Without the relay's words if the recipient was erased.
 pub const LATE_END: &str = "
 UPDATE attempts SET late_at = $3, late_phase = $4, late_class = $5, relay_id = NULLIF($7, ''),
     late_reply = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1 AND erased_at IS NOT NULL) THEN '' ELSE $6 END
@@ -134,7 +129,8 @@ pub const SENT_DIGEST: &str = "UPDATE digests SET sent_at = $2 WHERE digest_id =
 
 pub const SENT_MESSAGE: &str = "UPDATE messages SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
 
-/// `$1` message, `$2` class, `$3` limit: of that many messages to the same address that ended before, how many ended so.
+/// `$1` message, `$2` class, `$3` limit: how many of the last `$3` ended messages to this address ended with
+/// this class.
 pub const ENDED_SOFTLY: &str = "
 SELECT COUNT(*) FROM (
     SELECT (SELECT class FROM attempts a WHERE a.message = m.id ORDER BY number DESC LIMIT 1) AS class
@@ -148,14 +144,12 @@ SELECT number, relay, begun_at, past_the_dot_at, ended_at, phase, class, reply, 
        late_at, late_phase, late_class, late_reply
 FROM attempts WHERE message = $1 ORDER BY number";
 
-/// The standing of an attempt whose end is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It was under way: its end counts.
+    /// Still under way, so its end counts.
     Current,
-    /// A later attempt had begun: only a success counts.
+    /// A later attempt has begun, so only a success counts.
     Late,
-    /// Its end was known.
     Repeated,
 }
 
@@ -166,7 +160,6 @@ impl<D: Dialect> Sql<D> {
         let row = statement.bind(message.to_string()).fetch_one(&mut *connection).await?;
         connection.release();
         let facts = FactsRow::from_row(&row)?.facts(key);
-        // No message without an end and without an attempt past the dot has no id.
         let waits = column::<_, Option<Uuid>>(&row, "id")?.is_some();
         Ok((facts, waits.then(|| Self::to_record(row)).transpose()?))
     }
@@ -242,14 +235,14 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Attempts, and ambiguous ones among those after that number.
+    /// Returns (attempts after this number, ambiguous ones among them).
     pub(super) async fn earlier_attempts(connection: &mut D::Connection, id: &str, after: i64) -> Result<(i64, i64)> {
         let earlier = query_as(EARLIER_ATTEMPTS).bind(id.to_owned()).bind(after);
         Ok(earlier.fetch_one(connection).await?)
     }
 
-    /// The answer while the reply to an attempt that is past the dot may still come. A record that lies a little ahead waits no longer than
-    /// one of now, and one that lies far ahead, from a wrong clock, waits no more.
+    /// The wait for a reply to an attempt past the dot, if any. A timestamp slightly in the future counts as
+    /// now; one far in the future comes from a wrong clock and is ignored.
     async fn awaited_reply(
         connection: &mut D::Connection,
         id: &str,
@@ -266,7 +259,8 @@ impl<D: Dialect> Sql<D> {
         Ok(awaited)
     }
 
-    /// Reports if enough earlier messages to the same address ended like this one, which counts as a soft bounce.
+    /// Returns `true` if enough earlier messages to the same address ended like this one, i.e. as a soft
+    /// bounce.
     async fn suppresses(connection: &mut D::Connection, message: Uuid, end: &AttemptEnd) -> Result<bool> {
         let before = i64::from(end.consecutive) - 1;
         if before == 0 || end.suppress.is_none() {
@@ -277,7 +271,6 @@ impl<D: Dialect> Sql<D> {
         Ok(alike >= before)
     }
 
-    /// Records the end of an attempt of a message that is locked.
     async fn end_locked(
         connection: &mut D::Connection,
         locked: LockedMessage,
@@ -288,9 +281,9 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<()> {
         let standing = Self::record_end(&mut *connection, message, attempt, end, now).await?;
         let current = standing == Standing::Current;
-        // The relay has the mail, whichever attempt brought it: ending the message now spares the recipient a second.
+        // The relay accepted the message, whichever attempt sent it. We end the message now, so the recipient
+        // gets no second email.
         let sent = end.class == AttemptClass::Sent && standing != Standing::Repeated;
-        // Where this is the end, the end says so itself.
         if sent && locked.closed.is_some() {
             for statement in [SENT_DIGEST, SENT_MESSAGE] {
                 query(statement).bind(message.to_string()).bind(now.as_millisecond()).execute(&mut *connection).await?;
@@ -330,7 +323,6 @@ impl<D: Dialect> Sql<D> {
         Ok(if late { Standing::Late } else { Standing::Repeated })
     }
 
-    /// Reports if the statement finds the attempt.
     async fn writes_end(
         connection: &mut D::Connection,
         statement: &'static str,
@@ -343,7 +335,6 @@ impl<D: Dialect> Sql<D> {
         Ok(D::rows(&update.execute(connection).await?) > 0)
     }
 
-    /// A statement about the end of an attempt, with the parameters of [`END_ATTEMPT`].
     pub(super) fn bind_end(
         statement: &'static str,
         message: Uuid,
@@ -367,7 +358,6 @@ record!(row => WaitingMessage {
 });
 
 row! {
-/// Columns of [`UNANSWERED_ATTEMPT`].
 pub struct UnansweredRow {
     number: u32,
     past_the_dot_at: Timestamp,
@@ -385,10 +375,8 @@ fn late_end<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<LateEnd>> {
     Ok(Some(LateEnd { at, phase, class, reply: text(row, "late_reply")? }))
 }
 
-/// `$1` message, `$2` number, `$3` now, `$4` phase, `$5` class, `$6` reply, `$7` the relay's id, `$8` outcome, `$9` why, `$10` state of the
-/// message. Answers with a row if the attempt was under way and the message had no end; changes nothing otherwise.
+/// Returns a row if the attempt was under way and the message open; otherwise changes nothing.
 pub const CLOSE_WITH_ATTEMPT: Variants = Variants {
-    // `changes()`: the rows that the statement before has written.
     sqlite: concat!(
         "
 BEGIN IMMEDIATE;
@@ -404,8 +392,8 @@ WHERE message = $1 AND number = $2 AND class IS NULL AND EXISTS (SELECT 1 FROM m
         " WHERE digest_id = $1 AND state <> 'closed' AND changes() = 1;
 COMMIT"
     ),
-    // Locks the digest's row first and the message's next, as all writers do. If another writer changed a row before, PostgreSQL
-    // compares the changed row.
+    // Lock order should be the same in all writers: the digest's row, then the message's. If another writer
+    // changed a row meanwhile, PostgreSQL checks the changed row again.
     postgres: concat!(
         "
 WITH digest AS MATERIALIZED (
@@ -428,8 +416,8 @@ SELECT m.id FROM messages m LEFT JOIN digest ON TRUE WHERE m.id = $1 AND m.close
 };
 
 impl<D: Dialect> Sql<D> {
-    /// Ends the message and its digest with an attempt that is under way. `false`: something of it has ended before, and nothing
-    /// is written.
+    /// Ends the message, its digest and the attempt under way. Returns `false` and writes nothing if any of
+    /// them ended before.
     pub(crate) async fn close_with_attempt(
         &self,
         message: Uuid,

@@ -28,19 +28,16 @@ use crate::{
 };
 
 calls! {
-    /// Commands of operators, and signals that could not be decoded.
     pub trait AuditTrail {
-        /// Records commands of operators, once each.
         #[span(key = %input.key)]
         async fn audit(&self, input: &AuditInput) -> Result<()>;
 
-        /// Records dead letters, once each.
         #[span(workflow = %input.workflow_id, run = %input.run_id)]
         async fn put_dead_letters(&self, input: &DeadLettersInput, now: Timestamp) -> Result<()>;
 
-        /// Records that an operator emitted a dead letter again, with an audit entry for each of the keys. The first call counts:
-        /// a later one changes nothing and returns the first emission. If retention has deleted the letter meanwhile, only the
-        /// entries are recorded.
+        /// Records the re-emission of a dead letter, with an audit entry for each key. A later call returns
+        /// the first emission unchanged. If retention has deleted the letter, this only writes the audit
+        /// entries.
         #[span(letter = %id)]
         async fn mark_emitted(
             &self,
@@ -55,21 +52,19 @@ pub const AUDIT: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
 VALUES ($1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8)";
 
-/// The same command of the same operator in the same millisecond is the same.
+/// Operator, command and millisecond identify an entry.
 pub const AUDIT_ONCE: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, digest_id, acted_at, actor, action, why)
 SELECT $1, $2, $3, NULLIF($4, ''), $5, $6, $7, $8
 WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND acted_at = $5
                   AND COALESCE(digest_id, '') = $4 AND actor = $6 AND action = $7 AND why = $8)";
 
-/// The same command of the same operator in the same millisecond is the same.
 pub const AUDIT_MESSAGE_ONCE: &str = "
 INSERT INTO audit (tenant, digest_type, user_id, message, acted_at, actor, action, why)
 SELECT $1, '', '', $2, $3, $4, $5, $6
 WHERE NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND digest_type = '' AND user_id = '' AND acted_at = $3
                   AND message = $2 AND actor = $4 AND action = $5 AND why = $6)";
 
-/// `$1` workflow id, `$2` run id, `$3` JSON array of letters, `$4` now.
 pub const PUT_DEAD_LETTERS: Variants = Variants {
     sqlite: "
 INSERT INTO dead_letters (workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, head, buried_at)
@@ -83,7 +78,6 @@ SELECT $1, $2, (value->>'seq')::bigint, value->>'reason', value->>'encoding', va
 FROM jsonb_array_elements($3::jsonb) ON CONFLICT DO NOTHING",
 };
 
-/// `$1` run, `$2` number, `$3` now, `$4` operator. The first emission stays.
 pub const MARK_EMITTED: &str =
     "UPDATE dead_letters SET emitted_at = $3, emitted_by = $4 WHERE run_id = $1 AND seq = $2 AND emitted_at IS NULL";
 
@@ -144,13 +138,12 @@ impl<D: Dialect> Sql<D> {
         Self::write_audit(connection, AUDIT, key, digest_id, entry).await
     }
 
-    /// Records a command about no key. An empty tenant stands for every tenant, or for what belongs to none.
+    /// Audits a command without a key. An empty tenant means all tenants, or none.
     pub(super) async fn audit_tenant(connection: &mut D::Connection, tenant: &str, entry: &AuditEntry) -> Result<()> {
         let key = Key { tenant: tenant.to_owned(), digest_type: String::new(), user: String::new() };
         Self::audit_change(connection, &key, None, entry).await
     }
 
-    /// Records a repeated command only once.
     pub(super) async fn audit_once(
         connection: &mut D::Connection,
         key: &Key,
@@ -181,7 +174,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// The audit trail's entry of an end that did not come from a delivery.
     pub(super) async fn audit_close(
         connection: &mut D::Connection,
         key: &Key,
@@ -213,15 +205,13 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-// The audit trail as operators read it.
-
 macro_rules! audit_columns {
     () => {
         "SELECT audit_id, acted_at, tenant, digest_type, user_id, digest_id, message, actor, action, why FROM audit "
     };
 }
 
-/// Tenant, digest type, user, `$4` digest. Commands to the key, and pauses over the key, from `$5` until `$6`.
+/// Commands on the key, and pauses covering it, from `$5` until `$6`.
 pub const ENTRIES_OF_DIGEST: &str = concat!(
     audit_columns!(),
     "WHERE digest_id = $4 UNION ALL ",
@@ -234,8 +224,8 @@ pub const ENTRIES_OF_DIGEST: &str = concat!(
      ORDER BY acted_at, audit_id LIMIT 500"
 );
 
-/// `$1` tenant, `$2` digest type, `$3` user, `$4` actor, `$5` action; each may be empty, except where the way in needs it. From `$6`
-/// until before `$7`. After the time `$8` and the number `$9`; `$10` limit.
+/// `$1` tenant, `$2` digest type, `$3` user, `$4` actor, `$5` action; each may be empty, unless the index in
+/// use needs it. From `$6` until before `$7`. After the time `$8` and the number `$9`; `$10` limit.
 macro_rules! entries {
     ($way_in:literal, $acted_at:literal) => {
         concat!(
@@ -258,7 +248,7 @@ macro_rules! entries {
 
 pub const ENTRIES: &str =
     entries!("($1 = '' OR tenant = $1) AND ($2 = '' OR digest_type = $2) AND ($3 = '' OR user_id = $3)", "acted_at");
-// A sum keeps the planner from the index by age, which leads past all other entries.
+// `+ 0` keeps the planner from choosing the index by age, which would scan all other entries.
 pub const ENTRIES_OF_KEY: &str = entries!("tenant = $1 AND digest_type = $2 AND user_id = $3", "acted_at + 0");
 
 impl<D: Dialect> Sql<D> {
@@ -299,8 +289,6 @@ record!(row => AuditRecord {
     audit_id, at = "acted_at", tenant, digest_type, user = "user_id", digest_id, message, actor, action, why,
 });
 
-// Dead letters as operators list and read them.
-
 macro_rules! letter_columns {
     () => {
         "SELECT workflow_id, run_id, seq, reason, encoding, message_type, size, sha256, buried_at, emitted_at, emitted_by
@@ -321,21 +309,18 @@ macro_rules! letters {
     };
 }
 
-/// `*` in `$1` stands for any text. LIKE of SQLite takes `a` for `A`.
+/// `*` in `$1` matches any text. Note that SQLite uses GLOB here, because its LIKE ignores case.
 pub const OF_WORKFLOWS: Variants = Variants {
     sqlite: letters!("workflow_id GLOB $1"),
     postgres: letters!("workflow_id LIKE replace(replace(replace($1, '%', '!%'), '_', '!_'), '*', '%') ESCAPE '!'"),
 };
 pub const OF_WORKFLOW: &str = letters!("workflow_id = $1");
 
-/// The beginning of every workflow id.
 pub const ANY_WORKFLOW: &str = "";
 
-/// `$1` run, `$2` number, `$3` the beginning of the workflow id.
 pub const DEAD_LETTER: &str =
     concat!(letter_columns!(), "WHERE run_id = $1 AND seq = $2 AND substr(workflow_id, 1, length($3)) = $3");
 
-/// `$1` run, `$2` number.
 pub const DEAD_LETTER_HEAD: &str = "SELECT head FROM dead_letters WHERE run_id = $1 AND seq = $2";
 
 impl<D: Dialect> Sql<D> {
@@ -375,7 +360,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The number of a letter as a parameter. No letter has a number beyond the type.
+/// Clamped to `i64`; no letter has a higher number.
 pub fn letter_number(id: &DeadLetterId) -> i64 {
     i64::try_from(id.seq).unwrap_or(i64::MAX)
 }
@@ -384,7 +369,7 @@ record!(row => DeadLetterRecord {
     id: DeadLetterId { run_id: column(row, "run_id")?, seq: column(row, "seq")? },
     workflow_id,
     buried_at,
-    // A field's name may be an address.
+    // Redacted because a field's name may be an address.
     reason: without_addresses(&column::<_, String>(row, "reason")?),
     encoding,
     message_type,
@@ -393,7 +378,6 @@ record!(row => DeadLetterRecord {
     emitted: emitted::<D>(row)?,
 });
 
-/// When a letter's events were emitted again, and by whom.
 pub fn emitted<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Emitted>> {
     let Some(at) = column(row, "emitted_at")? else { return Ok(None) };
     Ok(Some(Emitted { at, by: column::<_, Option<String>>(row, "emitted_by")?.unwrap_or_default() }))

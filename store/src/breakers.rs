@@ -1,4 +1,5 @@
-//! The breakers of relays. A change names the revision that it replaces: of two simultaneous changes one fails.
+//! Circuit breakers of relays. Each change gives the revision it replaces, so two concurrent changes cannot
+//! both succeed.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +21,13 @@ use crate::{
 };
 
 calls! {
-    /// The breakers of relays, which all workers share.
+    /// Circuit breakers of relays, shared by all workers.
     pub trait Breakers {
-        /// Reads the breakers by name, which is that of a relay or `RELAY/TENANT`. One without a history is missing.
+        /// Reads the breakers by name: the relay's, or `RELAY/TENANT`. A breaker without history is absent.
         async fn breakers(&self) -> Result<BTreeMap<String, VersionedBreaker>>;
 
-        /// Stores a breaker if the stored revision is `breaker.revision - 1`, and audits the change if there is an `entry`.
-        /// Returns `false` if another worker changed the breaker first.
+        /// Stores a breaker if the stored revision is `breaker.revision - 1`, and audits the change if
+        /// `entry` is given. Returns `false` if another worker changed the breaker first.
         #[span(relay)]
         async fn put_breaker(
             &self,
@@ -36,7 +37,7 @@ calls! {
             now: Timestamp,
         ) -> Result<bool>;
 
-        /// Reads the latest replies by which a relay ended an attempt without taking the message, the latest first.
+        /// Reads the latest replies with which a relay refused a message, latest first.
         #[span(relay)]
         async fn refusals(&self, relay: &str, limit: u32) -> Result<Vec<RefusalRecord>>;
     }
@@ -47,7 +48,7 @@ SELECT name, revision, failures, failing_since, sent, bounced, taken, complained
        probe_message, probe_until, refusals
 FROM relays";
 
-/// Of a revision that is not the one after the row's, nothing is taken.
+/// Writes nothing unless the new revision is the row's next one.
 pub const PUT_BREAKER: &str = "
 INSERT INTO relays (name, revision, failures, failing_since, sent, bounced, state, cause, why, opened_at, until_at, times,
                     probe_message, probe_until, changed_at, taken, complained, refusals)
@@ -61,7 +62,7 @@ ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, failures = exclud
     refusals = excluded.refusals
 WHERE relays.revision = excluded.revision - 1";
 
-/// `$1` relay, `$2` limit. For operators: it reads all attempts that the ledger keeps.
+/// For operators only, because it scans all stored attempts.
 pub const REFUSALS: &str = "
 SELECT message, ended_at, phase, class, reply FROM attempts
 WHERE relay = $1 AND ended_at IS NOT NULL AND class <> 'sent' AND phase IS NOT NULL AND reply <> ''
@@ -111,7 +112,6 @@ impl<D: Dialect> Sql<D> {
             .await?;
         let put = D::rows(&done) > 0;
         if let (true, Some(entry)) = (put, entry) {
-            // The relay stands in the action.
             let action = format!("{} {name}", entry.action);
             Self::audit_tenant(&mut tx, "", &AuditEntry { action, ..entry.clone() }).await?;
         }
@@ -135,7 +135,7 @@ record!(row => Breaker {
     bounced,
     taken,
     complained,
-    // What a later version remembers otherwise is not worth a relay.
+    // A later version may store this in another format. We then start empty; it should not stop a relay.
     refusals: serde_json::from_str(&column::<_, String>(row, "refusals")?).unwrap_or_default(),
 });
 
@@ -147,7 +147,6 @@ fn open<D: Dialect>(row: &D::Row) -> sqlx::Result<Option<Open>> {
         cause,
         why: text(row, "why")?,
         since,
-        // Empty where the breaker stays open until an operator closes it.
         until: column::<_, Option<_>>(row, "until_at")?.unwrap_or(Timestamp::MAX),
         times: column(row, "times")?,
         probe: message.zip(until).map(|(message, until)| Probe { message, until }),

@@ -1,8 +1,7 @@
-//! Each table and column: whose it is, how old a row may get, and what an erasure makes of it.
+//! Each table and column: who owns it, how old a row may get, and how an erasure treats it.
 //!
-//! Retention, erasure and its counts take their statements from here. Tests compare the catalogue with the schema, and with the
-//! statements elsewhere that have to name every table of people, or the columns that are blanked. A new table or column therefore needs
-//! a decision here first.
+//! Retention and erasure take their statements from here, and tests compare it with the schema. So a new
+//! table or column needs a decision here first.
 
 #![cfg_attr(not(test), expect(dead_code, reason = "tests compare the rest with the schema"))]
 
@@ -15,69 +14,55 @@ pub struct Table {
     pub whose: Whose,
     pub age: Age,
     pub erasure: Erasure,
-    /// Those that stay as they are, or that go with their rows.
     pub columns: &'static [&'static str],
 }
 
-/// The way in which a row leads to a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// By tenant and user.
     Person,
-    /// By tenant, digest type and user, or by the workflow id of this key.
     Key,
-    /// By a message, whose row names the person, or by an address.
     Indirect,
-    /// The user id, and no more: it stays, as in the audit trail, or goes soon.
+    /// Only the user id. It stays (e.g. in the audit trail) or expires soon.
     Id,
-    /// Nothing about a person.
     Nobody,
 }
 
-/// How old a row may get.
 #[derive(Clone, Copy)]
 pub enum Age {
     Unlimited,
-    /// Upkeep deletes rows of the kind by this statement. `{each}` is a primary key.
+    /// Retention deletes rows of this kind with this statement. `{each}` is a primary key.
     Upkeep(Kind, &'static str),
-    /// As old as the row of this table that it belongs to.
+    /// As old as the row it belongs to in this table.
     With(&'static str),
-    /// Calls of the table's own subject delete old rows by this statement.
+    /// The module owning the table deletes old rows with this statement.
     Swept(&'static str),
 }
 
-/// What an erasure makes of the rows of a person.
 #[derive(Clone, Copy)]
 pub enum Erasure {
     Deletes(&'static Deletion),
-    /// These columns lose their texts, or get a pseudonym instead of an address.
+    /// Clears these columns, or replaces an address by a pseudonym.
     Blanks(&'static [&'static str]),
-    /// The rows go with those that they refer to.
+    /// Deleted by cascade with the rows they refer to.
     Cascades,
-    /// They go when everything else is erased: [`Generations::forget_ids`](crate::Generations::forget_ids).
+    /// Deleted once everything else is erased: [`Generations::forget_ids`](crate::Generations::forget_ids).
     Forgets,
     Keeps,
 }
 
-/// Rows that an erasure deletes.
 pub struct Deletion {
     pub by: By,
     pub delete: &'static str,
     pub count: &'static str,
-    /// What the rows count as, if they count.
     pub counted: Option<fn(&mut Erased) -> &mut u64>,
 }
 
-/// The parameters of a [`Deletion`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// Tenant and user. The directory comes last.
+    /// Tenant and user, but deleted last.
     Directory,
-    /// Tenant and user.
     Person,
-    /// Tenant, digest type and user.
     Key,
-    /// The workflow id of a key.
     Workflow,
 }
 
@@ -100,12 +85,13 @@ pub const CONSENTS: Deletion =
     deletion!(Person, "consents WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.consents));
 pub const READINGS: Deletion =
     deletion!(Person, "readings WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.delivery_events));
-/// Waiting ones too: a forwarder would bring the person back.
+/// Includes waiting items, because the forwarder would otherwise bring the person back.
 pub const INBOX: Deletion =
     deletion!(Person, "inbox WHERE tenant = $1 AND user_id = $2", Some(|erased| &mut erased.inbox));
-/// Also those that wait: an erased person is in no notice.
+/// Includes pending notices: an erased person should appear in none.
 pub const NOTICES: Deletion = deletion!(Person, "notices WHERE tenant = $1 AND user_id = $2", None);
-/// Letters that name a message of the person. The table of ids has few rows, and each asks for one message.
+/// Letters which name one of the person's messages. The table of ids is small, so this joins from it, one
+/// lookup per id.
 pub const WEBHOOK_LETTERS: Deletion = deletion!(
     Person,
     "webhook_dead_letters WHERE (relay, sha256) IN
@@ -120,7 +106,7 @@ pub const RETRACTS: Deletion = deletion!(
 );
 pub const DEAD_LETTERS: Deletion =
     deletion!(Workflow, "dead_letters WHERE workflow_id = $1", Some(|erased| &mut erased.dead_letters));
-/// Also of a running job.
+/// Includes keys of running jobs.
 pub const JOB_KEYS: Deletion = deletion!(Workflow, "job_keys WHERE workflow_id = $1", None);
 
 const DELETE_INBOX: &str = "DELETE FROM inbox WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
@@ -143,7 +129,6 @@ const DELETE_DEAD_LETTERS: &str = "
 DELETE FROM dead_letters WHERE (workflow_id, run_id, seq) IN
     (SELECT value->>0, value->>1, CAST(value->>2 AS BIGINT) FROM {each})";
 
-/// The keys of signals have three parts, and match none of these.
 const DELETE_WEBHOOK_LETTERS: &str = "
 DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT value->>0, value->>1 FROM {each})";
 
@@ -162,7 +147,7 @@ macro_rules! tables {
     };
 }
 
-/// A row comes before those that it refers to, and rows are deleted in this order.
+/// Ordered: a table comes before the tables it refers to, and rows should be deleted in this order.
 pub const TABLES: &[Table] = tables! {
     recipients: Person, Unlimited, Deletes(&RECIPIENTS),
         [tenant user_id address address_lower name zone locale zone_revision zone_changed_at pseudonym answered_at];
@@ -261,7 +246,6 @@ impl Table {
     }
 }
 
-/// The rows that an erasure deletes with these parameters.
 pub fn deletions(by: By) -> impl Iterator<Item = &'static Deletion> {
     TABLES.iter().filter_map(move |table| match table.erasure {
         Erasure::Deletes(deletion) if deletion.by == by => Some(deletion),
@@ -269,7 +253,6 @@ pub fn deletions(by: By) -> impl Iterator<Item = &'static Deletion> {
     })
 }
 
-/// The statements with which upkeep deletes rows of a kind.
 pub fn upkeep(of: Kind) -> impl Iterator<Item = &'static str> {
     TABLES.iter().filter_map(move |table| match table.age {
         Age::Upkeep(kind, delete) if kind == of => Some(delete),

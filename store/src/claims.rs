@@ -1,4 +1,4 @@
-//! A due window becomes a digest: returned events, exclusions, and the cap of the recipient.
+//! Turns a due window into a digest: returned events, exclusions and the recipient's cap.
 
 use std::collections::BTreeSet;
 
@@ -26,31 +26,31 @@ use crate::{
 };
 
 calls! {
-    /// The step from a due window to a digest with contents.
     pub trait Claims {
-        /// Reads the facts about the key of a due window, and `true` if the window is *fresh*: the ledger has no digest of it, and of
-        /// the key neither a returned event nor a retract, and the key has one name.
+        /// Reads the facts about a due window's key, and `true` if the window is *fresh*: it has no digest,
+        /// and its key has no returned event, no retract and only one name.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn facts_for_claim(&self, window: &Window) -> Result<(Facts, bool)>;
 
-        /// Reads the ids of the events that the ledger has of a window: stashed ones, and those that the key's failed digests returned. At
-        /// most this number, the latest first.
+        /// Reads the ids of a window's events in the ledger: those stashed, and those returned by the key's
+        /// failed digests. Latest first, at most `most`.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn window_events(&self, window: &Window, most: u32) -> Result<Vec<String>>;
 
-        /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and writes nothing if the window
-        /// is not fresh any more, or if the ledger has one of its events.
+        /// Makes a fresh window a digest and stores its message, in one transaction. Returns `false` and
+        /// writes nothing if the window is no longer fresh or one of its events is recorded.
         #[span(key = %claim.window.key, digest = %claim.window.digest_id)]
         async fn claim_rendered(&self, claim: RenderedClaim<'_>) -> Result<bool>;
 
         /// Makes a window a digest, in one transaction.
         ///
-        /// Writes `events` as [`Ledger::stash`](crate::Ledger::stash) does. Adds the events that the key's failed digests returned,
-        /// also if the digest has no others. Excludes events that are retracted, of a category that is off, seen, too old or too few. Excluded events
-        /// go to a digest of their own for each kind, which ends as skipped.
+        /// Writes `events` like [`Ledger::stash`](crate::Ledger::stash), and adds those returned by the key's
+        /// failed digests. Excludes events which are retracted, seen, too old, too few, or in a category
+        /// turned off; each kind gets its own digest, which ends as skipped.
         ///
-        /// Over the recipient's cap the call writes nothing. A digest of the key counts from its [slot](ClaimLimits::slot_at) or else its claim on,
-        /// and one of another digest type from its claim, unless it ends without an email. Two simultaneous claims never pass the cap together.
+        /// Over the recipient's cap this writes nothing. A digest of this key counts from its
+        /// [slot](ClaimLimits::slot_at), or else from its claim; digests of other types count from their
+        /// claim, unless they end without an email. Two concurrent claims never exceed the cap.
         ///
         /// A digest with a message or an end stays unchanged.
         #[span(key = %window.key, digest = %window.digest_id)]
@@ -62,12 +62,11 @@ calls! {
             now: Timestamp,
         ) -> Result<Claimed>;
 
-        /// The time from which the oldest of as many digests as the cap allows counts, by what is claimed now. `None`: the recipient had fewer
-        /// in the span. Locks nothing: a claim checks again.
+        /// When the cap is reached: the time from which the oldest counted digest counts. `None` below the
+        /// cap. Takes no lock, so a claim will check again.
         #[span(key = %key)]
         async fn capped_from(&self, key: &Key, cap: CapSpan) -> Result<Option<Timestamp>>;
 
-        /// The contents that a claim would give. Changes nothing.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn preview(
             &self,
@@ -77,8 +76,9 @@ calls! {
             shown: Shown<'_>,
         ) -> Result<Contents>;
 
-        /// The contents of a digest: the `shown` groups, and sums of all. Groups rank by the priority of their category, then by number
-        /// of events, then by latest event, then by (category, `entity_type`, `entity_id`) in byte order (rule 19). Sums stop at the limits of an `i64`.
+        /// The contents of a digest: the `shown` groups, and sums over all. Groups rank by category priority,
+        /// then by event count, then by latest event, then by (category, `entity_type`, `entity_id`) in byte
+        /// order (rule 19). Sums saturate at `i64`.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn contents(&self, window: &Window, shown: Shown<'_>) -> Result<Contents>;
     }
@@ -88,7 +88,8 @@ pub const CLAIM_DIGEST: &str = "
 UPDATE digests SET state = 'claimed', claimed_at = $2, due_at = $3, slot_at = NULLIF($4, 0)
 WHERE digest_id = $1 AND state = 'open'";
 
-/// A condition: the key `$1`, `$2`, `$3` has a returned event, a retract, or another name, under which the ledger may have its events.
+/// A condition: the key `$1`, `$2`, `$3` has a returned event, a retract, or another name (the ledger may
+/// have events under it).
 macro_rules! needs_ledger {
     () => {
         concat!(
@@ -103,7 +104,6 @@ macro_rules! needs_ledger {
 }
 pub(super) use needs_ledger;
 
-/// Tenant, digest type, user, `$4` digest.
 pub const FACTS_FOR_CLAIM: &str = facts!(
     concat!(
         ", NOT (EXISTS (SELECT 1 FROM digests WHERE digest_id = $4)
@@ -114,8 +114,8 @@ pub const FACTS_FOR_CLAIM: &str = facts!(
     ""
 );
 
-/// The time from which a digest counts for the digest type `$6`. Those of other types count by their claim: what a pause or an outage
-/// held back is mail of today.
+/// The time from which a digest counts for the digest type `$6`. Other types count from their claim, because
+/// email delayed by a pause or an outage counts as today's.
 macro_rules! counts_from {
     () => {
         "CASE WHEN digest_type IN (SELECT CAST($6 AS TEXT) UNION ALL SELECT alias FROM aliases WHERE kind = 'digest' AND name = $6)
@@ -123,8 +123,8 @@ macro_rules! counts_from {
     };
 }
 
-/// Digests of the recipient that count from later than `$3`, were claimed until `$7`, and were mails or may become some; latest first. No
-/// slot is later than its claim.
+/// The recipient's digests claimed until `$7` and counting after `$3` which were sent or may still be sent;
+/// latest first. A slot is never later than its claim.
 pub const COUNTED_SINCE: &str = concat!(
     "
 SELECT ",
@@ -139,7 +139,8 @@ WHERE tenant IN (SELECT tenant FROM ",
 ORDER BY counts_from DESC LIMIT $5"
 );
 
-/// The ids of the events under the digest `$1`, and of returned events of the key `$2`, `$3`, `$4`; `$5` limit; the latest first.
+/// Ids of the events in digest `$1`, and of returned events of the key `$2`, `$3`, `$4`; `$5` limit; latest
+/// first.
 pub const WINDOW_EVENTS: &str = "
 SELECT event_id FROM events
 WHERE digest_id = $1 OR (tenant = $2 AND digest_type = $3 AND user_id = $4 AND returned_at IS NOT NULL)
@@ -211,7 +212,8 @@ impl<D: Dialect> Sql<D> {
         shown: Shown<'_>,
     ) -> Result<Contents> {
         let mut tx = self.write().await?;
-        // Only rows that are rolled back get this time. Nothing is adopted: a digest may be in delivery.
+        // These rows are rolled back, so the time does not matter. Adopts nothing, because an orphaned digest
+        // may be in delivery.
         let digest = Self::collect(&mut tx, window, None, events, None, window.due_at).await?;
         let unwanted = Unwanted { off, seen: &BTreeSet::new(), categories: shown.categories };
         Self::exclude_unwanted(&mut tx, window, &digest, unwanted, window.due_at).await?;
@@ -229,15 +231,16 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// The time from which the oldest of as many digests as the recipient gets counts; `None`: one more is fine. Their row is ours from here
-    /// on, so that no other key of theirs counts before this one is written.
+    /// Like `oldest_counted`, but first locks the recipient's row, so no other claim of theirs can count
+    /// until this one is written.
     async fn capped(connection: &mut D::Connection, window: &Window, cap: CapSpan) -> Result<Option<Timestamp>> {
         let Key { tenant, user, .. } = &window.key;
         query(D::pick(ZONE_REVISIONS)).bind(tenant).bind(user).execute(&mut *connection).await?;
         Self::oldest_counted(connection, &window.key, window.digest_id, cap).await
     }
 
-    /// The same, apart from `digest_id`.
+    /// If the cap is reached, the time from which the oldest counted digest counts. Ignores `digest_id`
+    /// itself.
     async fn oldest_counted(
         connection: &mut D::Connection,
         Key { tenant, digest_type, user }: &Key,
@@ -258,7 +261,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// The columns of [`FACTS_FOR_CLAIM`] besides the facts.
 pub struct FreshRow {
     fresh: bool,
 }

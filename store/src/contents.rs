@@ -1,4 +1,4 @@
-//! The contents of a digest, grouped, ranked and summed by the database (rule 19).
+//! The contents of a digest, grouped, ranked and summed in the database (rule 19).
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// `SUM` of SQLite fails when it overflows, and a digest would fail with it, for ever. Summed in two halves of 32 bits,
-/// which cannot overflow, and then cut to what an i64 holds.
+/// SQLite's `SUM` fails on overflow, and this would make the digest fail for ever. So we sum two 32-bit
+/// halves, which cannot overflow, and clamp the result to an i64.
 macro_rules! sqlite_sums {
     ($events:expr) => {
         concat!(
@@ -40,7 +40,7 @@ macro_rules! sqlite_sums {
     };
 }
 
-/// Cut to what an i64 holds: a sum that cannot be read would fail its digest for ever.
+/// Clamped to an i64, because a sum we cannot read would make the digest fail for ever.
 macro_rules! postgres_sums {
     ($events:expr) => {
         concat!(
@@ -54,7 +54,6 @@ macro_rules! postgres_sums {
     };
 }
 
-/// The number of events and groups of a digest, and more columns if asked.
 macro_rules! items_and_groups {
     ($($more:expr)?) => {
         concat!(
@@ -66,7 +65,6 @@ macro_rules! items_and_groups {
     };
 }
 
-/// `$1` digest. Answers with (events, groups, summed counts as a JSON object, time of the claim).
 pub const TOTALS: Variants = Variants {
     sqlite: items_and_groups!(sqlite_sums!("e.digest_id = $1")),
     postgres: items_and_groups!(postgres_sums!("e.digest_id = $1")),
@@ -74,14 +72,12 @@ pub const TOTALS: Variants = Variants {
 
 pub const ITEMS_AND_GROUPS: &str = items_and_groups!();
 
-/// The events of the line `l` of the digest `$1`.
 macro_rules! of_line {
     () => {
         "(e.digest_id, e.category, e.entity_type, e.entity_id) = ($1, l.category, l.entity_type, l.entity_id)"
     };
 }
 
-/// The first `$2` lines of the digest `$1`, ranked. The argument is the priority of a category, if the category has one.
 macro_rules! ranked_lines {
     ($priority:literal) => {
         concat!(
@@ -97,7 +93,6 @@ macro_rules! ranked_lines {
     };
 }
 
-/// The latest `$3` events of a line, the latest first.
 macro_rules! recent_events {
     () => {
         concat!(
@@ -108,7 +103,8 @@ macro_rules! recent_events {
     };
 }
 
-/// `$1` digest, `$2` limit, `$3` recent events of a line, `$4` JSON object of priorities by category. Answers with the columns of a line, ranked.
+/// `$1` digest, `$2` limit, `$3` recent events per line, `$4` JSON object of priorities by category. Returns
+/// one row per line, ranked.
 pub const LINES: Variants = Variants {
     sqlite: concat!(
         "WITH lines AS (",
@@ -151,7 +147,6 @@ FROM lines l ORDER BY l.priority DESC, l.items DESC, l.last_at DESC, l.category,
 };
 
 impl<D: Dialect> Sql<D> {
-    /// In a transaction, so that all parts are of one state of the database.
     pub(crate) async fn contents_of(
         connection: &mut D::Connection,
         digest_id: Uuid,
@@ -176,7 +171,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`TOTALS`].
 pub struct TotalsRow {
     items: u64,
     groups: u64,
@@ -186,7 +180,6 @@ pub struct TotalsRow {
 }
 
 row! {
-/// Columns of [`LINES`].
 pub struct LineRow {
     category: String,
     entity_type: String,
@@ -201,7 +194,6 @@ pub struct LineRow {
 }
 }
 
-/// An event in [`LineRow::recent`].
 #[derive(Deserialize)]
 pub struct RecentRow {
     #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]

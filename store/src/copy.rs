@@ -1,8 +1,8 @@
-//! The copy of a SQLite file into a PostgreSQL database, for an installation that outgrew its file.
+//! Copies a SQLite file into a PostgreSQL database, for an installation which outgrew its file.
 //!
-//! Tables and columns are taken from the schema, so that a new one cannot be left out. All rows travel as text in one transaction of the
-//! target, which nobody else sees before they were read back and compared. An interrupted copy therefore leaves nothing behind. Between
-//! the commit there and the mark in the file, a copy that is repeated finds equal rows, and sets the mark.
+//! Tables and columns come from the schema. All rows travel as text in one transaction, and are read back and
+//! compared before it commits. If we crash between this commit and the mark in the file, a repeated copy will
+//! find equal rows and set the mark.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,22 +28,20 @@ use crate::{
     },
 };
 
-/// Bytes of rows that are sent at once.
+/// Bytes sent at once.
 const CHUNK: usize = 1 << 20;
-/// Rows between two moments that are shown.
+/// Rows between two progress updates.
 const SHOWN_ROWS: u64 = 256;
 
-/// Tables with their columns. Those of SQLite itself and of the migrations are not rows of ours.
 const FILE_COLUMNS: &str = r"
 SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
 WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name <> '_sqlx_migrations' ORDER BY t.name, c.cid";
 
-/// Tables with those that must have their rows before.
 const REFERENCES: &str = r#"
 SELECT DISTINCT t.name, r."table" FROM sqlite_schema t, pragma_foreign_key_list(t.name) r
 WHERE t.type = 'table' AND r."table" <> t.name"#;
 
-/// A large table takes minutes. A session whose client is gone ends by its connection.
+/// No timeouts, because a large table takes minutes. If the client dies, its connection ends the session.
 const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0";
 
 const FILE_NUMBERS: &str = "SELECT name, CAST(seq AS INTEGER) FROM sqlite_sequence WHERE seq > 0";
@@ -53,12 +51,11 @@ SELECT t.relname::text, a.attname::text, format_type(a.atttypid, NULL)
 FROM pg_attribute a JOIN pg_class t ON t.oid = a.attrelid JOIN pg_namespace n ON n.oid = t.relnamespace
 WHERE n.nspname = current_schema() AND t.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''";
 
-/// Numbers that were given and whose rows are gone are not given again: `$1` table, `$2` the latest number.
+/// Keeps numbers from being reused, even if their rows are gone: `$1` table, `$2` latest number.
 const SET_NUMBER: &str = "
 SELECT setval(pg_get_serial_sequence(quote_ident($1), a.attname), $2)
 FROM pg_attribute a WHERE a.attrelid = to_regclass(quote_ident($1)) AND a.attidentity <> ''";
 
-/// `$1` another identity, `$2` the address without its password, `$3` now.
 const MARK: &str = "
 UPDATE installation SET moved_identity = identity, identity = $1, moved_to = $2, moved_at = $3";
 
@@ -68,18 +65,17 @@ WHERE moved_identity IS NOT NULL";
 
 const IDENTITY: &str = "SELECT identity FROM installation";
 
-/// A table of the copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CopiedTable {
     pub table: String,
     pub rows: u64,
-    /// The sum of the hashes of all rows, in hex, which both databases have. `None`: nothing was copied yet. The number has a meaning
-    /// within one copy only.
+    /// The sum of all rows' hashes in hex, equal in both databases; `None` in a plan. Only comparable within
+    /// one copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
 }
 
-/// A moment of a copy. Each row counts twice: copied and read back.
+/// Each row counts twice: once when copied, once when read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
     pub table: String,
@@ -88,33 +84,32 @@ pub struct CopyProgress {
     pub all: u64,
 }
 
-/// Shows a moment of a copy.
 pub type Show<'a> = &'a mut (dyn FnMut(&CopyProgress) + Send);
 
-/// A SQLite store whose file no other process has open.
+/// A SQLite store no other process has open.
 pub struct SoleFile(Arc<Sqlite>);
 
 impl SoleFile {
-    /// Opens the existing file of `sqlite:PATH`. Until this value is dropped no other process can open it.
+    /// Opens the existing file at `sqlite:PATH`. No other process can open it until this value is dropped.
     ///
     /// # Errors
-    /// Another process has the file open, there is no file, or it cannot be opened.
+    /// There is no file, another process has it open, or it cannot be opened.
     pub async fn open(url: &str) -> Result<Self> {
         Ok(Self(Arc::new(Sqlite::connect_alone(url).await?)))
     }
 
-    /// The file, whose tables are those of this version, and which was not copied yet.
     pub(crate) async fn checked(&self) -> Result<Arc<Sqlite>> {
         self.0.check().await?;
         Ok(Arc::clone(&self.0))
     }
 
-    /// Copies all rows into an empty database, whose tables it makes, compares them, and marks the file as moved to `address`, so that it
-    /// is not opened again by mistake. Repeated after an interruption it begins again, or ends what is complete.
+    /// Creates the tables in an empty database, copies and compares all rows, and marks the file as moved to
+    /// `address` so nobody opens it again by mistake. After an interruption, a repeated call starts over, or
+    /// finishes a complete copy.
     ///
     /// # Errors
-    /// The file or the database is not of this version, the file was copied before, the database has rows of its own, or one of the two
-    /// refuses. The database is as empty as before, unless the error says otherwise.
+    /// The file or the database has another version, the file was copied before, the database has rows of its
+    /// own, or one of the two fails. The database stays empty unless the error says otherwise.
     pub async fn copy_to(
         &self,
         to: &Postgres,
@@ -130,7 +125,8 @@ impl SoleFile {
         raw_sql(PATIENT).execute(&mut *work).await?;
         check_versions(&mut file, &mut work).await?;
         let tables = tables(&mut file, &mut work).await?;
-        // Not even readers: whoever sees tables without the rows of those who said no would mail them.
+        // This blocks even readers: a process seeing only some of the tables could miss opt-outs and email
+        // those people.
         let names: Vec<_> = tables.iter().map(|table| quoted(&table.name)).collect();
         raw_sql(AssertSqlSafe(format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", names.join(", "))))
             .execute(&mut *work)
@@ -171,10 +167,10 @@ impl SoleFile {
         Ok(tables.into_iter().zip(sums).map(|(table, sum)| sum.of(table.name)).collect())
     }
 
-    /// Takes up a file that was copied. `false`: it was not.
+    /// Puts a copied file back into service. Returns `false` if it was not copied.
     ///
     /// # Errors
-    /// The file does not take the change.
+    /// The file cannot be written.
     pub async fn take_back(&self) -> Result<bool> {
         let taken = query(TAKE_BACK).execute(&mut *self.0.writer.acquire().await?).await?;
         Ok(taken.rows_affected() > 0)
@@ -182,10 +178,10 @@ impl SoleFile {
 }
 
 impl Sqlite {
-    /// The tables that a copy would copy, with their rows. It changes nothing.
+    /// Lists the tables a copy would include, with their row counts. Changes nothing.
     ///
     /// # Errors
-    /// The file is not of this version or was copied before, or the database has rows of another installation.
+    /// The file has another version or was copied before, or the database has rows from another installation.
     pub async fn plan_copy(&self, to: &Postgres) -> Result<Vec<CopiedTable>> {
         self.check().await?;
         let mut file = self.reader.acquire().await?;
@@ -193,7 +189,6 @@ impl Sqlite {
         let columns: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
         let names: BTreeSet<_> = columns.into_iter().map(|(table, _)| table).collect();
         if let Some(table) = occupied(&mut target, names.iter().map(String::as_str)).await? {
-            // Rows of this installation are compared by the copy.
             let here: Option<String> = query_scalar(IDENTITY).fetch_optional(&mut *file).await?;
             if here.is_none() || identity_of(&mut target).await? != here {
                 return Err(not_empty(&table));
@@ -212,19 +207,18 @@ impl Sqlite {
     }
 }
 
-/// How a column travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// As it is: text, numbers, and JSON that keeps its bytes.
+    /// Unchanged: text, numbers, and JSON which keeps its bytes.
     Plain,
     Boolean,
     Bytes,
-    /// JSON that PostgreSQL writes in its own way, so that values are compared and not bytes.
+    /// JSON which PostgreSQL reformats, so we compare values and not bytes.
     Json,
 }
 
 impl Kind {
-    /// `None`: both databases need not write the values of the type alike.
+    /// `None` if the two databases may write this type differently.
     fn of(type_name: &str) -> Option<Self> {
         match type_name {
             "text" | "bigint" | "integer" | "json" => Some(Self::Plain),
@@ -248,19 +242,19 @@ impl Table {
 
     async fn copy(&self, file: &mut SqliteConnection, target: &mut PgConnection, meter: &mut Meter<'_>) -> Result<Sum> {
         let name = quoted(&self.name);
-        // What `tidings migrate` put there, and triggers: what they wrote about these rows is in the file.
+        // Removes the rows `tidings migrate` added. Triggers are off because the rows they would write are
+        // already in the file.
         let prepare = format!("DELETE FROM {name}; ALTER TABLE {name} DISABLE TRIGGER USER");
         raw_sql(AssertSqlSafe(prepare)).execute(&mut *target).await?;
         let columns = self.column_list(|column, _| column.to_owned());
         let sum =
             self.read_file(file, Some((&mut *target, format!("COPY {name} ({columns}) FROM STDIN"))), meter).await?;
-        // Without statistics the first hours' plans would be those of an empty table.
+        // Without fresh statistics, PostgreSQL would plan for an empty table during the first hours.
         let finish = format!("ALTER TABLE {name} ENABLE TRIGGER USER; ANALYZE {name}");
         raw_sql(AssertSqlSafe(finish)).execute(&mut *target).await?;
         Ok(sum)
     }
 
-    /// Reads the rows of the file, and writes them to the target if there is one.
     async fn read_file(
         &self,
         file: &mut SqliteConnection,
@@ -279,7 +273,7 @@ impl Table {
         let (mut sum, mut chunk) = (Sum::default(), String::new());
         let mut rows = query(select).fetch(file);
         while let Some(row) = rows.try_next().await? {
-            // PostgreSQL has no NUL in a text, and the store keeps none there.
+            // PostgreSQL cannot store NUL in text, and the store keeps none there.
             let fields: Vec<_> = fields(&row)?.into_iter().map(|field| field.map(|text| no_nul(&text))).collect();
             sum.add(self, &fields)?;
             meter.row();
@@ -314,7 +308,6 @@ impl Table {
         Ok(sum)
     }
 
-    /// Appends the row in the text format of `COPY`.
     fn write_row(&self, fields: &[Option<String>], into: &mut String) {
         for (n, (field, (_, kind))) in fields.iter().zip(&self.columns).enumerate() {
             if n > 0 {
@@ -341,7 +334,6 @@ impl Table {
     }
 }
 
-/// What all rows of a table add up to, in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sum {
     rows: u64,
@@ -418,8 +410,8 @@ async fn exists(target: &mut PgConnection, table: &str) -> sqlx::Result<bool> {
     query_scalar("SELECT to_regclass(quote_ident($1)) IS NOT NULL").bind(table).fetch_one(target).await
 }
 
-/// The first of these tables that is there and has rows. The identity that `tidings migrate` makes does not count, until a worker was
-/// at work.
+/// The first of these tables with rows in the target. Ignores the identity from `tidings migrate` until a
+/// worker has run.
 async fn occupied<'t>(target: &mut PgConnection, names: impl Iterator<Item = &'t str>) -> sqlx::Result<Option<String>> {
     for name in names {
         if !exists(target, name).await? {
@@ -467,7 +459,6 @@ async fn check_versions(file: &mut SqliteConnection, target: &mut PgConnection) 
     )))
 }
 
-/// The tables that both databases have, each behind those that it refers to.
 async fn tables(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<Vec<Table>> {
     let here: Vec<(String, String)> = query_as(FILE_COLUMNS).fetch_all(&mut *file).await?;
     let there: Vec<(String, String, String)> = query_as(TARGET_COLUMNS).fetch_all(target).await?;
@@ -494,7 +485,7 @@ async fn tables(file: &mut SqliteConnection, target: &mut PgConnection) -> Resul
     Ok(names.into_iter().filter_map(table).collect())
 }
 
-/// The names, each behind those that it refers to. Tables that refer to one another in a circle come last.
+/// Sorts the names so each comes after those it refers to. Tables in a reference cycle come last.
 fn in_order(mut names: Vec<String>, references: &[(String, String)]) -> Vec<String> {
     let mut ordered = Vec::with_capacity(names.len());
     while !names.is_empty() {
@@ -513,12 +504,10 @@ fn in_order(mut names: Vec<String>, references: &[(String, String)]) -> Vec<Stri
 async fn mark(file: &mut SqliteConnection, address: &str, now: Timestamp) -> sqlx::Result<()> {
     let mark = query(MARK).bind(Uuid::new_v4().to_string()).bind(address).bind(now.as_millisecond());
     mark.execute(&mut *file).await?;
-    // Whoever copies the file without its log has the mark as well.
     raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(file).await?;
     Ok(())
 }
 
-/// The numbers of the next rows.
 async fn set_numbers(file: &mut SqliteConnection, target: &mut PgConnection) -> Result<()> {
     let given: Vec<(String, i64)> = query_as(FILE_NUMBERS).fetch_all(file).await?;
     for (table, latest) in given {

@@ -1,4 +1,4 @@
-//! The rows of a digest and of its message.
+//! The rows of digests and messages.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,11 @@ use crate::{
     },
 };
 
-/// `$1` digest. Answers with (state, outcome, why) and keeps the row for the transaction.
 pub const LOCK_DIGEST: Variants = Variants {
     sqlite: "SELECT state, outcome, why FROM digests WHERE digest_id = $1",
     postgres: "SELECT state, outcome, why FROM digests WHERE digest_id = $1 FOR UPDATE",
 };
 
-/// The columns of a [`DigestRecord`].
 macro_rules! digest_columns {
     () => {
         "SELECT d.digest_id, d.tenant, d.digest_type, d.user_id, d.opened_at, d.due_at, d.state, d.claimed_at,
@@ -48,15 +46,14 @@ pub const DIGESTS: &str = concat!(
     "WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3 ORDER BY d.opened_at DESC, d.digest_id LIMIT $4"
 );
 
-/// A digest's row, ours until the transaction ends.
 pub struct LockedDigest {
     pub state: DigestState,
     pub closed: Option<Closed>,
     /// See [`Ending::taken`].
     pub taken: u64,
-    /// Digests without an end that have some of the events.
+    /// Open digests which have some of the events.
     pub elsewhere: BTreeSet<Uuid>,
-    /// Other contents of events that are over.
+    /// New content for events which were already final.
     pub refused: Vec<(String, Content)>,
 }
 
@@ -79,7 +76,6 @@ impl<D: Dialect> Sql<D> {
         Ok(digest.fetch_optional(connection).await?)
     }
 
-    /// Reports if a statement about the digest or message finds a row.
     pub(crate) async fn finds(
         connection: &mut D::Connection,
         statement: &'static str,
@@ -114,7 +110,7 @@ pub fn closed(outcome: Option<Outcome>, why: Option<String>) -> Option<Closed> {
     outcome.map(|outcome| Closed { outcome, why: why.unwrap_or_default() })
 }
 
-/// `$1` message. Answers with (state, why, `sent_at`) and keeps the row for the transaction. A digest's row comes first.
+/// Returns (state, why, `sent_at`) and locks the row. Lock the digest's row first.
 pub const LOCK_MESSAGE: Variants = Variants {
     sqlite: "SELECT state, why, sent_at FROM messages WHERE id = $1",
     postgres: "SELECT state, why, sent_at FROM messages WHERE id = $1 FOR UPDATE",
@@ -132,7 +128,7 @@ FROM messages WHERE id = $1"
 
 pub const MESSAGE: &str = message_row!();
 
-/// While it can be made again.
+/// Only while the message can still be rendered again.
 pub const WAITING_MESSAGE: &str = concat!(
     message_row!(),
     " AND closed_at IS NULL AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL)"
@@ -150,13 +146,10 @@ macro_rules! message_columns {
 
 pub const MESSAGE_RECORD: &str = concat!(message_columns!(), "WHERE m.id = $1");
 
-/// `{each}` is a message's id in a list of its own.
 pub const MESSAGE_RECORDS: &str = concat!(message_columns!(), "WHERE m.id IN (SELECT value->>0 FROM {each})");
 
-/// `$1` tenant, `$2` id.
 pub const MESSAGE_BYTES: &str = "SELECT bytes FROM messages WHERE tenant = $1 AND id = $2";
 
-/// `$1` tenant and `$2` state, or empty for all. After the creation `$3` and the id `$4`; `$5` limit.
 pub const MESSAGES: &str = concat!(
     message_columns!(),
     "WHERE (m.tenant = $1 OR $1 = '') AND (m.state = $2 OR $2 = '') AND (m.created_at, m.id) < ($3, $4)
@@ -165,14 +158,10 @@ pub const MESSAGES: &str = concat!(
 
 pub const IS_SINGLE: &str = "SELECT id FROM messages WHERE id = $1 AND digest_id IS NULL";
 
-/// For one that has no end.
 pub const MESSAGE_STATE: &str = "UPDATE messages SET state = $2 WHERE id = $1 AND closed_at IS NULL";
 
-/// A message, ours until the transaction ends.
 pub struct LockedMessage {
-    /// Its end, or its digest's.
     pub closed: Option<Closed>,
-    /// `true` if the relay accepted the message.
     pub sent: bool,
 }
 
@@ -182,7 +171,8 @@ record!(row => LockedMessage {
 });
 
 impl<D: Dialect> Sql<D> {
-    /// The digest first, then the message, in that order everywhere: else two calls could wait for each other.
+    /// Locks the digest first, then the message. All callers should use this order, because two calls could
+    /// otherwise deadlock.
     pub(crate) async fn lock_message(connection: &mut D::Connection, message: Uuid) -> Result<LockedMessage> {
         let digest = Self::lock_if_any(&mut *connection, message).await?;
         let row = query(D::pick(LOCK_MESSAGE)).bind(message.to_string()).try_map(Self::to_record);
@@ -210,7 +200,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// [`Origin`] as columns; what it does not have is empty.
 #[derive(Default)]
 pub struct OriginRow {
     pub digest_id: String,
@@ -245,13 +234,11 @@ fn origin<D: Dialect>(row: &D::Row) -> sqlx::Result<Origin> {
     })
 }
 
-/// A message with what else its row has.
 pub struct StoredMessage {
     pub message: Message,
-    /// Addresses that it was made for before.
+    /// Earlier recipients' addresses it was rendered for.
     pub former_envelopes: BTreeSet<String>,
     pub epoch: u64,
-    /// The attempt up to which an operator let the message be repeated; 0: none.
     pub may_repeat: i64,
 }
 

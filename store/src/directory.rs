@@ -29,28 +29,26 @@ use crate::{
 };
 
 calls! {
-    /// Recipients, their preferences and their consent.
     pub trait Directory {
-        /// Adds or replaces recipients, as [`change_recipients`](Self::change_recipients) does.
         async fn put_recipients(&self, recipients: &[Recipient], now: Timestamp) -> Result<Vec<PersonId>>;
 
-        /// Adds or changes recipients. What a change does not say stays. The last entry of a recipient counts. A change of the zone raises
-        /// [`Facts::revision`]. Returns the people whose zone changed, except for new ones.
+        /// Adds or changes recipients. A missing field keeps its value. If a recipient appears twice, the
+        /// last entry counts. A new zone raises [`Facts::revision`]. Returns the people with a changed zone,
+        /// without new ones.
         #[span(count = changes.len())]
         async fn change_recipients(&self, changes: &[RecipientChange], now: Timestamp) -> Result<Vec<PersonId>>;
 
-        /// The number of people whom the directory has of a tenant.
         #[span(tenant)]
         async fn count_recipients(&self, tenant: &str) -> Result<u64>;
 
-        /// Keeps what a team's own directory answered about a person: the recipient, or `None` for a person whom it does not have. A
-        /// row that an import put stays then. A repeated call changes nothing but [`Facts::answered_at`].
+        /// Stores a reply from the team's own directory: the recipient, or `None` if it has no such person
+        /// (this keeps an imported row). A repeated call only changes [`Facts::answered_at`].
         #[span(person = %person)]
         async fn keep_answer(&self, person: &PersonId, recipient: Option<&Recipient>, now: Timestamp) -> Result<()>;
 
-        /// Replaces a key's preferences if [`Facts::revision`] is `expected`; `None` replaces them whatever it is. A change raises the
-        /// revision by one and is audited. Preferences that are stored already change nothing and never conflict, so that a repeated
-        /// call answers like the first.
+        /// Replaces a key's preferences if [`Facts::revision`] equals `expected`; `None` always replaces
+        /// them. A change raises the revision by one and is audited. Storing the same preferences never
+        /// conflicts, so this is safe to repeat.
         #[span(key = %key)]
         async fn put_preferences(
             &self,
@@ -60,23 +58,20 @@ calls! {
             entry: &AuditEntry,
         ) -> Result<PreferencesPut>;
 
-        /// Carries out all wishes of a recipient in one transaction, and audits each change. Returns the
-        /// keys whose preferences or consent changed, or `None` and writes nothing if one of them is no longer as the recipient saw it. A
-        /// wish that is true already changes nothing and never conflicts, so that a repeated call answers like the first.
+        /// Applies and audits all changes in one transaction. Returns the keys with changed preferences or
+        /// consent, or `None` (writing nothing) if a key has changed since the recipient saw it. A change
+        /// already in effect never conflicts, so this is safe to repeat.
         #[span(count = wishes.len())]
         async fn put_wishes(&self, wishes: &[Wish], now: Timestamp, why: &str) -> Result<Option<Vec<Key>>>;
 
-        /// Records the recipient's consent to a digest type. A change is audited.
         #[span(key = %key)]
         async fn put_consent(&self, key: &Key, consent: bool, entry: &AuditEntry) -> Result<()>;
 
-        /// All facts about a key that plan and admission need, in one round trip.
         #[span(key = %key)]
         async fn facts(&self, key: &Key) -> Result<Facts>;
     }
 }
 
-/// Each person once, under whichever name of the tenant.
 pub const COUNT_RECIPIENTS: &str =
     concat!("SELECT COUNT(DISTINCT r.user_id) FROM ", tenants!(), " t JOIN recipients r ON r.tenant = t.tenant");
 
@@ -108,8 +103,8 @@ RETURNING tenant, user_id, zone_changed_at"
     };
 }
 
-/// `$1` JSON array of recipients, `$2` now. A field that an element lacks stays, or else is that of the person's row under another name of
-/// the tenant.
+/// `$1` JSON array of recipients, `$2` now. A missing field keeps its value, or else takes it from the
+/// person's row under another name of the tenant.
 pub const PUT_RECIPIENTS: Variants = Variants {
     sqlite: put_recipients!("jsonb_each($1)", "$2"),
     postgres: put_recipients!("jsonb_array_elements($1::jsonb)", "$2::bigint"),
@@ -145,8 +140,8 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET chosen = excluded.chose
     };
 }
 
-/// The time `$5` of a row of the key, or just after the latest one that the key has under another name: the last change counts, whatever the
-/// clocks of its processes.
+/// The time `$5`, or just after the key's latest row under another name. This way the last change counts,
+/// whatever the clocks show.
 macro_rules! latest_of {
     ($table:literal) => {
         concat!(
@@ -159,15 +154,14 @@ macro_rules! latest_of {
     };
 }
 
-/// A condition: the key `$1`, `$2` has another name.
 macro_rules! has_other_names {
     () => {
         "EXISTS (SELECT 1 FROM names k WHERE k.tenant <> $1 OR k.digest_type <> $2)"
     };
 }
 
-/// Tenant, digest type, user, `$4` JSON, `$5` now, `$6` the sum of the revisions of the key's rows, -1 for any. Changes nothing if the same
-/// preferences count.
+/// `$6` is the sum of the revisions over the key's rows, -1 for any. Changes nothing if the same preferences
+/// are in effect.
 pub const PUT_PREFERENCES: Variants =
     Variants { sqlite: put_preferences!("$4"), postgres: put_preferences!("CAST($4 AS JSONB)") };
 
@@ -182,12 +176,11 @@ macro_rules! zone_revisions {
     };
 }
 
-/// Tenant, user. Keeps the recipient's rows for the transaction.
 pub const ZONE_REVISIONS: Variants =
     Variants { sqlite: zone_revisions!(""), postgres: zone_revisions!(" ORDER BY tenant FOR UPDATE") };
 
-/// `$6`: the latest change that this one may follow, `$7`: a later one was dated by a clock that was ahead, and counts as earlier. Changes
-/// nothing if the same consent counts.
+/// Only replaces a change made until `$6`, or one after `$7`: a clock running ahead dated it, and we treat it
+/// as earlier. Changes nothing if the same consent is in effect.
 pub const PUT_CONSENT: &str = concat!(
     "WITH",
     names!(),
@@ -208,7 +201,7 @@ WHERE (consents.consent <> excluded.consent OR ",
     ") AND (consents.changed_at <= $6 OR consents.changed_at > $7)"
 );
 
-/// A repeated consent counts as the latest wish: older reports of an unsubscription do not override it.
+/// Repeated consent counts as the latest choice, so an older unsubscribe report will not override it.
 pub const GRANTED_AGAIN: &str = concat!(
     "WITH",
     names!(),
@@ -217,7 +210,8 @@ UPDATE consents SET changed_at = $4
 WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_id = $3 AND consent AND changed_at < $4"
 );
 
-/// When the first unread digest under each name `k` of the key was sent, or the one at an offset; an index answers for one name at a time.
+/// The send time of the first unread digest (or the one at an offset) under each name `k` of the key. An
+/// index serves one name at a time.
 macro_rules! unread {
     ($offset:literal) => {
         concat!(
@@ -233,9 +227,9 @@ macro_rules! unread {
 }
 pub(super) use unread;
 
-/// The facts about the key `$1`, `$2`, `$3`, with more columns and tables if asked. Unread digests are counted ones that a relay
-/// accepted since the last opening or click. Of what the key has under several names, today's row of the directory counts, and else the
-/// latest one; of a consent and its withdrawal at once, the withdrawal.
+/// The facts about the key `$1`, `$2`, `$3`, plus more columns and tables. Unread digests are counted ones a
+/// relay accepted since the last open or click. Among rows under several names, today's directory row counts,
+/// otherwise the latest; a withdrawal wins over a simultaneous consent.
 macro_rules! facts {
     ($columns:expr, $tables:expr) => {
         concat!(
@@ -351,7 +345,6 @@ impl<D: Dialect> Sql<D> {
             match Self::make_true(&mut tx, wish, now, why).await? {
                 Some(true) => changed.push(wish.key.clone()),
                 Some(false) => {}
-                // The transaction ends without a commit.
                 None => return Ok(None),
             }
         }
@@ -374,14 +367,12 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Adds or replaces rows, and returns the people whose zone changed, except for new ones.
     pub(super) async fn put_rows(
         connection: &mut D::Connection,
         changes: &[RecipientChange],
         pseudonyms: &Pseudonyms,
         now: Timestamp,
     ) -> Result<Vec<PersonId>> {
-        // One statement cannot replace a row twice: of one person's entries the last counts.
         let last: BTreeMap<_, _> = changes.iter().map(|change| ((&change.tenant, &change.user), change)).collect();
         let rows: Vec<_> = last.into_values().map(|change| row(change, pseudonyms)).collect();
         let mut moved = Vec::new();
@@ -401,7 +392,8 @@ impl<D: Dialect> Sql<D> {
         Ok(row.facts(key))
     }
 
-    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None`: the directory alone is past that revision.
+    /// The `$6` of [`PUT_PREFERENCES`] for an expected [`Facts::revision`]. `None` if the directory alone is
+    /// past this revision.
     async fn expected_row(connection: &mut D::Connection, key: &Key, expected: Option<u64>) -> Result<Option<i64>> {
         let Some(expected) = expected else { return Ok(Some(-1)) };
         let zones = query_as(D::pick(ZONE_REVISIONS)).bind(&key.tenant).bind(&key.user);
@@ -410,7 +402,6 @@ impl<D: Dialect> Sql<D> {
         Ok(expected.checked_sub(zone).and_then(|row| i64::try_from(row).ok()))
     }
 
-    /// Reports if it changed the row.
     pub(super) async fn write_preferences(
         connection: &mut D::Connection,
         key: &Key,
@@ -427,7 +418,7 @@ impl<D: Dialect> Sql<D> {
         Ok(changed)
     }
 
-    /// Reports if the wish changed something; `None`: the recipient saw other facts.
+    /// Returns `true` if the change had an effect, or `None` if the recipient saw other facts.
     async fn make_true(connection: &mut D::Connection, wish: &Wish, now: Timestamp, why: &str) -> Result<Option<bool>> {
         let Wish { key, seen_revision, seen_consent, preferences, consent } = wish;
         let entry = |action: &str| AuditEntry {
@@ -456,7 +447,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Some(chooses || consent != seen_consent))
     }
 
-    /// Unless it changed after `since`.
+    /// Does nothing if the consent changed after `since`.
     pub(super) async fn change_consent(
         connection: &mut D::Connection,
         key: &Key,
@@ -477,7 +468,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// A recipient as the statements take it.
 #[derive(Serialize)]
 pub struct RecipientRow<'a> {
     #[serde(flatten)]
@@ -492,7 +482,6 @@ fn row<'a>(recipient: &'a RecipientChange, pseudonyms: &Pseudonyms) -> Recipient
 }
 
 row! {
-/// Columns of [`PUT_RECIPIENTS`].
 pub struct PutRow {
     tenant: String,
     user_id: String,
@@ -501,7 +490,6 @@ pub struct PutRow {
 }
 
 row! {
-/// Columns of [`FACTS`](super::FACTS).
 pub struct FactsRow {
     address: Option<String>,
     name: Option<String>,
@@ -548,7 +536,6 @@ impl FactsRow {
             recipient,
             generation: self.generation.unwrap_or_default(),
             preferences: self.chosen.map(|Json(chosen)| chosen).unwrap_or_default(),
-            // Each part only grows, and so does the sum.
             revision: self.revision.unwrap_or_default().saturating_add(self.zone_revision.unwrap_or_default()),
             changed_at: self.changed_at.max(self.zone_changed_at),
             consent: self.consent.unwrap_or(true),
@@ -573,14 +560,14 @@ impl FactsRow {
     }
 }
 
-/// Tenant, user, `$3` now. The revision of a row that the team's own directory gave begins at the time, so that it grows although
-/// the row was deleted in between.
+/// A row from the team's own directory starts with the current time as its revision, so the revision grows
+/// even if the row was deleted in between.
 pub const MARK_ANSWER: &str = "
 UPDATE recipients SET answered_at = $3,
     zone_revision = zone_revision + CASE WHEN answered_at IS NULL THEN $3 ELSE 0 END
 WHERE tenant = $1 AND user_id = $2";
 
-/// Tenant, user. Rows of an import stay.
+/// Keeps imported rows.
 pub const FORGET_ANSWER: &str = concat!(
     "DELETE FROM recipients WHERE user_id = $2 AND answered_at IS NOT NULL AND tenant IN (SELECT tenant FROM ",
     tenants!(),

@@ -1,5 +1,5 @@
-//! The record before the final dot, committed for all waiting attempts at once. A commit of SQLite waits for the disk, and
-//! SQLite has one writer.
+//! Records attempts before their final dot, many in one commit. This is faster because SQLite has one writer,
+//! and each of its commits waits for the disk.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,6 @@ use crate::{
 
 type WaitingDot = Waiting<(Dot, Timestamp), bool>;
 
-/// `$1` message, `$2` number, `$3` now. Answers with a row when the attempt may send the dot.
 pub const PAST_THE_DOT: Variants = Variants {
     sqlite: "
 UPDATE attempts SET past_the_dot_at = COALESCE(past_the_dot_at, $3)
@@ -33,7 +32,7 @@ FROM (SELECT id FROM messages WHERE id = $1 AND closed_at IS NULL FOR UPDATE) m
 WHERE attempts.message = m.id AND attempts.number = $2 AND attempts.class IS NULL",
 };
 
-/// `$1` message, `$2` relay, `$3` begun, `$4` past the dot, `$5` nonce, `$6` epoch. Inserts a row if the attempt is the first one.
+/// Inserts a row if this is the first attempt. `$6` is the epoch.
 pub const FIRST_ATTEMPT: Variants = Variants {
     sqlite: "
 INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
@@ -46,7 +45,6 @@ FROM (SELECT tenant, id FROM messages WHERE id = $1 AND closed_at IS NULL AND ep
 ON CONFLICT DO NOTHING",
 };
 
-/// `$1` JSON array of first attempts past the dot. Inserts a row for each that is the first one, and answers with their nonces.
 pub const FIRST_ATTEMPTS: Variants = Variants {
     sqlite: "
 INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
@@ -54,7 +52,7 @@ SELECT m.tenant, m.id, 1, f.value->>'relay', f.value->>'begun_at', f.value->>'pa
 FROM jsonb_each($1) f CROSS JOIN messages m
 WHERE m.id = f.value->>'message' AND m.closed_at IS NULL AND m.epoch = f.value->>'epoch'
 ON CONFLICT DO NOTHING RETURNING nonce",
-    // In the order of ids: two calls that lock the same messages must not wait for each other.
+    // Sorted by id, so two calls for the same messages cannot deadlock.
     postgres: "
 INSERT INTO attempts (tenant, message, number, relay, begun_at, past_the_dot_at, nonce)
 SELECT tenant, id, 1, relay, begun_at, past_the_dot_at, nonce
@@ -65,15 +63,14 @@ FROM (SELECT m.tenant, m.id, f.value->>'relay' AS relay, (f.value->>'begun_at'):
 ON CONFLICT DO NOTHING RETURNING nonce",
 };
 
-/// `$1` message, `$2` nonce. Finds the row of a first attempt that is under way.
 pub const IS_FIRST_ATTEMPT: &str = "
 SELECT 1 FROM attempts
 WHERE message = $1 AND number = 1 AND nonce = $2 AND class IS NULL
   AND EXISTS (SELECT 1 FROM messages WHERE id = $1 AND closed_at IS NULL)";
 
 impl<D: Dialect> Sql<D> {
-    /// Records that an attempt is about to send the final dot, and reports whether it may. The first call that gets a connection
-    /// records for all calls that wait for one.
+    /// Records an attempt about to send its final dot. Returns `true` if it may. The first call to get a
+    /// connection records all calls waiting for one.
     pub(crate) async fn commit_past_the_dot(&self, dot: Dot, now: Timestamp) -> Result<bool> {
         loop {
             let mut told = self.past_the_dot.push((dot.clone(), now));
@@ -84,11 +81,10 @@ impl<D: Dialect> Sql<D> {
                     let mut connection = connection?;
                     self.record(&mut connection).await?;
                     connection.release();
-                    // Another one may have it, and be at it still.
                     told.await
                 }
             };
-            // Where the other one failed, or was dropped, once more: recording it twice does no harm.
+            // If the other call failed or was dropped, try again: recording twice is harmless.
             if let Ok(may_send) = told {
                 return Ok(may_send);
             }
@@ -113,13 +109,11 @@ impl<D: Dialect> Sql<D> {
             }
         };
         for (waiting, may_send) in recorded {
-            // The caller gave up: the next attempt finds the record.
             let _ = waiting.tell.send(may_send);
         }
         Ok(())
     }
 
-    /// Records first attempts in one call. `firsts` is the JSON array of their rows.
     async fn record_firsts(
         connection: &mut D::Connection,
         firsts: String,
@@ -160,13 +154,14 @@ impl<D: Dialect> Sql<D> {
         Ok(recorded)
     }
 
-    /// Reports if the attempt was recorded by an earlier call, whose answer was lost, and may go on.
+    /// Returns `true` if an earlier call recorded this attempt but its reply was lost; the attempt may
+    /// continue.
     pub(crate) async fn is_first(connection: &mut D::Connection, first: &FirstAttempt) -> Result<bool> {
         let found = query(IS_FIRST_ATTEMPT).bind(first.message.to_string()).bind(first.nonce.to_string());
         Ok(found.fetch_optional(connection).await?.is_some())
     }
 
-    /// Inserts the row of a first attempt. `false`: the attempt is not the first one, or it is fenced.
+    /// Inserts a first attempt. Returns `false` if it is not the first or is fenced.
     pub(crate) async fn insert_first(
         connection: &mut D::Connection,
         first: &FirstAttempt,
@@ -179,7 +174,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// A first attempt past the dot as [`FIRST_ATTEMPTS`] takes it.
 #[derive(Serialize)]
 struct FirstRow<'a> {
     message: Uuid,
@@ -191,7 +185,7 @@ struct FirstRow<'a> {
 }
 
 impl<'a> FirstRow<'a> {
-    /// `None` for an attempt that the ledger has.
+    /// `None` if the ledger has the attempt already.
     fn new((dot, now): &'a (Dot, Timestamp)) -> Option<Self> {
         let Dot::First(FirstAttempt { message, relay, begun_at, epoch, nonce }) = dot else { return None };
         Some(Self {

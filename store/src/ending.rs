@@ -1,4 +1,4 @@
-//! The end of a digest and of its message.
+//! Ends digests and their messages.
 
 use jiff::Timestamp;
 use sqlx::{query, query_as};
@@ -17,7 +17,6 @@ use crate::{
     sql::{Sql, columns::row, dialect::Dialect, no_nul},
 };
 
-/// Ends the digest `$1`. Fixes the digest's number of events: until its end a digest may take more events, and lose them.
 macro_rules! ended_digest {
     ($outcome:literal, $why:literal, $now:literal) => {
         concat!(
@@ -66,7 +65,7 @@ pub const RETURN_DIGEST: &str = "
 UPDATE digests SET returned_at = $2
 WHERE digest_id = $1 AND EXISTS (SELECT 1 FROM events WHERE events.digest_id = $1 AND returned_at IS NOT NULL)";
 
-/// Each event twice at most (rule 25).
+/// At most twice per event (rule 25).
 pub const RETURN_EVENTS: &str =
     "UPDATE events SET returned_at = $2, returns = returns + 1 WHERE digest_id = $1 AND returns < 2";
 
@@ -74,11 +73,9 @@ pub const FENCE: &str = "
 UPDATE attempts SET fenced_at = $2, class = CASE WHEN past_the_dot_at IS NULL THEN 'fenced' ELSE 'ambiguous' END
 WHERE message = $1 AND class IS NULL";
 
-/// The events of orphaned digests that an end adopts.
 pub enum Adoption {
-    /// All of their events.
     All,
-    /// Its own events, and none from this digest, which is in delivery.
+    /// Only the given events, and none from this digest, because it is in delivery.
     TheseExceptFrom(Option<Uuid>),
 }
 
@@ -87,7 +84,7 @@ impl<D: Dialect> Sql<D> {
         let Closing { window, events, closed, by, return_events, planned, now } = closing;
         let mut tx = self.write().await?;
         let mut digest = Self::collect(&mut tx, window, planned, events, Some(closed), now).await?;
-        // The end of a whole window that was not claimed.
+        // True when ending a whole window before its claim.
         let takes_returned = matches!(adoption, Adoption::All) && !return_events;
         let only = match adoption {
             Adoption::All => None,
@@ -96,7 +93,6 @@ impl<D: Dialect> Sql<D> {
                 Some(events)
             }
         };
-        // Events that an earlier call returned belong to the next claim.
         if !return_events || digest.closed.is_none() {
             Self::adopt_orphans(&mut tx, window, &digest, only, now).await?;
         }
@@ -117,8 +113,8 @@ impl<D: Dialect> Sql<D> {
         Ok(Ending { closed: first, taken: digest.taken, returned: None })
     }
 
-    /// Fences the attempts of a message that is locked. If one was past the dot, the recipient may have the
-    /// message, and the end says so (rule 31).
+    /// Fences the attempts of a locked message. If one was past the dot, the recipient may have the message,
+    /// so this returns an ambiguous outcome (rule 31).
     pub(crate) async fn unless_past_the_dot(
         connection: &mut D::Connection,
         message: Uuid,
@@ -134,15 +130,15 @@ impl<D: Dialect> Sql<D> {
         Ok(Closed { outcome: Outcome::Ambiguous, why: format!("{}, past the dot of an attempt", closed.why) })
     }
 
-    /// Fences the attempt of a message that is under way, if there is one: its end changes nothing but the record of the attempt, and
-    /// where its worker is dead nothing else would say that it is over.
+    /// Fences the attempt under way, if any, so its end will only update its own row. Without this, an
+    /// attempt of a dead worker would stay open.
     pub(crate) async fn fence(connection: &mut D::Connection, message: &str, now: Timestamp) -> Result<()> {
         query(FENCE).bind(message.to_owned()).bind(now.as_millisecond()).execute(connection).await?;
         Ok(())
     }
 
-    /// Ends a message that is locked and has no end, and the digest that it is of, or a digest that has none yet: whatever
-    /// there is of this id. Only a digest has events to return.
+    /// Ends an open, locked message and its digest, or a digest without a message; `id` is the id of either.
+    /// Only a digest has events to return.
     pub(crate) async fn end(
         connection: &mut D::Connection,
         id: Uuid,
@@ -166,7 +162,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// `$4` digest, `$5` also if the digest has no other event.
 pub const TAKE_RETURNED: &str = "
 UPDATE events SET returned_from = digest_id, digest_id = $4, returned_at = NULL
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND returned_at IS NOT NULL
@@ -184,8 +179,8 @@ ORDER BY returned_at, event_id LIMIT 1"
 );
 
 impl<D: Dialect> Sql<D> {
-    /// Moves the events that the key's failed digests returned to the window's digest. A call whose events are all in digests
-    /// without an end may be that of a run that is gone, and takes none.
+    /// Moves events returned by the key's failed digests into the window's digest. Takes none if all the
+    /// call's events are in other open digests, because its run may be gone.
     pub(crate) async fn take_returned(
         connection: &mut D::Connection,
         window: &Window,
@@ -212,7 +207,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`RETURNED`].
 pub struct ReturnedRow {
     digest_id: Uuid,
     items: u64,
@@ -220,7 +214,6 @@ pub struct ReturnedRow {
 }
 }
 
-/// Finds the locked digest `$1` if it is orphaned for a window that opened at `$2`.
 pub const IS_ORPHANED: &str = "
 SELECT 1 FROM digests WHERE digest_id = $1 AND opened_at < $2 AND state <> 'closed'
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1)";
@@ -231,7 +224,8 @@ pub const ADOPT_EVENT: &str =
     concat!("UPDATE events SET returned_from = digest_id, digest_id = $2 ", "WHERE digest_id = $1 AND event_id = $3");
 
 impl<D: Dialect> Sql<D> {
-    /// Adoption over what was left behind ([`Store::stash`](crate::Store::stash)), or `only` these events of it.
+    /// Moves the events of every orphaned digest to this window's digest, or just `only`
+    /// ([`Store::stash`](crate::Store::stash)).
     pub(crate) async fn adopt_orphans(
         connection: &mut D::Connection,
         window: &Window,
@@ -242,7 +236,7 @@ impl<D: Dialect> Sql<D> {
         let why = format!("left behind; its events went on to digest {}", window.digest_id);
         let closed = Closed { outcome: Outcome::Skipped, why };
         for id in digest.elsewhere.iter().filter(|_| only.is_some() || digest.state.takes_events()) {
-            // LockedDigest first, and asked then.
+            // Lock before reading: another transaction may end it in between.
             Self::lock_message(&mut *connection, *id).await?;
             let left = query(IS_ORPHANED).bind(id.to_string()).bind(window.opened_at.as_millisecond());
             if left.fetch_optional(&mut *connection).await?.is_none() {
@@ -253,7 +247,7 @@ impl<D: Dialect> Sql<D> {
                     let adopt = query(ADOPT_EVENTS).bind(id.to_string()).bind(window.digest_id.to_string());
                     adopt.execute(&mut *connection).await?;
                 }
-                // Its mail tells of all of them.
+                // Its message includes all of these events, so none may leave.
                 Some(_) if !Self::lock(&mut *connection, *id).await?.state.takes_events() => continue,
                 Some(events) => {
                     for event in events {

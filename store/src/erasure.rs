@@ -1,4 +1,5 @@
-//! The erasure of a person. Rows stay where rules need them, without their texts and with a pseudonym instead of the address.
+//! Erases a person. Rows which rules still need stay, without their texts and with a pseudonym instead of the
+//! address.
 
 use std::collections::BTreeSet;
 
@@ -22,18 +23,17 @@ use crate::{
 };
 
 calls! {
-    /// The erasure of a person, step by step. Each call is one transaction, or a page of one step, and a repeated call goes on with
-    /// what is left. The steps belong in the order of the methods: an address is known as long as a message or the directory has it.
+    /// Erases a person step by step. Each call is one transaction or page, and a repeated call continues. Run
+    /// the steps in the order of these methods: we can only find an address while a message or the directory
+    /// still has it.
     pub trait Erasure {
-        /// The pseudonyms of addresses in this database.
         async fn pseudonyms(&self) -> Result<Pseudonyms>;
 
-        /// Those of the addresses that no other person in the tenant's directory has. The steps take only these: what belongs to another
-        /// person as well stays.
+        /// Returns the addresses nobody else in the tenant's directory has. The steps should take only these,
+        /// so shared ones stay.
         #[span(person = %person)]
         async fn own_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<BTreeSet<String>>;
 
-        /// Counts the rows that the steps would change, and those that the archive has not.
         #[span(person = %person)]
         async fn erasable(
             &self,
@@ -42,18 +42,18 @@ calls! {
             addresses: &BTreeSet<String>,
         ) -> Result<Erased>;
 
-        /// Gives suppressions and delivery events a pseudonym instead of the address. A suppression goes on holding if the address
-        /// comes back.
+        /// Replaces the address by a pseudonym in suppressions and delivery events. A suppression still holds
+        /// if the address comes back.
         #[span(person = %person)]
         async fn erase_addresses(&self, person: &PersonId, addresses: &BTreeSet<String>) -> Result<Erased>;
 
-        /// Ends digests of a key that have no end, and erases their events, messages, attempts and delivery events, a few digests a
-        /// call. Nothing is left if it changes nothing.
+        /// Ends a key's open digests, and erases their events, messages, attempts and delivery events, a few
+        /// digests per call. Repeat this until it changes nothing.
         #[span(key = %key)]
         async fn erase_digests(&self, key: &Key, now: Timestamp) -> Result<Erased>;
 
-        /// Ends and erases single messages to the person, and those without a user to one of the addresses, among the single messages
-        /// of a page. Returns the cursor of the next page.
+        /// Ends and erases the person's single messages within a page, including messages without a user to
+        /// one of the addresses. Returns the cursor for the next page.
         #[span(person = %person)]
         async fn erase_messages(
             &self,
@@ -63,39 +63,34 @@ calls! {
             now: Timestamp,
         ) -> Result<(Erased, Option<Cursor<RowPlace>>)>;
 
-        /// Deletes preferences, consents, retracts and dead letters of the person's keys, and dead letters of webhooks that name one of
-        /// the person's messages.
+        /// Deletes preferences, consents, retracts and dead letters of the person's keys, and webhook dead
+        /// letters about their messages.
         #[span(person = %person)]
         async fn erase_choices(&self, person: &PersonId, types: &BTreeSet<String>) -> Result<Erased>;
 
-        /// Deletes the row of the directory.
         #[span(person = %person)]
         async fn erase_recipient(&self, person: &PersonId) -> Result<Erased>;
     }
 }
 
-/// Digests of a call.
 const DIGESTS: i64 = 20;
-/// Events of a digest and call.
 const EVENTS: i64 = 1_000;
-/// Why a digest or a message that was in delivery ended.
 const WHY: &str = "its recipient was erased";
 
-/// Tenant, address, and `$3` the user who does not count. Other people of the tenant, under whichever of its names.
 pub const SHARED: &str = concat!(
     "SELECT COUNT(*) FROM recipients WHERE tenant IN (SELECT t.tenant FROM ",
     tenants!(),
     " t) AND address_lower = $2 AND user_id <> $3"
 );
 
-/// `$3` pseudonym, here and below. Of the same reason under both names the earliest stays.
+/// `$3` pseudonym, here and below. If both addresses have a suppression with the same reason, keeps the
+/// earliest.
 pub const ERASE_SUPPRESSIONS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
 SELECT tenant, $3, reason, '', suppressed_at FROM suppressions WHERE tenant = $1 AND address_lower = $2
 ON CONFLICT (tenant, address_lower, reason) DO UPDATE SET suppressed_at = excluded.suppressed_at
 WHERE suppressions.suppressed_at > excluded.suppressed_at";
 
-/// Tenant, pseudonym.
 pub const PUT_ERASED_ADDRESS: &str =
     "INSERT INTO erased_addresses (tenant, pseudonym) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
@@ -104,7 +99,6 @@ pub const DELETE_SUPPRESSIONS: &str = "DELETE FROM suppressions WHERE tenant = $
 pub const ERASE_REPORTS_OF_ADDRESS: &str = "
 UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL WHERE tenant = $1 AND address_lower = $2";
 
-/// Digests of a key that still have a text.
 macro_rules! digests_to_erase {
     () => {
         " FROM digests d WHERE d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3
@@ -114,7 +108,7 @@ macro_rules! digests_to_erase {
 
 pub const DIGESTS_TO_ERASE: &str = concat!("SELECT d.digest_id", digests_to_erase!(), " ORDER BY d.digest_id LIMIT $4");
 
-/// `$2` now, `$3` limit. Events that wait for the key's next claim wait no more.
+/// Events waiting for the key's next claim stop waiting.
 pub const ERASE_EVENTS: &str = "
 UPDATE events SET entity_type = '', entity_id = '', actor = '', counts = '{}', payload = '{}', returned_at = NULL, erased_at = $2,
     content_sha256 = NULL, other_categories = NULL, refused_sha256 = NULL
@@ -122,7 +116,8 @@ WHERE (tenant, digest_type, user_id, event_id) IN
     (SELECT tenant, digest_type, user_id, event_id FROM events WHERE digest_id = $1 AND erased_at IS NULL
      ORDER BY event_id LIMIT $3)";
 
-/// Retention and a reopen find something missing, as after a purge. A relay's words may name the recipient.
+/// Also sets `purged_at`, so retention and a reopen treat the digest as incomplete. Clears `why` where it may
+/// be a relay's reply, because this may name the recipient.
 pub const ERASE_DIGEST: &str = "
 UPDATE digests SET erased_at = COALESCE(erased_at, $2), purged_at = COALESCE(purged_at, $2),
     why = CASE WHEN outcome IN ('failed', 'ambiguous') THEN '' ELSE why END, plan_why = NULL
@@ -130,7 +125,7 @@ WHERE digest_id = $1";
 
 pub const ENVELOPE: &str = "SELECT tenant, envelope_to FROM messages WHERE id = $1";
 
-/// `$2` pseudonym, `$3` no bytes, `$4` now. A thread's id is a hash of what can be guessed.
+/// `$2` pseudonym, `$3` no bytes. Clears the thread id, because it is a hash of guessable values.
 pub const ERASE_MESSAGE: &str = "
 UPDATE messages SET envelope_to = $2, subject = '', bytes = $3, made_from = '', thread = NULL, former_envelopes = NULL,
     erased_at = $4, why = CASE WHEN state IN ('failed', 'ambiguous') THEN '' ELSE why END
@@ -141,24 +136,24 @@ UPDATE attempts SET reply = CASE WHEN reply IS NULL THEN NULL ELSE '' END,
     late_reply = CASE WHEN late_reply IS NULL THEN NULL ELSE '' END
 WHERE message = $1";
 
-/// Also of a message that is gone.
+/// Works even if the message is gone.
 pub const REPORTED_ADDRESSES: &str = "SELECT DISTINCT tenant, address_lower FROM delivery_events WHERE message = $1";
 
-/// `$2` address, `$3` pseudonym.
 pub const ERASE_REPORTS: &str = "
 UPDATE delivery_events SET address_lower = $3, diagnostic = '', url = NULL
 WHERE message = $1 AND address_lower = $2 AND (diagnostic <> '' OR url IS NOT NULL OR address_lower <> $3)";
 
-/// A key that goes before its result is none of the job's any more, so that the job's counts add up.
+/// An erased key without a result should no longer count for its job, or the job's counts would not add up.
 pub const UNMATCH_JOB_KEYS: &str = "
 UPDATE jobs SET matched = matched - 1 WHERE matched IS NOT NULL
   AND job_id IN (SELECT job_id FROM job_keys WHERE workflow_id = $1 AND state IN ('left', 'sent'))";
-/// A row that was gone would be found again, and the run recovered, whose history has the person's events.
+/// We keep the row: without it the sweep would find the run again and recover it, and its history contains
+/// the person's events.
 pub const ERASE_RUNS: &str = "
 UPDATE troubled_runs SET ended_by = NULL, why = NULL, due_at = NULL, resolution = COALESCE(resolution, 'dismissed'),
     resolved_at = COALESCE(resolved_at, found_at)
 WHERE workflow_id = $1";
-/// Also of a message whose recipient no directory has.
+/// Works even if no directory has the message's recipient.
 pub const DELETE_LETTERS_OF_MESSAGE: &str = "
 DELETE FROM webhook_dead_letters WHERE (relay, sha256) IN (SELECT relay, sha256 FROM webhook_letter_ids WHERE id = $1)";
 
@@ -179,14 +174,11 @@ pub const COUNT_REPORTS_AMONG: &str = "
 SELECT COUNT(*) FROM delivery_events
 WHERE (diagnostic <> '' OR url IS NOT NULL OR address_lower NOT LIKE 'erased:%') AND message IN (SELECT value->>0 FROM {each})";
 
-/// Single messages that are looked at together.
 const PAGE: u32 = 500;
 
-/// The name of the secret.
 const SECRET_NAME: &str = "addresses";
 const SECRET_BYTES: usize = 32;
 
-/// The first one stays.
 pub const PUT_SECRET: &str = "INSERT INTO secrets (name, value, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
 pub const SECRET: &str = "SELECT value FROM secrets WHERE name = $1";
@@ -226,7 +218,6 @@ impl<D: Dialect> Sql<D> {
         let tenant = &person.tenant;
         let mut erased = Erased::default();
         let mut tx = self.write().await?;
-        // What has a pseudonym already has no other name.
         for address in addresses.iter().filter(|address| !address.starts_with(PREFIX)) {
             let pseudonym = pseudonyms.of(tenant, address);
             let args = |statement| query(statement).bind(tenant.clone()).bind(address.clone());
@@ -372,7 +363,8 @@ impl<D: Dialect> Sql<D> {
         Self::erase_texts(connection, pseudonyms, id, now).await
     }
 
-    /// Erases a locked message with its attempts and delivery events. An attempt under way is fenced: its end brings no text back.
+    /// Erases a locked message with its attempts and delivery events. Fences an attempt under way, so its end
+    /// cannot bring text back.
     async fn erase_texts(
         connection: &mut D::Connection,
         pseudonyms: &Pseudonyms,
@@ -464,7 +456,8 @@ impl<D: Dialect> Sql<D> {
         number(rows)
     }
 
-    /// Reads the secret, or draws it. A transaction must not be open: SQLite has one connection that writes.
+    /// Reads the secret, or creates it. Do not call this within a transaction: SQLite has only one connection
+    /// for writing.
     pub(crate) async fn secret(&self) -> Result<Pseudonyms> {
         let pseudonyms = self.pseudonyms.get_or_try_init(|| async {
             if let Some(secret) = Self::drawn_secret(&mut *self.writer.acquire().await?).await? {
@@ -476,14 +469,13 @@ impl<D: Dialect> Sql<D> {
             let hex = hex(&drawn);
             let put = query(PUT_SECRET).bind(SECRET_NAME.to_owned()).bind(hex);
             put.bind(Timestamp::now().as_millisecond()).execute(&mut *self.writer.acquire().await?).await?;
-            // Another process may have been first.
+            // Another process may have created it first.
             let drawn = Self::drawn_secret(&mut *self.writer.acquire().await?).await?;
             drawn.ok_or_else(|| Error::Broken("the table secrets lost a row".to_owned()))
         });
         pseudonyms.await.cloned()
     }
 
-    /// The secret, if it was drawn.
     pub(crate) async fn drawn_secret(connection: &mut D::Connection) -> Result<Option<Pseudonyms>> {
         let row = query_as(SECRET).bind(SECRET_NAME.to_owned()).fetch_optional(connection).await?;
         Ok(row.map(|(secret,): (String,)| Pseudonyms::new(secret.as_bytes())))

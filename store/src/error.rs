@@ -1,14 +1,13 @@
-//! Errors of the store, and the decision which of them pass by themselves.
+//! Store errors, and which of them are temporary.
 
 use crate::archive;
 
-/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database cannot answer now: connection, lock, disk. A later call may succeed.
+    /// The database is unavailable now (connection, lock, disk). Retrying later may succeed.
     #[error("the store is unavailable: {0}")]
     Unavailable(#[source] sqlx::Error),
-    /// The database is not what this version expects, or a row cannot be read. A later call fails too.
+    /// The schema has another version, or a row cannot be read. Retrying will fail too.
     #[error("{0}")]
     Broken(String),
     /// The archive cannot be written. The rows stay in the database.
@@ -16,47 +15,45 @@ pub enum Error {
     Archive(#[from] archive::Error),
 }
 
-/// The result of a call of the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The moment of an attempt at which a call of the store fails.
+/// When, during an attempt, a store call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the final dot, or in a step that sends nothing. To repeat it does no harm.
+    /// Before the final dot, or in a step which sends nothing. Retrying is harmless.
     BeforeDot,
-    /// After it: only this process knows what the relay answered.
+    /// After the final dot: only this process has the relay's reply.
     PastDot,
 }
 
-/// What becomes of the work that an error stops (rule 52).
+/// How the work stopped by an error continues (rule 52).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorEnd {
-    /// The step is repeated after 1 s, then after twice as long, at most after a minute, until the error has passed by itself.
+    /// Retries with exponential backoff from 1 s up to a minute, until the error has passed.
     Repeats,
-    /// The step is repeated every half second, until a worker that can do it takes it.
+    /// Retries every half second, until a capable worker takes the step.
     AnotherWorker,
-    /// The step is repeated after 1 s, then after twice as long, at most after an hour, until an operator has done what the error says,
-    /// or gives a command.
+    /// Retries with exponential backoff from 1 s up to an hour, until an operator has fixed the cause or
+    /// gives a command.
     WaitsForOperator,
-    /// As above, but after seven days the digest ends as `unknown` with the error as the reason (rule 33).
+    /// As above, but after seven days the digest ends as `unknown` with this error as the reason (rule 33).
     GivesUp,
-    /// The step leaves out what is lost, and a dead letter names it.
+    /// Skips the lost part, and writes a dead letter for it.
     DeadLetter,
-    /// The outcome of the attempt is kept, first in the process and then in its workflow, and recorded when the ledger takes the record.
-    /// Nothing is sent again.
+    /// Keeps the attempt's outcome in the process, then in its workflow, until the ledger accepts it. Nothing
+    /// is sent again.
     KeepsOutcome,
-    /// Another attempt or end was faster, and the workflow asks what it was.
+    /// Another attempt or end was faster; the workflow reads its result.
     Superseded,
 }
 
 impl Error {
-    /// The server has no TLS, or none that can be trusted.
+    /// Returns `true` if the server has no TLS, or none we can trust.
     #[must_use]
     pub const fn is_about_tls(&self) -> bool {
         matches!(self, Self::Unavailable(sqlx::Error::Tls(_)))
     }
 
-    /// What becomes of the work that this error stops.
     #[must_use]
     pub const fn end(&self, moment: Moment) -> ErrorEnd {
         match (moment, self) {
@@ -70,20 +67,19 @@ impl Error {
 pub(super) const NOT_MIGRATED: &str =
     "the database does not have the tables that this version needs: run `tidings migrate`";
 
-/// A kind of refusal of the databases.
+/// A class of database errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason, in words.
     pub about: &'static str,
-    /// SQLite's result codes (sqlite.org/rescode.html): primary ones, or extended ones in a row before.
+    /// SQLite result codes (sqlite.org/rescode.html): primary, or extended in an earlier row.
     pub sqlite: &'static [i32],
-    /// PostgreSQL's codes, or the classes that they begin with (its documentation, appendix A).
+    /// PostgreSQL error codes or their two-character classes (PostgreSQL documentation, appendix A).
     pub postgres: &'static [&'static str],
-    /// What an operator does. Empty: it passes by itself.
+    /// The action for an operator; empty if the error is temporary.
     pub remedy: &'static str,
 }
 
-/// What the databases refuse for. The first row with a code decides. `docs/operations.md` has the same table.
+/// The first row with a matching code decides. `docs/operations.md` has the same table.
 pub const REFUSALS: [Refusal; 12] = [
     Refusal {
         about: "there is no folder for temporary files",
@@ -97,7 +93,7 @@ pub const REFUSALS: [Refusal; 12] = [
         postgres: &[],
         remedy: "give the worker's user the right to write to the file and its folder",
     },
-    // 25006 is a standby, or a server in a fail-over.
+    // 25006: a standby, or a server during failover.
     Refusal { about: "this server is a standby", sqlite: &[], postgres: &["25006"], remedy: "" },
     // BUSY, LOCKED, INTERRUPT; lock_not_available, idle_in_transaction_session_timeout, rollbacks such as a deadlock.
     Refusal { about: "another writer has it", sqlite: &[5, 6, 9], postgres: &["55P03", "25P03", "40"], remedy: "" },
@@ -145,7 +141,7 @@ pub const REFUSALS: [Refusal; 12] = [
 ];
 
 impl Refusal {
-    /// The row of a code. SQLite's codes are numbers of up to four digits, PostgreSQL's always have five characters.
+    /// The row for a code. SQLite codes have up to four digits, PostgreSQL codes always five characters.
     fn of(code: &str, message: &str) -> Option<&'static Self> {
         match code.parse::<i32>() {
             Ok(1) if message.starts_with("no such table") || message.contains("no such column") => {
@@ -159,7 +155,7 @@ impl Refusal {
         }
     }
 
-    /// Reports if it passes by itself.
+    /// Returns `true` if the error is temporary.
     #[must_use]
     pub const fn passes(&self) -> bool {
         self.remedy.is_empty()
@@ -170,7 +166,7 @@ impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         use sqlx::Error as E;
         match &error {
-            // Protocol is what sqlx makes of a connection that PostgreSQL takes and closes as it goes down.
+            // sqlx reports `Protocol` if PostgreSQL accepts a connection and closes it while shutting down.
             E::Io(_)
             | E::Tls(_)
             | E::Protocol(_)

@@ -1,4 +1,4 @@
-//! The events under a digest.
+//! The events in a digest.
 
 use std::{
     borrow::Cow,
@@ -44,8 +44,9 @@ RETURNING state, outcome, why"
     };
 }
 
-/// Answers with (state, outcome, why) of the digest, new or not, and keeps the row for the transaction. The first words of a plan
-/// stay. Of a user's keys with names that mean the same, one at a time comes past here: the next one sees the events of the first.
+/// Returns (state, outcome, why) of the digest, new or not, and locks the row. Keeps the first plan's reason.
+/// With equivalent names, only one transaction per user gets past here at a time, so each sees the previous
+/// one's events.
 pub const OPEN_DIGEST: Variants = Variants {
     sqlite: open_digest!("", "WHERE TRUE"),
     postgres: open_digest!(
@@ -58,7 +59,6 @@ pub const OPEN_DIGEST: Variants = Variants {
     ),
 };
 
-/// The columns of an event that a digest has. [`event_values`] has the last of them.
 macro_rules! event_columns {
     () => {
         "tenant, digest_type, user_id, digest_id, recorded_at, event_id, category, entity_type, entity_id, actor, occurred_at,
@@ -66,7 +66,7 @@ macro_rules! event_columns {
     };
 }
 
-/// The values of the JSON object `e.value`, an [`EventRow`].
+/// The values from `e.value`, an [`EventRow`] in JSON.
 macro_rules! event_values {
     (sqlite) => {
         "e.value->>'event_id', e.value->>'category', e.value->>'entity_type', e.value->>'entity_id', e.value->>'actor',
@@ -80,7 +80,6 @@ macro_rules! event_values {
     };
 }
 
-/// The columns of an [`Event`].
 macro_rules! recorded_event {
     () => {
         "
@@ -118,13 +117,13 @@ ON CONFLICT DO NOTHING"
     };
 }
 
-/// Tenant, digest type, `$3` digest, `$4` JSON array of events, `$5` now. Writes those that no name of the key has.
+/// `$4` JSON array of events. Skips events recorded under any name of the key.
 pub const INSERT_EVENTS: Variants = Variants {
     sqlite: insert_events!(sqlite, "jsonb_each($4)"),
     postgres: insert_events!(postgres, "jsonb_array_elements($4::jsonb)"),
 };
 
-/// The columns of a [`RecordedRow`]. A digest with this reason is of retracted events: `Exclusion::why`.
+/// Columns of a [`RecordedRow`]. A digest with this reason holds retracted events: `Exclusion::why`.
 macro_rules! recorded {
     ($more:expr) => {
         concat!(
@@ -158,14 +157,15 @@ ORDER BY CASE d.state WHEN 'closed' THEN 1 ELSE 0 END"
     };
 }
 
-/// Tenant, digest type, user, `$4` JSON array of ids. Answers with those that the ledger has under each name of the key; those in a
-/// digest with an end come last.
+/// `$4` JSON array of ids. Returns those recorded under any name of the key; those in ended digests come
+/// last.
 pub const RECORDED_EVENTS: Variants = Variants {
     sqlite: recorded_events!("IN (SELECT value FROM json_each($4))"),
     postgres: recorded_events!("= ANY (ARRAY(SELECT jsonb_array_elements_text($4::jsonb)))"),
 };
 
-/// `$1` JSON array of [tenant, digest type, user, id, place]. Answers with those in the ledger, each with its place.
+/// `$1` JSON array of [tenant, digest type, user, id, place]. Returns those in the ledger, each with its
+/// place.
 pub const RECORDED_OF_KEYS: &str = recorded!(
     ", CAST(k.value->>4 AS BIGINT) AS place
 FROM {each} k
@@ -173,12 +173,11 @@ JOIN events e ON e.tenant = k.value->>0 AND e.digest_type = k.value->>1 AND e.us
 JOIN digests d ON d.digest_id = e.digest_id"
 );
 
-/// The event `$4` of the key.
 pub const RECORDED_EVENT: &str =
     concat!(recorded_event!(), " WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = $4");
 
-/// The content of the event `e.value->>'event_id'` of the key `$1`, `$2`, `$3` from now on, an [`EventRow`] in `$4`. `$5` the digest
-/// that has it anew, or empty: it stays where it is. `$6` now.
+/// Replaces the content of an event of the key `$1`, `$2`, `$3`; `$4` an [`EventRow`] in JSON. `$5` the
+/// digest to move it to, or empty to leave it. `$6` now.
 pub const REPLACE_EVENT: Variants = Variants {
     sqlite: "
 UPDATE events SET category = $4->>'category', entity_type = $4->>'entity_type', entity_id = $4->>'entity_id',
@@ -202,7 +201,6 @@ FROM (SELECT $4::jsonb AS value) v
 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id = v.value->>'event_id'",
 };
 
-/// Other content `$5` came under the id `$4` of the key. `$6` now.
 pub const REFUSE_CONTENT: &str = concat!(
     "WITH",
     names!(),
@@ -213,12 +211,13 @@ WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND user_
 );
 
 impl<D: Dialect> Sql<D> {
-    /// Opens the window's digest unless the ledger has it, and writes those events that it has not.
+    /// Opens the window's digest if it is new, and writes the events the ledger does not have yet.
     ///
-    /// A message seals the digest, and so does an end, unless it is the `end` that the caller is about to record. A call
-    /// whose answer was lost may be repeated after that with more events than it had. Those at the end are not taken, and
-    /// the caller keeps them for its next window, which may be the one that the lost task had come to: for one that has an
-    /// end, an event in a digest without one is not there yet.
+    /// A message seals the digest, and so does an end (unless it is the `end` the caller is about to record).
+    /// After this, a repeated call may bring more events than the first. E.g. call 1 wrote e1 and e2 and lost
+    /// its reply; call 2 brings e1, e2 and e3: it should not take e3, and the caller keeps e3 for its next
+    /// window. In an ended digest, an event counts as missing if it is in an open digest, because this may be
+    /// the next window itself, opened by the lost task.
     pub(crate) async fn collect(
         connection: &mut D::Connection,
         window: &Window,
@@ -250,13 +249,12 @@ impl<D: Dialect> Sql<D> {
             }
             let ids: Vec<_> = page.iter().map(|event| &event.event_id).collect();
             let recorded = Self::recorded(&mut *connection, key, json(&ids)?).await?;
-            // A digest that is over may be that of excluded events, whose end is recorded again with more of them.
+            // An ended digest may hold excluded events, with the same end recorded again for more of them.
             let takes_more = !is_over && locked.state != DigestState::Rendered;
             let anew = takes_more.then_some(*digest_id);
             let refused = Self::take_contents(&mut *connection, key, page, &recorded, anew, now).await?;
             locked.refused.extend(refused);
             let has_an_end = |state: &DigestState| *state == DigestState::Closed;
-            // What another name has may be of a window that lives.
             let others = recorded.values().filter(|row| row.digest_id != *digest_id && row.is_of(key));
             let others = others.filter(|row| !has_an_end(&row.state));
             locked.elsewhere.extend(others.map(|row| row.digest_id));
@@ -274,7 +272,6 @@ impl<D: Dialect> Sql<D> {
         Ok(locked)
     }
 
-    /// Writes a page of events under a digest without a message, and answers with the number of those that the ledger did not have.
     async fn insert_events(
         connection: &mut D::Connection,
         Window { key, digest_id, .. }: &Window,
@@ -288,8 +285,8 @@ impl<D: Dialect> Sql<D> {
         Ok(usize::try_from(D::rows(&done)).unwrap_or(usize::MAX))
     }
 
-    /// Takes in what the events of a page say that the ledger has with other content, until they went out. One that occurred
-    /// after its retract goes to the digest `anew`, if that takes events. Answers with what came too late.
+    /// Merges changed content into recorded events not sent yet. An event newer than its retract moves to the
+    /// digest `anew`, if this takes events. Returns the content which came too late.
     async fn take_contents(
         connection: &mut D::Connection,
         key: &Key,
@@ -346,7 +343,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Records other contents of events that are over. A repeated call changes nothing.
     pub(crate) async fn refuse(
         connection: &mut D::Connection,
         key: &Key,
@@ -369,7 +365,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Those of the ids (a JSON list) that the ledger has under the key, or else under another name of it.
     async fn recorded(
         connection: &mut D::Connection,
         key: &Key,
@@ -381,7 +376,6 @@ impl<D: Dialect> Sql<D> {
         Ok(others.into_iter().chain(own).map(|row| (row.event_id.clone(), row)).collect())
     }
 
-    /// What the ledger has under the id of an event and the key, or else under another name of it.
     pub(crate) async fn recorded_under(
         connection: &mut D::Connection,
         key: &Key,
@@ -394,7 +388,7 @@ impl<D: Dialect> Sql<D> {
     pub(crate) async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>> {
         let mut repetitions = vec![None; events.len()];
         let mut asked = Vec::with_capacity(events.len());
-        // Under the key itself last: what is there counts.
+        // The key itself comes last, so it wins.
         for (place, (key, id, _)) in events.iter().enumerate() {
             asked.extend(self.other_keys(key).await?.into_iter().map(|other| (place, Cow::Owned(other), id)));
             asked.push((place, Cow::Borrowed(key), id));
@@ -422,7 +416,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// An event as the statements take it: what is JSON in a column is text here, so that neither database looks into it.
 #[derive(Serialize)]
 pub struct EventRow<'a> {
     event_id: &'a str,
@@ -459,7 +452,6 @@ impl<'a> EventRow<'a> {
 }
 
 row! {
-/// Columns of [`RECORDED_EVENTS`].
 pub struct RecordedRow {
     tenant: String,
     digest_type: String,
@@ -473,13 +465,12 @@ pub struct RecordedRow {
     other_categories: Option<Json<BTreeSet<String>>>,
     returned: bool,
     retracted: bool,
-    /// It is in a message that can be made again.
+    /// Its message can still be rendered again.
     waits: bool,
 }
 }
 
 row! {
-/// The column of [`RECORDED_OF_KEYS`] besides those of [`RECORDED_EVENTS`].
 pub struct PlaceRow {
     place: i64,
 }
@@ -490,7 +481,6 @@ impl RecordedRow {
         (&self.tenant, &self.digest_type) == (&key.tenant, &key.digest_type)
     }
 
-    /// The key that it is recorded under.
     pub(crate) fn key(&self, user: &str) -> Key {
         Key { tenant: self.tenant.clone(), digest_type: self.digest_type.clone(), user: user.to_owned() }
     }

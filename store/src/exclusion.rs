@@ -1,5 +1,4 @@
-//! Events of a window that are in no message: retracted ones, those of a category that is off, seen ones, and those that are too old or
-//! too few.
+//! Excludes events from a window: retracted, seen, too old, too few, or in a category turned off.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +21,8 @@ use crate::{
     },
 };
 
-/// The events under a digest that a retract covers. Workers of earlier versions write [`jiff::Timestamp::MAX`], in milliseconds, as the end
-/// of a retract by id; it covers what occurred until it came.
+/// Events in a digest covered by a retract. Older workers write [`jiff::Timestamp::MAX`] (in milliseconds) as
+/// the end of a retract by id; such a retract covers events until the time it arrived.
 macro_rules! covered_by_a_retract {
     ($digest:literal) => {
         concat!(
@@ -43,7 +42,6 @@ macro_rules! covered_by_a_retract {
 }
 pub(crate) use covered_by_a_retract;
 
-/// Opens and ends the digest `$2` of excluded events for the digest `$1`; `$3` now, `$4` reason.
 pub const OPEN_EXCLUDED: &str = "
 INSERT INTO digests (digest_id, tenant, digest_type, user_id, opened_at, due_at, state, closed_at, outcome, why,
                      plan_why, cadence, zone)
@@ -56,11 +54,9 @@ pub const ANY_RETRACTED: &str =
 
 pub const MOVE_RETRACTED: &str = concat!("UPDATE events SET digest_id = $2 WHERE ", covered_by_a_retract!("$1"));
 
-/// Events under the digest `$1` whose id came with several categories.
 pub const OF_SEVERAL_CATEGORIES: &str = "
 SELECT event_id, category, other_categories FROM events WHERE digest_id = $1 AND other_categories IS NOT NULL";
 
-/// The event `$2` under the digest `$1` is shown under the category `$3` from now on; `$4` JSON array of the others.
 pub const SHOW_UNDER: &str =
     "UPDATE events SET category = $3, other_categories = $4 WHERE digest_id = $1 AND event_id = $2";
 
@@ -69,45 +65,36 @@ pub const ANY_OF_CATEGORY: &str =
 
 pub const MOVE_CATEGORY: &str = "UPDATE events SET digest_id = $2 WHERE digest_id = $1 AND category = $3";
 
-/// The number of events under the digest `$1` whose ids are in the JSON array `$2`.
 pub const COUNT_NAMED: Variants = Variants {
     sqlite: "SELECT COUNT(*) FROM events WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
     postgres: "SELECT COUNT(*) FROM events
 WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
 };
 
-/// Moves the events of [`COUNT_NAMED`] to the digest `$3`.
 pub const MOVE_NAMED: Variants = Variants {
     sqlite: "UPDATE events SET digest_id = $3 WHERE digest_id = $1 AND event_id IN (SELECT value FROM json_each($2))",
     postgres: "UPDATE events SET digest_id = $3
 WHERE digest_id = $1 AND event_id = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb)))",
 };
 
-/// The categories under the digest `$1`. Answers with (category, events, urgent events, time of the oldest that is not urgent).
 pub const COUNT_CATEGORIES: &str = "
 SELECT category, COUNT(*), COUNT(CASE WHEN urgent THEN 1 END), MIN(CASE WHEN NOT urgent THEN occurred_at END)
 FROM events WHERE digest_id = $1 GROUP BY category";
 
-/// Moves the events under the digest `$1` of the category `$2` that occurred before `$3`, unless they are urgent, to the digest `$4`.
 pub const MOVE_TOO_OLD: &str =
     "UPDATE events SET digest_id = $4 WHERE digest_id = $1 AND category = $2 AND occurred_at < $3 AND NOT urgent";
 
-/// For each reason a digest.
 pub const COUNT_EXCLUDED: &str = "SELECT COUNT(*) FROM events WHERE digest_id IN ($1, $2, $3, $4, $5)";
 
-/// Events that the recipient or the configuration leaves out.
 #[derive(Clone, Copy)]
 pub struct Unwanted<'a> {
-    /// Categories that the recipient turned off.
     pub off: &'a BTreeSet<String>,
-    /// Events that the recipient has seen elsewhere.
     pub seen: &'a BTreeSet<String>,
-    /// Categories whose old or few events do not count.
     pub categories: &'a Categories,
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Leaves all that belongs to the window's digest, unless that is sealed or over, and nothing that does not.
+    /// Moves unwanted events out of an open digest. A digest with a message or an outcome is left unchanged.
     pub(crate) async fn exclude_unwanted(
         connection: &mut D::Connection,
         window: &Window,
@@ -134,7 +121,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Leaves to a digest that has its message what may still be in it when the message is made again.
+    /// Moves withdrawn events out of a digest which has its message, before the message is rendered again.
     pub(crate) async fn exclude_withdrawn(
         connection: &mut D::Connection,
         window: &Window,
@@ -174,7 +161,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// A category that is off does not silence another one of the same event.
+    /// If an event has several categories and its own is off, shows it under one which is on.
     async fn show_under_categories_beside(
         connection: &mut D::Connection,
         window: &Window,
@@ -237,7 +224,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// First what is too old, then what is left and too few (rule 20).
+    /// Excludes old events first, then categories with too few left (rule 20).
     async fn exclude_old_and_few(
         connection: &mut D::Connection,
         window: &Window,
@@ -260,7 +247,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Answers with the number of events.
     async fn exclude_too_old(
         connection: &mut D::Connection,
         window: &Window,
@@ -274,7 +260,8 @@ impl<D: Dialect> Sql<D> {
         Ok(i64::try_from(D::rows(&moved)).unwrap_or(i64::MAX))
     }
 
-    /// A digest that ends at once and sends nothing, so that the ledger has the events with the reason (rule 1).
+    /// Opens a digest which ends at once and sends nothing, so the ledger has the events and the reason (rule
+    /// 1).
     async fn open_excluded(
         connection: &mut D::Connection,
         window: &Window,
@@ -289,7 +276,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`OF_SEVERAL_CATEGORIES`].
 pub struct CategoriesRow {
     event_id: String,
     category: String,

@@ -1,4 +1,4 @@
-//! Who has an id, one person after the other, and the ids that one person had.
+//! Which person had an id when, and which ids a person had.
 
 use std::collections::BTreeSet;
 
@@ -22,40 +22,40 @@ use crate::{
 };
 
 calls! {
-    /// The people who have one id after the other, told apart by a number, and the ids that one person had.
+    /// An id may belong to one person after another; a number, the generation, distinguishes them.
     pub trait Generations {
-        /// Returns the person to whom a link to `person` of this number belongs today: who is renamed or merged keeps the links of before.
-        /// `None`: that person was erased.
+        /// Returns the current owner of a link issued for `person` and this generation. Links survive renames
+        /// and merges. `None` if that person was erased.
         #[span(person = %person, generation)]
         async fn link_owner(&self, person: &PersonId, generation: u64) -> Result<Option<PersonId>>;
 
-        /// Raises the number of the id. No link of before, to this id or an earlier one of the person, opens anything of whoever has the id
-        /// next. A repeated call raises it again.
+        /// Raises the id's generation. Earlier links, to this id or a former one of the person, will open
+        /// nothing for the id's next owner. A repeated call raises it again.
         #[span(person = %person)]
         async fn raise_generation(&self, person: &PersonId) -> Result<()>;
 
-        /// The ids of the person, also while an erasure of theirs is under way.
         #[span(person = %person)]
         async fn held_ids(&self, person: &PersonId) -> Result<Vec<HeldId>>;
 
-        /// Forgets the earlier ids of the person, whose erasure is complete.
         #[span(person = %person)]
         async fn forget_ids(&self, person: &PersonId) -> Result<()>;
 
-        /// Records that everything of `from` is to be moved to `to`, with an audit entry for each. `false`, and nothing is recorded: a move
-        /// to another id began before and must end first.
+        /// Records a planned move from `from` to `to`, with an audit entry for each. Returns `false` and
+        /// records nothing while a move to another id is unfinished.
         #[span(from = %from, to = %to)]
         async fn begin_move(&self, from: &PersonId, to: &PersonId, entry: &AuditEntry) -> Result<bool>;
 
-        /// Reports if whoever has the id `from` is being moved to the other one, or if somebody was after `since` and the directory has nobody
-        /// else under the earlier id now.
+        /// Returns `true` if the owner of `from` is being moved to `to`, or if somebody was moved after
+        /// `since` and the directory has nobody under `from` now.
         #[span(from = %from, to = %to)]
         async fn was_moved(&self, from: &PersonId, to: &PersonId, since: Timestamp) -> Result<bool>;
 
-        /// Moves the rows of `from` to `to`, of the same tenant, under each of its names, in one transaction, after [`begin_move`](Self::begin_move). What both have
-        /// becomes one: of choices the later ones count, what either turned off or refused stays off, and an event that both have is one
-        /// event. Events that the keys of `from` dropped with [`PersonId::move_reason`] wait for the next claim of those of `to`. `types` are
-        /// digest types besides those of the ledger. A repeated call moves what came meanwhile.
+        /// Moves the rows of `from` to `to` in the same tenant, in one transaction, after
+        /// [`begin_move`](Self::begin_move).
+        ///
+        /// Rows of both are merged: the later choice counts, an opt-out of either stays, equal events become
+        /// one. Events dropped with [`PersonId::move_reason`] wait for the next claim of the keys of `to`.
+        /// `types` are digest types in addition to the ledger's. A repeated call moves newly arrived rows.
         #[span(from = %from, to = %to)]
         async fn move_person(
             &self,
@@ -65,28 +65,27 @@ calls! {
             now: Timestamp,
         ) -> Result<MovedRows>;
 
-        /// The users of whom the store has something, in the order of their ids, after this one. Those of
-        /// [`users_of_workflows`](Self::users_of_workflows) come on top.
+        /// Users with any rows in the store, sorted by id, after this one.
+        /// [`users_of_workflows`](Self::users_of_workflows) finds more.
         #[span(tenant)]
         async fn users(&self, tenant: &str, after: &str, limit: u32) -> Result<Vec<String>>;
 
-        /// The users of the workflows of whom the store has dead letters, results of jobs or runs in trouble.
+        /// Users found in workflow ids of dead letters, job results or troubled runs.
         #[span(tenant)]
         async fn users_of_workflows(&self, tenant: &str) -> Result<BTreeSet<String>>;
     }
 }
 
-/// Ids that a link is followed through. People are renamed a few times in a life.
+/// The most renames a link follows. People are renamed a few times in a life.
 const RENAMES: usize = 32;
 
-/// A condition: a row is of the tenant `$1`, under whichever of its names.
 macro_rules! of_tenant {
     ($table:literal) => {
         concat!($table, ".tenant IN (SELECT t.tenant FROM ", tenants!(), " t)")
     };
 }
 
-/// Tenant, user, `$3` number. The number of whoever has the id now, and where the person of the number `$3` went.
+/// Tenant, user, `$3` generation. The id's current generation, and where the person of generation `$3` moved.
 pub const GENERATION: &str = concat!(
     "
 SELECT COALESCE((SELECT MAX(g.generation) FROM generations g WHERE g.user_id = $2 AND ",
@@ -100,7 +99,7 @@ LEFT JOIN renames r ON (r.tenant, r.user_id, r.generation) = (
     " LIMIT 1)"
 );
 
-/// Keeps the row for the transaction. Answers with the number as it is then, which is above that of each name of the tenant.
+/// Locks the row. Returns the new generation, which exceeds the one under every name of the tenant.
 pub const RAISE_GENERATION: &str = concat!(
     "
 INSERT INTO generations (tenant, user_id, generation)
@@ -112,8 +111,8 @@ ON CONFLICT (tenant, user_id) DO UPDATE SET generation =
 RETURNING generation"
 );
 
-/// A common table expression: the ids that led to the user `$2` of the number `$3`. Those that led to a smaller number are of a person whose
-/// erasure is under way, unless that one has another id now.
+/// A common table expression: the ids which led to user `$2` of generation `$3`. Ids leading to a smaller
+/// generation belong to a person being erased, unless this person has another id now.
 macro_rules! earlier {
     () => {
         concat!(
@@ -135,7 +134,6 @@ macro_rules! earlier {
     };
 }
 
-/// Tenant, user, `$3` number. The earlier ids of the person, and the one of today.
 pub const HELD_IDS: &str = concat!(
     earlier!(),
     "
@@ -153,7 +151,6 @@ pub const HELD_IDS: &str = concat!(
     ")"
 );
 
-/// Tenant, user, `$3` number.
 pub const FORGET_IDS: &str = concat!(
     "
 DELETE FROM renames WHERE ",
@@ -164,7 +161,6 @@ DELETE FROM renames WHERE ",
     SELECT user_id, generation FROM earlier)"
 );
 
-/// Tenant, user, `$3` number, `$4` later id, `$5` its number. The first one stays.
 pub const BEGIN_MOVE: &str = concat!(
     "
 INSERT INTO renames (tenant, user_id, generation, renamed_to, renamed_generation)
@@ -175,21 +171,18 @@ WHERE NOT EXISTS (SELECT 1 FROM renames b WHERE b.user_id = $2 AND b.generation 
 ON CONFLICT DO NOTHING"
 );
 
-/// Tenant, user, `$3` number.
 pub const BEGUN_MOVE: &str = concat!(
     "
 SELECT b.renamed_to FROM renames b WHERE b.user_id = $2 AND b.generation = $3 AND ",
     of_tenant!("b")
 );
 
-/// Tenant, user, `$3` number, `$4` number of the later id, `$5` now.
 pub const END_MOVE: &str = concat!(
     "
 UPDATE renames SET renamed_generation = $4, moved_at = $5 WHERE user_id = $2 AND generation = $3 AND ",
     of_tenant!("renames")
 );
 
-/// Tenant, user, `$3` later id, `$4` time, `$5` number.
 pub const WAS_MOVED: &str = concat!(
     "
 SELECT m.generation FROM renames m
@@ -203,7 +196,7 @@ WHERE m.user_id = $2 AND m.renamed_to = $3 AND ",
 LIMIT 1"
 );
 
-/// Key, `$4` now, `$5` the beginning of the reason. Events of digests that were dropped for the move wait for the next claim.
+/// Key, `$4` now, `$5` prefix of the reason. Events in digests dropped for the move wait for the next claim.
 pub const RETURN_DROPPED_EVENTS: &str = "
 UPDATE events SET returned_at = $4 WHERE erased_at IS NULL AND digest_id IN
     (SELECT digest_id FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3
@@ -215,7 +208,7 @@ WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND outcome = 'dropped'
   AND substr(why, 1, length($5)) = $5
   AND EXISTS (SELECT 1 FROM events e WHERE e.digest_id = digests.digest_id AND e.returned_at IS NOT NULL)";
 
-/// Key, `$4` later id, here and below. An event that both have is one.
+/// Key, `$4` later id, here and below. Merges events both ids have.
 pub const DROP_SAME_EVENTS: &str = "
 DELETE FROM events WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND event_id IN
     (SELECT event_id FROM events WHERE tenant = $1 AND digest_type = $2 AND user_id = $4)";
@@ -230,7 +223,6 @@ UPDATE messages SET user_id = $4 WHERE id IN
 pub const MOVE_DIGESTS: &str = "
 UPDATE digests SET user_id = $4 WHERE tenant = $1 AND digest_type = $2 AND user_id = $3";
 
-/// Of the same retract the one that covers more stays.
 pub const COPY_RETRACTS: &str = "
 INSERT INTO retracts (tenant, digest_type, user_id, event_id, category, entity_type, entity_id, until_at, retracted_at)
 SELECT tenant, digest_type, $4, event_id, category, entity_type, entity_id, until_at, retracted_at FROM retracts
@@ -238,17 +230,15 @@ WHERE tenant = $1 AND digest_type = $2 AND user_id = $3
 ON CONFLICT (tenant, digest_type, user_id, event_id, category, entity_type, entity_id) DO UPDATE
     SET until_at = excluded.until_at, retracted_at = excluded.retracted_at WHERE retracts.until_at < excluded.until_at";
 
-/// `$1` workflow, `$2` later one.
 pub const MOVE_DEAD_LETTERS: &str = "UPDATE dead_letters SET workflow_id = $2 WHERE workflow_id = $1";
 
-/// Waiting ones, and those that could be handed over again.
 pub const MOVE_INBOX: &str = "
 UPDATE inbox SET workflow_id = $2, user_id = $3 WHERE workflow_id = $1";
 
-/// Workflows of the user `$2` that the inbox has something for.
 pub const INBOX_OF: &str = "SELECT DISTINCT workflow_id FROM inbox WHERE tenant = $1 AND user_id = $2";
 
-/// Tenant, user, `$3` later id, here and below. What either does not want, under whichever name, the person does not want; `$4` now.
+/// Tenant, user, `$3` later id, here and below. A refusal under either id or any name stays a refusal; `$4`
+/// now.
 pub const REFUSE_CONSENTS: &str = concat!(
     "
 UPDATE consents SET consent = FALSE, changed_at = $4
@@ -271,7 +261,6 @@ DELETE FROM preferences WHERE tenant = $1 AND user_id = $2 AND digest_type IN
 
 pub const MOVE_PREFERENCES: &str = "UPDATE preferences SET user_id = $3 WHERE tenant = $1 AND user_id = $2";
 
-/// The latest of each.
 pub const COPY_READINGS: &str = "
 INSERT INTO readings (tenant, digest_type, user_id, read_at, sign_at)
 SELECT tenant, digest_type, $3, read_at, sign_at FROM readings WHERE tenant = $1 AND user_id = $2
@@ -285,12 +274,11 @@ UPDATE messages SET user_id = $3 WHERE tenant = $1 AND user_id = $2 AND digest_i
 
 pub const MOVE_NOTICES: &str = "UPDATE notices SET user_id = $3 WHERE tenant = $1 AND user_id = $2";
 
-/// The later id keeps a row of the directory that it has.
+/// The later id's own directory row wins.
 pub const MOVE_RECIPIENT: &str = "
 UPDATE recipients SET user_id = $3 WHERE tenant = $1 AND user_id = $2
   AND NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = $1 AND r.user_id = $3)";
 
-/// Each table of people has one.
 #[cfg(test)]
 pub const MOVES: [&str; 12] = [
     MOVE_EVENTS,
@@ -307,7 +295,6 @@ pub const MOVES: [&str; 12] = [
     MOVE_RECIPIENT,
 ];
 
-/// Tenant, after the user `$2`; `$3` limit.
 pub const USERS: &str = "
 SELECT user_id FROM (
     SELECT user_id FROM recipients WHERE tenant = $1 AND user_id > $2
@@ -321,7 +308,6 @@ SELECT user_id FROM (
     UNION SELECT user_id FROM notices WHERE tenant = $1 AND user_id > $2) people
 ORDER BY user_id LIMIT $3";
 
-/// Workflows between `$1` and `$2`. Runs that left the list keep their ids.
 pub const WORKFLOWS_OF_TENANT: &str = "
 SELECT workflow_id FROM dead_letters WHERE workflow_id > $1 AND workflow_id < $2
 UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $1 AND workflow_id < $2
@@ -445,21 +431,18 @@ impl<D: Dialect> Sql<D> {
         Ok(row.bind(stored(generation)?).fetch_one(connection).await?)
     }
 
-    /// Raises the number of the id, and returns the one before.
     async fn raise(connection: &mut D::Connection, person: &PersonId) -> Result<u64> {
         let raise = query_as(RAISE_GENERATION).bind(person.tenant.clone()).bind(person.user.clone());
         let (raised,): (i64,) = raise.fetch_one(connection).await?;
         number(raised - 1)
     }
 
-    /// The later id of whoever has the id now, if a move began.
     async fn begun_move(connection: &mut D::Connection, from: &PersonId, generation: u64) -> Result<Option<String>> {
         let begun = query_as(BEGUN_MOVE).bind(from.tenant.clone()).bind(from.user.clone()).bind(stored(generation)?);
         let begun: Option<(String,)> = begun.fetch_optional(connection).await?;
         Ok(begun.map(|(user,)| user))
     }
 
-    /// Moves what there is under one name of the tenant.
     async fn move_rows(
         connection: &mut D::Connection,
         from: &PersonId,
@@ -485,7 +468,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Moves what the ledger has of a key.
     async fn move_ledger(
         connection: &mut D::Connection,
         [from, to]: &[Key; 2],
@@ -515,7 +497,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Moves what the inbox has of the person, of whatever digest type.
     async fn move_inbox(connection: &mut D::Connection, from: &PersonId, to: &PersonId) -> Result<()> {
         let workflows = query_as(INBOX_OF).bind(from.tenant.clone()).bind(from.user.clone());
         let workflows: Vec<(String,)> = workflows.fetch_all(&mut *connection).await?;
@@ -527,7 +508,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Moves choices, consent and readings.
     async fn move_choices(
         connection: &mut D::Connection,
         from: &PersonId,
@@ -580,7 +560,6 @@ fn stored(generation: u64) -> Result<i64> {
 }
 
 row! {
-/// Columns of [`GENERATION`].
 pub struct GenerationRow {
     generation: u64,
     renamed_to: Option<String>,

@@ -1,7 +1,7 @@
-//! The inbox of the gateway. Arrivals only add rows and lock none, so that they wait for no forwarder.
+//! The gateway's inbox. Arrivals only insert rows and take no lock, so they never wait for a forwarder.
 //!
-//! A row's place in the order of arrival is its id. An earlier id may be committed after a later one, by another process, so
-//! that rows are marked one by one, and never up to an id.
+//! Note that a lower id may be committed after a higher one, by another process, so we mark rows one by one
+//! and never "up to" an id.
 
 use std::sync::Arc;
 
@@ -26,54 +26,49 @@ use crate::{
 };
 
 calls! {
-    /// Events that the gateway accepted and that wait for the workflow of their key.
     pub trait Inbox {
-        /// Adds the items, in their order, and returns when they are durable. One commit covers all calls that wait for it. A repeated call
-        /// adds the items again, which is harmless: an event is known by its id.
+        /// Adds the items in order, and returns once they are durable. One commit covers all waiting calls.
+        /// Safe to repeat, because events are deduplicated by id.
         #[span(items = items.len())]
         async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()>;
 
-        /// At most `limit` keys with waiting items, in the order of their workflow ids, after the workflow id `after`.
+        /// At most `limit` keys with pending items, sorted by workflow id, after the workflow id `after`.
         async fn waiting_keys(&self, after: &str, limit: u32) -> Result<Vec<Found>>;
 
-        /// Leases those of the keys that are still free, under the new id `holder`. Answers with them and the lease.
+        /// Leases the keys still free, under the new id `holder`. Returns them with their leases.
         #[span(keys = keys.len())]
         async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>>;
 
-        /// The key's oldest waiting items, at most `limit`.
         #[span(key = %key)]
         async fn waiting(&self, key: &Key, limit: u32) -> Result<Vec<Waiting>>;
 
-        /// Marks items as forwarded and replaces the lease, if `holder` still has it. A call without items replaces the lease only.
+        /// Marks items as forwarded and replaces the lease, if `holder` still has it. Without items this only
+        /// replaces the lease.
         #[span(key = %key)]
         async fn forwarded(&self, holder: Uuid, key: &Key, items: &[i64], lease: Lease, now: Timestamp) -> Result<()>;
 
-        /// Counts what waits.
         async fn depth(&self) -> Result<Depth>;
 
-        /// Ends all leases, and lets items that arrived at `since` or later, and were forwarded before `now`, wait again. Returns their number.
+        /// Ends all leases, and requeues items which arrived at `since` or later and were forwarded before
+        /// `now`. Returns how many.
         #[span(tenant)]
         #[limit(each_step)]
         async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64>;
 
-        /// Deletes leases that have been free for a minute.
         async fn forget_leases(&self, now: Timestamp) -> Result<()>;
     }
 }
 
-/// Bytes of items in one statement.
 const STATEMENT_BYTES: usize = 1 << 20;
-/// Rows of one statement of a replay.
 const REPLAY_ROWS: i64 = 5_000;
-/// Age at which a free lease is forgotten: longer than any wait after a failure.
+/// How long we keep a free lease: longer than any backoff after a failure.
 const LEASE_KEPT: SignedDuration = SignedDuration::from_mins(1);
 
-/// `$2` now.
 pub const RECEIVE: &str = "
 INSERT INTO inbox (workflow_id, tenant, user_id, kind, json, bytes, received_at)
 SELECT value->>0, value->>1, value->>2, value->>3, value->>4, CAST(value->>5 AS BIGINT), $2 FROM {each}";
 
-/// `$1` workflow id, `$2` limit. Each step finds the next key by the index, however many items a key has.
+/// Finds each next key by index, however many items a key has.
 pub const WAITING_KEYS: &str = "
 WITH RECURSIVE k(workflow_id, n) AS (
     SELECT (SELECT i.workflow_id FROM inbox i WHERE i.forwarded_at IS NULL AND i.workflow_id > $1
@@ -86,7 +81,6 @@ WITH RECURSIVE k(workflow_id, n) AS (
 SELECT k.workflow_id, l.free_at, l.failures FROM k LEFT JOIN inbox_leases l ON l.workflow_id = k.workflow_id
 WHERE k.workflow_id IS NOT NULL ORDER BY k.workflow_id";
 
-/// `$2` holder, `$3` end of the lease, `$4` now, `$5` the farthest end of another lease that counts.
 pub const LEASE: &str = "
 INSERT INTO inbox_leases (workflow_id, holder, free_at, failures) SELECT value->>0, $2, $3, 0 FROM {each} WHERE TRUE
 ON CONFLICT (workflow_id) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
@@ -96,12 +90,12 @@ RETURNING workflow_id, free_at, failures";
 pub const WAITING: &str =
     "SELECT id, kind, json FROM inbox WHERE workflow_id = $1 AND forwarded_at IS NULL ORDER BY id LIMIT $2";
 
-/// `$2` now, `$3` workflow id, `$4` holder. After a replay the lease is gone, and the items may have gone to a Temporal that lost them.
+/// Requires the lease: after a replay it is gone, and the items may have gone to a Temporal server which lost
+/// them.
 pub const FORWARDED: &str = "
 UPDATE inbox SET forwarded_at = $2 WHERE id IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})
   AND EXISTS (SELECT 1 FROM inbox_leases l WHERE l.workflow_id = $3 AND l.holder = $4)";
 
-/// `$1` workflow id, `$2` holder, `$3` free at, `$4` failures.
 pub const REPLACE_LEASE: &str =
     "UPDATE inbox_leases SET free_at = $3, failures = $4 WHERE workflow_id = $1 AND holder = $2";
 
@@ -109,7 +103,6 @@ pub const DEPTH: &str = "
 SELECT COUNT(*) AS events, CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes, MIN(received_at) AS oldest
 FROM inbox WHERE forwarded_at IS NULL";
 
-/// `$1` tenant, empty for all, `$2` since, `$3` now, `$4` limit.
 pub const REPLAY: &str = "
 UPDATE inbox SET forwarded_at = NULL WHERE id IN
     (SELECT id FROM inbox WHERE forwarded_at < $3 AND received_at >= $2 AND ($1 = '' OR tenant = $1) LIMIT $4)";
@@ -128,7 +121,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn lease(&self, holder: Uuid, keys: &[Key], now: Timestamp) -> Result<Vec<(Key, Lease)>> {
-        // In one order: two forwarders would otherwise wait for each other.
+        // Sorted, so two forwarders cannot deadlock.
         let mut ids: Vec<_> = keys.iter().map(|key| [key.workflow_id()]).collect();
         ids.sort_unstable();
         let mut connection = self.writer.acquire().await?;
@@ -167,11 +160,11 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn replay(&self, tenant: Option<&str>, since: Timestamp, now: Timestamp) -> Result<u64> {
-        // A signal in flight may go to a Temporal whose data is lost, and must mark nothing.
+        // A signal in flight may reach a Temporal server whose data is lost, so it should mark nothing.
         within_timeout(async { Ok(query(END_LEASES).execute(&mut *self.writer.acquire().await?).await?) }).await?;
         let mut replayed = 0;
         loop {
-            // Each statement is a commit of its own, so that arrivals go on between them.
+            // We commit each statement separately, so arrivals continue in between.
             let rows = within_timeout(async {
                 let statement = query(REPLAY).bind(tenant.unwrap_or_default().to_owned()).bind(since.as_millisecond());
                 let statement = statement.bind(now.as_millisecond()).bind(REPLAY_ROWS);
@@ -195,7 +188,7 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// The first call that gets a connection records the items of all calls that wait for one.
+    /// The first call to get a connection records the items of all calls waiting for one.
     async fn receive(&self, items: Arc<[Item]>, now: Timestamp) -> Result<()> {
         loop {
             let mut told = self.arrivals.push(Arrival { items: items.clone(), now });
@@ -206,11 +199,10 @@ impl<D: Dialect> Sql<D> {
                     let mut connection = connection?;
                     self.record_arrivals(&mut connection).await?;
                     connection.release();
-                    // Another call may have the items, and be at it still.
                     told.await
                 }
             };
-            // Where the other call failed, or was dropped, once more: an event that is there twice counts once.
+            // If the other call failed or was dropped, try again: a duplicate event counts once.
             if told.is_ok() {
                 return Ok(());
             }
@@ -221,7 +213,6 @@ impl<D: Dialect> Sql<D> {
         let calls = self.arrivals.take();
         let statements = statements(&calls)?;
         if let [(rows, now)] = &statements[..] {
-            // A transaction of one statement is one round trip.
             Self::insert_arrivals(connection, rows, *now).await?;
         } else if !statements.is_empty() {
             let mut tx = connection.begin_with(D::BEGIN_WRITE).await?;
@@ -231,7 +222,7 @@ impl<D: Dialect> Sql<D> {
             tx.commit().await?;
         }
         for call in calls {
-            // The caller gave up: it may repeat the call.
+            // An error only means the caller gave up; it may repeat the call.
             let _ = call.tell.send(());
         }
         Ok(())
@@ -244,7 +235,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The rows of all calls, in few statements. Those of one statement have the time of the first.
+/// Batches the rows of all calls into few statements. A statement's rows share the time of its first call.
 fn statements(calls: &[Call<Arrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
     let mut statements = Vec::new();
     let (mut rows, mut bytes, mut at): (Vec<Value>, usize, Option<Timestamp>) = (Vec::new(), 0, None);
@@ -270,7 +261,6 @@ fn statements(calls: &[Call<Arrival, ()>]) -> Result<Vec<(String, Timestamp)>> {
 }
 
 row! {
-/// Columns of [`WAITING_KEYS`].
 pub struct FoundRow {
     workflow_id: String,
     free_at: Option<Timestamp>,
@@ -279,7 +269,6 @@ pub struct FoundRow {
 }
 
 impl FoundRow {
-    /// `None`: the row has no workflow id of ours.
     fn found(self) -> Option<Found> {
         let lease = self.free_at.zip(self.failures).map(|(free_at, failures)| Lease { free_at, failures });
         Some(Found { key: Key::from_workflow_id(&self.workflow_id).ok()?, lease })

@@ -1,4 +1,4 @@
-//! The identity of the installation, and the beats of its workers: one row. And a row for each of its processes.
+//! One row with the installation's identity and its workers' heartbeat, and one row per process.
 
 use std::future::{Ready, ready};
 
@@ -21,72 +21,62 @@ use crate::{
 };
 
 calls! {
-    /// The identity of the installation that a database belongs to, the beats of its workers, and its processes.
     pub trait Installations {
-        /// The installation. `None`: the database was never migrated by `tidings migrate`, as in a test.
+        /// `None` if `tidings migrate` never ran on this database, e.g. in a test.
         async fn installation(&self) -> Result<Option<Installation>>;
 
-        /// Gives the database an identity. It keeps one that it has, unless it is to be another installation.
+        /// Gives the database an identity. Keeps an existing one unless `replace` is set.
         #[span(%identity, replace)]
         async fn put_installation(&self, identity: Uuid, replace: bool) -> Result<Installation>;
 
-        /// Changes the beat from this one to the next, unless a worker did just now. `false`: one did, or the beat is another. With the first
-        /// beat upkeep counts as done.
+        /// Advances the heartbeat from one value to the next, at most once per interval. Returns `false` if
+        /// another worker just did, or if the stored beat differs. The first beat also counts as a finished
+        /// upkeep.
         async fn beat(&self, from: Uuid, to: Uuid, now: Timestamp) -> Result<bool>;
 
-        /// Keeps the release of a worker's zone data, if it is newer than that of every worker before.
+        /// Stores the release of a worker's time zone data, if it is the newest so far.
         #[span(release)]
         async fn keep_zone_release(&self, release: &str) -> Result<()>;
 
-        /// The newest release that any worker had. Empty: none said so.
         async fn zone_release(&self) -> Result<String>;
 
-        /// The clock of the database: that of its server, or that of this machine for a file.
         async fn clock(&self) -> Result<Timestamp>;
 
-        /// The SQLite file that is open. `None`: a PostgreSQL database.
         async fn file(&self) -> Result<Option<FileId>>;
 
-        /// Writes the row of a process, or replaces it.
         #[span(id = %process.id)]
         async fn put_process(&self, process: &Process) -> Result<()>;
 
-        /// Removes the row of a process that ends, if it has one.
         #[span(%id)]
         async fn remove_process(&self, id: Uuid) -> Result<()>;
 
-        /// Removes the rows of processes that were last seen before then.
         async fn forget_processes(&self, before: Timestamp) -> Result<()>;
 
-        /// The rows of all processes, those that are gone included.
         async fn processes(&self) -> Result<Vec<Process>>;
 
-        /// Keeps the end of an upkeep, unless a later one ended.
         async fn keep_upkeep(&self, at: Timestamp) -> Result<()>;
 
-        /// The end of the last upkeep, or the first beat where none came to an end. `None`: no worker was here yet.
+        /// The end of the last upkeep run, or the first beat if none has finished. `None` if no worker has
+        /// run yet.
         async fn upkeep_at(&self) -> Result<Option<Timestamp>>;
     }
 }
 
-/// Namespace of the hashes of places (UUIDv5): drawn once.
 const PLACES: Uuid = Uuid::from_u128(0x91e6_04d2_77c5_4b0e_a3f8_5d1c_20b9_46e7);
 
 pub const INSTALLATION: &str = "SELECT identity, beat, before_beat FROM installation";
 
-/// `$2` a first beat.
 pub const PUT: &str = "INSERT INTO installation (one, identity, beat, before_beat, beat_at) VALUES (1, $1, $2, $2, 0) ON CONFLICT DO NOTHING";
 
 pub const REPLACE: &str = "UPDATE installation SET identity = $1, beat = $2, before_beat = $2, beat_at = 0";
 
-/// `$1` beat, `$2` next one, `$3` now, `$4` the latest time of a beat that makes another one due. An upkeep that never was is not late yet,
-/// and neither is one from more than a minute ahead, which a wrong clock wrote.
+/// `$1` current beat, `$2` next one, `$3` now, `$4` the latest previous beat for which the next one is due.
+/// Also starts the upkeep clock if upkeep never ran, or if a wrong clock wrote its time.
 pub const NEXT_BEAT: &str = "
 UPDATE installation SET before_beat = beat, beat = $2, beat_at = $3,
     upkeep_at = CASE WHEN upkeep_at = 0 OR upkeep_at > $3 + 60000 THEN $3 ELSE upkeep_at END
 WHERE beat = $1 AND (beat_at <= $4 OR beat_at > $3)";
 
-/// `$1` the release of a worker.
 pub const KEEP_ZONE_RELEASE: &str = "UPDATE installation SET zone_release = $1 WHERE zone_release < $1";
 
 pub const ZONE_RELEASE: &str = "SELECT zone_release FROM installation";
@@ -107,14 +97,14 @@ pub const FORGET_PROCESSES: &str = "DELETE FROM processes WHERE seen_at < $1";
 
 pub const PROCESSES: &str = "SELECT id, seen_at, profile FROM processes ORDER BY id";
 
-/// `$1` the end of an upkeep. A later one stays, unless a wrong clock wrote it.
+/// `$1` the end of an upkeep run. Keeps a later one, unless a wrong clock wrote it.
 pub const KEEP_UPKEEP: &str = "UPDATE installation SET upkeep_at = $1 WHERE upkeep_at < $1 OR upkeep_at > $1 + 60000";
 
 pub const UPKEEP_AT: &str = "SELECT upkeep_at FROM installation WHERE upkeep_at > 0";
 
-/// The place of the database, which a copy does not have. A file is known by its number (inode), because containers see it under several paths.
-/// A PostgreSQL database is known by its cluster and its number there, which a standby keeps when it is promoted. A server that does not
-/// let us read the cluster's number leaves it out.
+/// Where the database is; a copy has another place. A file is identified by its inode, because containers may
+/// mount it under several paths, and a PostgreSQL database by its cluster (if readable) and its oid, which a
+/// promoted standby keeps.
 pub const PLACE: Variants = Variants {
     sqlite: "SELECT file FROM pragma_database_list WHERE name = 'main'",
     postgres: "
@@ -207,7 +197,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`PROCESSES`].
 pub struct ProcessRow {
     id: Uuid,
     seen_at: Timestamp,
@@ -216,7 +205,6 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
-    /// The process. `None`: this version cannot read what it wrote.
     fn process(self) -> Option<Process> {
         let Self { id, seen_at, profile } = self;
         match serde_json::from_str(&profile) {
@@ -230,7 +218,6 @@ impl ProcessRow {
 }
 
 row! {
-/// Columns of [`INSTALLATION`].
 pub struct InstallationRow {
     identity: Uuid,
     beat: Uuid,

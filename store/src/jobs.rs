@@ -1,6 +1,6 @@
-//! Operators' orders to many keys. An empty tenant in a row stands for every tenant.
+//! Bulk commands of operators. In a row, an empty tenant means all tenants.
 //!
-//! A call that changes keys locks the row of their job first. Calls for one job therefore run one after the other.
+//! A call that changes keys first locks its job's row, so calls for one job run one after another.
 
 use jiff::Timestamp;
 use serde_json::{Value, json as value};
@@ -24,66 +24,65 @@ use crate::{
 };
 
 calls! {
-    /// Jobs: operators' orders to many keys, each with a result by key.
-    ///
-    /// A gateway leases a job under a new id, the holder. A call of a holder that lost its job changes nothing, and says so.
+    /// Commands to many keys, with one result per key. A gateway leases a job under a new id, the holder.
     pub trait Jobs {
-        /// Records that a request with this content came under an idempotency key. `false`: the key was used for another content, which
-        /// stays.
+        /// Records a request's content under an idempotency key. Returns `false` if the key was used for
+        /// other content; this is kept.
         #[span(%id)]
         async fn use_idempotency_key(&self, id: Uuid, content_sha256: &str, now: Timestamp) -> Result<bool>;
 
-        /// Adds a job with its entry of the audit trail, and returns the job. A job with this id is left unchanged and returned.
-        /// `None`: the tenant has [`MOST_WAITING`](tidings_model::job::MOST_WAITING) jobs without an end.
+        /// Adds a job and an audit entry, and returns the job. An existing job with this id is returned
+        /// unchanged. `None` if the tenant already has [`MOST_WAITING`](tidings_model::job::MOST_WAITING)
+        /// open jobs.
         #[span(job = %job.id)]
         async fn post_job(&self, job: &Job) -> Result<Option<Job>>;
 
-        /// The job with this id, of a tenant or of any.
+        /// The job with this id, if it belongs to the tenant (or any tenant if `None`).
         #[span(job = %id)]
         async fn job(&self, tenant: Option<&str>, id: Uuid) -> Result<Option<Job>>;
 
-        /// Lists jobs, the latest first.
+        /// Latest first.
         #[span(tenant = filter.tenant)]
         async fn jobs(&self, filter: &JobFilter) -> Result<Listed<Job, JobPlace>>;
 
-        /// Lists the keys of a job with their results, in the order of their workflow ids.
         #[span(job = %id)]
         async fn job_results(&self, id: Uuid, page: &Page<String>) -> Result<Listed<KeyResult, String>>;
 
-        /// Ends a job that has no end, with an entry of the audit trail. Returns the job. `None`: there is no such job.
+        /// Cancels an open job with an audit entry. Returns the job, or `None` if there is none.
         #[span(job = %id)]
         async fn cancel_job(&self, id: Uuid, entry: &AuditEntry) -> Result<Option<Job>>;
 
-        /// Leases a job: one whose lease has ended, or else the oldest that waits and has a place. All gateways together have
-        /// [`MOST_RUNNING`](tidings_model::job::MOST_RUNNING) places, and a tenant has one of them at most.
+        /// Leases a job: one with an expired lease, or else the oldest waiting one that can get a slot. There
+        /// are [`MOST_RUNNING`](tidings_model::job::MOST_RUNNING) slots over all gateways, and at most one
+        /// per tenant.
         ///
-        /// A key whose order was sent without a recorded answer is left again if the order is idempotent. Otherwise the key fails.
+        /// A key whose command was sent but has no recorded result is queued again if the command is
+        /// idempotent. Otherwise the key fails.
         async fn lease_job(&self, holder: Uuid, now: Timestamp) -> Result<Option<Job>>;
 
-        /// Adds keys to a job, and extends the lease. The last call fixes the number of keys. A repeated call adds no key twice. `false`: the
-        /// holder has lost the job.
+        /// Adds keys to a job and extends the lease. The last call fixes the number of keys. A repeated call
+        /// adds no duplicates. Returns `false` if the holder has lost the job.
         #[span(job = %id, keys = keys.len())]
         async fn add_job_keys(&self, id: Uuid, holder: Uuid, keys: &[Key], is_last: bool, now: Timestamp) -> Result<bool>;
 
-        /// Marks at most `limit` keys that are left as sent, extends the lease, and returns the keys. `None`: the holder has lost the job.
+        /// Marks at most `limit` queued keys as sent, extends the lease, and returns them. `None` if the
+        /// holder has lost the job.
         #[span(job = %id)]
         async fn send_job_keys(&self, id: Uuid, holder: Uuid, limit: u32, now: Timestamp) -> Result<Option<Vec<Key>>>;
 
-        /// Records the results of keys whose order was sent, also of a job that was cancelled meanwhile. Only the first result of a key
+        /// Records results for sent keys, even if the job was cancelled meanwhile. Only a key's first result
         /// counts.
         #[span(job = %id, keys = results.len())]
         async fn end_job_keys(&self, id: Uuid, results: &[KeyResult], now: Timestamp) -> Result<()>;
 
-        /// Ends a job, if the holder still has it.
         #[span(job = %id, state = state.name())]
         async fn end_job(&self, id: Uuid, holder: Uuid, state: JobState, problem: &str, now: Timestamp) -> Result<()>;
 
-        /// Gives a job back, if the holder still has it, so that another gateway goes on at once.
         #[span(job = %id)]
         async fn give_job_back(&self, id: Uuid, holder: Uuid) -> Result<()>;
 
-        /// Deletes some idempotency keys that were last used before, and one job that ended before, with its results. `false`: nothing that old
-        /// is left.
+        /// Deletes some idempotency keys last used before this time, and one job that ended before it, with
+        /// its results. Returns `false` once nothing so old is left.
         async fn forget_job(&self, before: Timestamp) -> Result<bool>;
     }
 }
@@ -94,21 +93,17 @@ macro_rules! job_columns {
     };
 }
 
-/// `$1` id, `$2` content, `$3` now. Answers with the content of the first use.
 pub const USE_KEY: &str = "
 INSERT INTO idempotency_keys (id, content_sha256, used_at) VALUES ($1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET used_at = excluded.used_at RETURNING content_sha256";
 
-/// `$9` the most jobs of a tenant without an end.
 pub const POST: &str = "
 INSERT INTO jobs (job_id, tenant, words, task, dry_run, asked_by, why, state, posted_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, 'waiting', $8
 WHERE (SELECT COUNT(*) FROM jobs WHERE tenant = $2 AND ended_at IS NULL) < $9 ON CONFLICT DO NOTHING";
 
-/// `$2` tenant, empty for all.
 pub const JOB: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE job_id = $1 AND ($2 = '' OR tenant = $2)");
 
-/// `$1` tenant, empty for all. After the posting `$2` and the id `$3`; `$4` limit.
 pub const JOBS: &str = concat!(
     "SELECT ",
     job_columns!(),
@@ -116,7 +111,6 @@ pub const JOBS: &str = concat!(
       ORDER BY posted_at DESC, job_id DESC LIMIT $4"
 );
 
-/// `$1` job, `$2` after the workflow id, `$3` limit.
 pub const RESULTS: &str = "
 SELECT workflow_id, state, answer, problem, ended_at FROM job_keys
 WHERE job_id = $1 AND workflow_id > $2 ORDER BY workflow_id LIMIT $3";
@@ -124,11 +118,10 @@ WHERE job_id = $1 AND workflow_id > $2 ORDER BY workflow_id LIMIT $3";
 pub const CANCEL: &str =
     "UPDATE jobs SET state = 'cancelled', ended_at = $2, place = NULL WHERE job_id = $1 AND ended_at IS NULL";
 
-/// `$1` now, `$2` the farthest end of a lease that counts. Answers with a row if a job may be free.
 pub const IS_FREE: &str = "SELECT job_id FROM jobs WHERE ended_at IS NULL AND (free_at <= $1 OR free_at > $2) LIMIT 1";
 
-/// `$1` holder, `$2` end of the lease, `$3` now, `$4` the farthest end of a lease that counts. Two calls at once may choose one place, or two jobs of one tenant: the second one then
-/// breaks a unique index.
+/// `$4` is the latest plausible end of a lease. Note that two concurrent calls may choose the same slot, or
+/// two jobs of one tenant; the second will then violate a unique index.
 pub const LEASE_JOB: &str = concat!(
     "
 WITH free(place) AS (
@@ -148,17 +141,13 @@ RETURNING ",
     job_columns!()
 );
 
-/// `$1` job.
 pub const SEND_AGAIN: &str = "UPDATE job_keys SET state = 'left' WHERE job_id = $1 AND state = 'sent'";
 
-/// `$1` job, `$2` reason, `$3` now.
 pub const FAIL_SENT: &str =
     "UPDATE job_keys SET state = 'failed', problem = $2, ended_at = $3 WHERE job_id = $1 AND state = 'sent'";
 
-/// `$1` job, `$2` holder, `$3` end of the lease.
 pub const EXTEND: &str = "UPDATE jobs SET free_at = $3 WHERE job_id = $1 AND holder = $2 AND ended_at IS NULL";
 
-/// `$2` job.
 pub const ADD_KEYS: &str = "
 INSERT INTO job_keys (job_id, workflow_id, state) SELECT $2, value->>0, 'left' FROM {each} WHERE TRUE
 ON CONFLICT DO NOTHING";
@@ -166,25 +155,20 @@ ON CONFLICT DO NOTHING";
 pub const MATCHED: &str =
     "UPDATE jobs SET matched = (SELECT COUNT(*) FROM job_keys WHERE job_id = $1) WHERE job_id = $1";
 
-/// `$1` job, `$2` limit.
 pub const SEND: &str = "
 UPDATE job_keys SET state = 'sent' WHERE job_id = $1 AND workflow_id IN
     (SELECT workflow_id FROM job_keys WHERE job_id = $1 AND state = 'left' ORDER BY workflow_id LIMIT $2)
 RETURNING workflow_id";
 
-/// A lease locks the job before its keys, too.
 pub const LOCK: &str = "UPDATE jobs SET done = done WHERE job_id = $1";
 
-/// `$2` job, `$3` now.
 pub const END_KEYS: &str = "
 UPDATE job_keys SET state = value->>1, answer = value->>2, problem = value->>3, ended_at = $3
 FROM {each} WHERE job_id = $2 AND workflow_id = value->>0 AND state = 'sent'
 RETURNING state";
 
-/// `$1` job, `$2` done, `$3` failed.
 pub const COUNT: &str = "UPDATE jobs SET done = done + $2, failed = failed + $3 WHERE job_id = $1";
 
-/// `$1` job, `$2` holder, `$3` state, `$4` reason, `$5` now.
 pub const END: &str = "
 UPDATE jobs SET state = $3, problem = NULLIF($4, ''), ended_at = $5, place = NULL
 WHERE job_id = $1 AND holder = $2 AND ended_at IS NULL";
@@ -192,13 +176,11 @@ WHERE job_id = $1 AND holder = $2 AND ended_at IS NULL";
 pub const GIVE_BACK: &str = "UPDATE jobs SET free_at = 0 WHERE job_id = $1 AND holder = $2";
 
 pub const OLD: &str = "SELECT job_id FROM jobs WHERE ended_at < $1 ORDER BY posted_at LIMIT 1";
-/// `$1` time, `$2` limit.
 pub const FORGET_IDEMPOTENCY_KEYS: &str = "
 DELETE FROM idempotency_keys WHERE id IN (SELECT id FROM idempotency_keys WHERE used_at < $1 ORDER BY used_at LIMIT $2)";
 pub const FORGET_KEYS: &str = "DELETE FROM job_keys WHERE job_id = $1";
 pub const FORGET: &str = "DELETE FROM jobs WHERE job_id = $1";
 
-/// Idempotency keys that are deleted at once.
 const FORGOTTEN_KEYS: i64 = 500;
 
 const NO_ANSWER: &str =
@@ -383,13 +365,11 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The end of a lease that begins now.
 fn free_at(now: Timestamp) -> i64 {
     now.saturating_add(LEASE).unwrap_or(Timestamp::MAX).as_millisecond()
 }
 
 row! {
-/// Columns of [`RESULTS`].
 pub struct KeyRow {
     workflow_id: String,
     state: KeyState,
@@ -400,7 +380,6 @@ pub struct KeyRow {
 }
 
 impl KeyRow {
-    /// `None`: the row has no workflow id of ours.
     fn result(self) -> Option<KeyResult> {
         let Self { workflow_id, state, answer, problem, ended_at } = self;
         let key = Key::from_workflow_id(&workflow_id).ok()?;

@@ -1,4 +1,4 @@
-//! The life of a digest in the ledger: opened by its first page of events, and closed.
+//! The lifecycle of a digest in the ledger, from its first page of events to its end.
 
 use std::collections::BTreeMap;
 
@@ -28,16 +28,16 @@ use crate::{
 };
 
 calls! {
-    /// Digests, their events and their ends.
-    ///
-    /// A digest is *orphaned* if it has no end and no attempt, and its window opened before the one that asks. Its workflow task was
-    /// lost, and the same events came again. The later window adopts its events, and the orphan ends as skipped.
+    /// A digest is *orphaned* if it has no end and no attempt, and its window opened before the one calling.
+    /// This happens if its workflow task was lost and the same events arrived again. The later window adopts
+    /// its events, and the orphan ends as skipped.
     pub trait Ledger {
-        /// Returns the known ones of `event_ids`, in the order given. A key knows an event if its digest has an end or is `open`.
-        /// A digest without an end may stem from a lost workflow task. That workflow asks again, and its events must be new then.
+        /// Returns the known ones among `event_ids`, in order. An event is known if its digest has ended or
+        /// is `open`. (Another open digest may come from a lost workflow task, which will ask again and
+        /// should then get its events as new.)
         ///
-        /// `contents` has the content of each, or nothing, if a former workflow asks. Other content of an event that is in no message yet is
-        /// not known: a later write takes it in. Nor is what occurred after the event was retracted. Changes nothing.
+        /// With `contents`, an event with changed content is not known while its message is unsent, because a
+        /// later write will merge it. Nor is an event newer than its retract. Changes nothing.
         #[span(key = %key)]
         async fn known_events(
             &self,
@@ -47,64 +47,68 @@ calls! {
             open: Option<Uuid>,
         ) -> Result<KnownEvents>;
 
-        /// Records that other content came under ids of events that are over. Of several contents of an id the latest stays.
+        /// Records other content for ids of events which are final. Keeps the latest per id.
         #[span(key = %key, events = refused.len())]
         async fn refuse_contents(&self, key: &Key, refused: &[(String, Content)], now: Timestamp) -> Result<()>;
 
-        /// What each of the events is, as far as the ledger knows its id from a digest that has a message or an end. Changes nothing.
+        /// Compares each event with the recorded one of the same id, if its digest has a message or an end.
+        /// Changes nothing.
         #[span(events = events.len())]
         async fn repetitions(&self, events: &[(Key, String, Content)]) -> Result<Vec<Option<Repetition>>>;
 
-        /// Writes a page of events under the window's digest, which stays open. Known event ids are left alone, unless the event is in no
-        /// message yet: then other content is [merged](Event::merge) into it. An event that occurred after its retract is written anew.
+        /// Writes a page of events to the window's open digest. Skips known events, unless they are in no
+        /// message yet: then changed content is [merged](Event::merge). An event newer than its retract is
+        /// written again.
         ///
-        /// Adopts the events of orphaned digests that have one of these events, except for the digest `delivering`, which is in
-        /// delivery.
+        /// Adopts the events of orphaned digests sharing one of these events, except from the digest
+        /// `delivering`.
         ///
-        /// Returns the number of events, from the first on, that the ledger has now ([`Ending::taken`]). A digest with a message or
-        /// an end takes none: later events belong to a later window.
+        /// Returns how many events, counted from the first, the ledger has now ([`Ending::taken`]). A digest
+        /// with a message or an end takes none.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn stash(&self, window: &Window, events: &[Event], delivering: Option<Uuid>, now: Timestamp) -> Result<u64>;
 
-        /// Retracts events. A retract removes an event from its digest at the next claim, and also covers events that come later and
-        /// occurred before. A retract by id covers the event that the ledger has; without one, what occurred until `now`. One with a time of
-        /// its own covers nothing that occurred later, however often it is put. Of several retracts of one entity or id the latest time stays.
-        /// From then on no attempt passes the dot with a retracted event: an attempt that is under way is fenced, and
-        /// the next one finds the message to be made again.
+        /// Retracts events, at the next claim. A retract also covers events that arrive later but occurred
+        /// earlier.
+        ///
+        /// A retract by id covers the recorded event, or else events until `now`. A retract with its own time
+        /// never covers anything later. For one entity or id, the latest time is kept.
+        ///
+        /// From now on no attempt can pass the dot with a retracted event: we fence the attempt under way,
+        /// and the next one must render the message again.
         #[span(key = %key)]
         async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()>;
 
-        /// Reads what each of the retracts reaches as the ledger is now. For a retract by entity, digests that ended more than a day ago
-        /// do not count.
+        /// Reads the effect of each retract on the current ledger. For a retract by entity, ignores digests
+        /// that ended over a day ago.
         #[span(count = retracts.len())]
         async fn reach(&self, retracts: &[(Key, Retract)], now: Timestamp) -> Result<Vec<Reached>>;
 
-        /// Ends a digest in one transaction with its `events`, which are written as [`Ledger::stash`] does, and an audit entry.
+        /// Ends a digest in one transaction, with an audit entry and its `events`, written like
+        /// [`Ledger::stash`].
         ///
-        /// With `return_events` the events join the key's next claim, unless they were returned twice before (rule 25). The end of a
-        /// window that was not claimed takes the events that wait for one. The first recorded end stays. Returns that end. A repeated
-        /// call may bring more events for the same end.
+        /// With `return_events` the events join the key's next claim, at most twice (rule 25). Ending an
+        /// unclaimed window also takes events waiting for a claim. The first recorded end is kept and
+        /// returned. A repeated call may bring more events.
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
         async fn close(&self, closing: Closing<'_>) -> Result<Ending>;
 
-        /// Ends a digest that takes a part of a window's events, as [`Ledger::close`] does. From an orphaned digest it adopts these
-        /// events only, and from the digest `delivering` none.
+        /// Like [`Ledger::close`], for a digest holding only some events of a window. From an orphaned digest
+        /// it adopts only these events, and from the digest `delivering` none.
         #[span(key = %closing.window.key, digest = %closing.window.digest_id)]
         async fn exclude(&self, closing: Closing<'_>, delivering: Option<Uuid>) -> Result<Ending>;
 
-        /// The events of the key that failed digests returned, and that wait for its next claim. Of these it has at least one.
+        /// Events returned by the key's failed digests and waiting for its next claim. `None` if there are
+        /// none.
         #[span(key = %key)]
         async fn returned(&self, key: &Key) -> Result<Option<Returned>>;
 
-        /// The first of the events that [`Ledger::returned`] counts.
         #[span(key = %key)]
         async fn returned_event(&self, key: &Key) -> Result<Option<Event>>;
 
-        /// Reads a digest.
         #[span(digest = %digest_id)]
         async fn digest(&self, digest_id: Uuid) -> Result<Option<DigestRecord>>;
 
-        /// Lists a key's digests, the latest first.
         #[span(key = %key)]
         async fn digests(&self, key: &Key, limit: u32) -> Result<Vec<DigestRecord>>;
     }
@@ -135,9 +139,11 @@ WHERE CASE WHEN retracts.event_id <> '' AND retracts.until_at = 253402207200999 
     };
 }
 
-/// Tenant, digest type, user, `$4` JSON array of retracts, each once, `$5` the time at which they were read. A retract of an id covers what
-/// the ledger has of the id, but nothing after the retract's own time; of an id that it does not have, what occurred until that time, or
-/// else until `$5`. A retract is in the ledger under each name of the key, because the event may be in a window of any of them.
+/// Tenant, digest type, user, `$4` JSON array of distinct retracts, `$5` the time they were read.
+///
+/// A retract by id covers the recorded event until the retract's own time; if none is recorded, events until
+/// its own time, or else until `$5`. We store it under each name of the key, because the event may be in a
+/// window under any name.
 pub const PUT_RETRACTS: Variants = Variants {
     sqlite: put_retracts!(
         "COALESCE(MIN(r.value->>'until_at', e.occurred_at), r.value->>'until_at', e.occurred_at, $5), $5",
@@ -160,7 +166,8 @@ impl<D: Dialect> Sql<D> {
         let statement = query_as(D::pick(RECORDED_EVENTS)).bind(&key.tenant).bind(&key.digest_type);
         let statement = statement.bind(&key.user).bind(json(&event_ids)?);
         let rows: Vec<RecordedRow> = statement.fetch_all(&mut *self.reader.acquire().await?).await?;
-        // What another name's digest has and ended counts over what waits here.
+        // Rows of ended digests come last, so an ended digest under another name wins over one still open
+        // here.
         let recorded: BTreeMap<_, _> = rows.into_iter().map(|row| (row.event_id.clone(), row)).collect();
         let mut known = KnownEvents::default();
         for (index, id) in event_ids.iter().enumerate() {
@@ -194,7 +201,6 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn put_retracts(&self, key: &Key, retracts: &[Retract], now: Timestamp) -> Result<()> {
-        // One statement cannot change a row twice.
         let mut last = BTreeMap::new();
         for (identity, until_at) in retracts.iter().map(identity) {
             let until = last.entry(identity).or_insert(until_at);
@@ -229,16 +235,15 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// A retract as the statements take it.
 #[derive(Serialize)]
 pub struct RetractRow<'a> {
     #[serde(flatten)]
     pub identity: RetractIdentity<'a>,
-    /// `None`: the ledger decides.
+    /// `None` lets the ledger decide.
     pub until_at: Option<i64>,
 }
 
-/// The columns of the other kind are empty.
+/// By event id or by entity; the other kind's columns stay empty.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RetractIdentity<'a> {
     pub event_id: &'a str,
@@ -247,7 +252,6 @@ pub struct RetractIdentity<'a> {
     pub entity_id: &'a str,
 }
 
-/// The identity of a retract, and its end in milliseconds, if it says one.
 pub(super) fn identity(retract: &Retract) -> (RetractIdentity<'_>, Option<i64>) {
     match retract {
         Retract::Event(event_id) => (RetractIdentity { event_id, ..RetractIdentity::default() }, None),

@@ -1,47 +1,48 @@
-//! The store holds everything that Tidings remembers outside of Temporal.
-//!
-//! Each subject has a trait of its own:
+//! Stores everything Tidings remembers outside Temporal. Each subject has its own trait:
 //!
 //! | trait | subject |
 //! |---|---|
 //! | [`Directory`] | recipients, preferences, consent |
-//! | [`People`] | the listing of recipients, and everything that is held about a person |
-//! | [`Erasure`] | the erasure of a person |
-//! | [`Generations`] | the people who have one id after the other, and the ids that one person had |
-//! | [`Suppressions`] | addresses that a tenant must not email |
+//! | [`People`] | everything stored about a person |
+//! | [`Erasure`] | erasing a person |
+//! | [`Generations`] | which person had an id when |
+//! | [`Suppressions`] | addresses a tenant must not email |
 //! | [`Ledger`] | digests, their events and their ends |
-//! | [`Claims`] | the step from a due window to a digest with contents |
-//! | [`Outbox`] | messages, each with its final bytes |
-//! | [`Attempts`] | attempts to deliver a message, and the fence between them |
-//! | [`Reports`] | delivery events that providers report |
-//! | [`Retries`] | digests and messages that an operator gives another try |
-//! | [`AuditTrail`] | commands of operators, and dead letters |
-//! | [`Pauses`] | operators' pauses of tenants and digest types |
-//! | [`Breakers`] | the breakers of relays |
-//! | [`Retention`] | deletion of old rows |
+//! | [`Claims`] | turning a due window into a digest |
+//! | [`Outbox`] | messages with their final bytes |
+//! | [`Attempts`] | delivery attempts and their fence |
+//! | [`Reports`] | delivery events from providers |
+//! | [`Retries`] | retrying digests and messages |
+//! | [`AuditTrail`] | operator commands, dead letters |
+//! | [`Pauses`] | pauses of tenants and digest types |
+//! | [`Breakers`] | circuit breakers of relays |
+//! | [`Retention`] | deleting old rows |
 //! | [`Statistics`] | counts for operators |
-//! | [`Listings`] | pages of the ledger for operators |
-//! | [`Tokens`] | tokens of the api |
-//! | [`Notices`] | notices to services that subscribed |
-//! | [`Inbox`] | accepted events that wait for the workflow of their key |
-//! | [`Jobs`] | operators' orders to many keys |
-//! | [`TroubledRuns`] | runs in Temporal that no code of ours brings to an end |
-//! | [`Names`] | names of digest types and tenants that mean the same |
-//! | [`Installations`] | the identity of the installation |
-//! | [`Health`] | the state of the database |
+//! | [`Listings`] | pages of the ledger |
+//! | [`Tokens`] | API tokens |
+//! | [`Notices`] | notices for subscribed services |
+//! | [`Inbox`] | accepted events waiting for their workflow |
+//! | [`Jobs`] | bulk commands |
+//! | [`TroubledRuns`] | stuck or ended workflow runs |
+//! | [`Names`] | equivalent names of digest types and tenants |
+//! | [`Installations`] | the installation's identity |
+//! | [`Health`] | database health checks |
 //!
-//! [`Store`] is all of them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs against both.
+//! [`Store`] combines them. [`Sqlite`] and [`Postgres`] implement each trait, and one conformance suite runs
+//! against both.
 //!
-//! **Idempotence.** After a crash or a lost answer the caller repeats the call. Each method says what a repeated call does.
+//! **Idempotence.** After a crash or a lost reply the caller should repeat the call. Each method documents
+//! the effect.
 //!
-//! **Time.** The caller passes `now`. Times are stored in milliseconds. A call gives up after two minutes, a wait for a lock
-//! after 30 seconds (PostgreSQL) or 10 seconds (SQLite).
+//! **Time.** The caller passes `now`. Times are stored in milliseconds. A call times out after two minutes, a
+//! wait for a lock after 30 seconds (PostgreSQL) or 10 seconds (SQLite).
 //!
-//! **Errors.** [`Error::Unavailable`] passes by itself: repeat the call later. [`Error::Broken`] does not: an operator does what it says.
-//! [`REFUSALS`] has what the databases refuse for, and [`ErrorEnd`] what becomes of the work that an error stops.
+//! **Errors.** [`Error::Unavailable`] is temporary: retry later. [`Error::Broken`] is not: its text has the
+//! action for an operator. [`REFUSALS`] lists the database errors we distinguish, and [`ErrorEnd`] how the
+//! stopped work continues.
 //!
-//! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as field. Spans never
-//! contain an address.
+//! **Tracing.** Each call is a `tracing` span at `debug`, named after the method, with the key or the id as a
+//! field. Spans never contain an address.
 
 pub mod archive;
 mod attempts;
@@ -119,12 +120,10 @@ pub use self::{
 
 macro_rules! subjects {
     ($($subject:ident),+ $(,)?) => {
-        /// The methods of all traits: `use tidings_store::prelude::*;`. Calls through `dyn Store` do not need it.
         pub mod prelude {
             pub use crate::{$($subject as _),+};
         }
 
-        /// All subjects of the store.
         pub trait Store: $($subject +)+ {}
 
         impl<S> Store for S where S: $($subject +)+ {}

@@ -1,4 +1,5 @@
-//! Rows as the archive and an export have them: one JSON object a line, in the words of the tables, with times as RFC 3339.
+//! Rows as JSON for the archive and exports: one object per line, named like the tables, with times in RFC
+//! 3339.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -13,34 +14,24 @@ use crate::{
     },
 };
 
-/// A row that is going to be deleted.
 pub struct Line {
-    /// The primary key.
     pub key: Value,
-    /// The line of the archive.
     pub json: Value,
-    /// The instant from which the row's age counts.
     pub since: Timestamp,
 }
 
-/// The lines of a table.
 pub struct Lines {
     pub table: &'static str,
-    /// `kind` of each line. Empty: the row has one.
     kind: &'static str,
     pub columns: &'static [Column],
-    /// That many of the first columns are the primary key.
     key: usize,
-    /// The time from which the age of a row counts, where the archive has the rows.
     since: &'static str,
-    /// The number or time, and the text, by which the pages of an export are ordered. Empty: there is none.
+    /// The number or time, and the text, by which export pages are sorted; empty if there are none.
     place: (&'static str, &'static str),
 }
 
-/// A column of lines.
 pub struct Column {
     pub name: &'static str,
-    /// Its name in a line. Empty: it is in none.
     word: &'static str,
     shape: Shape,
 }
@@ -51,12 +42,11 @@ pub enum Shape {
     Number,
     Flag,
     Time,
-    /// A time of the digest `d`.
     DigestTime,
-    /// A time, or the end of time, which RFC 3339 cannot say.
+    /// A time, or the end of time, which RFC 3339 cannot express.
     Until,
     Json,
-    /// A JSON array. NULL is an empty one.
+    /// A JSON array; NULL becomes an empty one.
     List,
 }
 
@@ -81,7 +71,6 @@ pub const DIGESTS: Lines = Lines {
     place: ("opened_at", "digest_id"),
 };
 
-/// As `e`, beside their digests `d`.
 pub const EVENTS: Lines = Lines {
     table: "events",
     kind: "event",
@@ -215,7 +204,6 @@ pub const ALL: [&Lines; 11] = [
 ];
 
 impl Lines {
-    /// The statement, with `{columns}` those of the lines.
     pub fn select(&self, statement: &str) -> String {
         let of = if self.table == EVENTS.table { "e." } else { "" };
         let column = |Column { name, shape, .. }: &Column| match shape {
@@ -238,14 +226,12 @@ impl Lines {
         Ok(line.into())
     }
 
-    /// For rows that the archive has.
     pub fn line<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<Line> {
         let key = self.columns[..self.key].iter().map(|column| column.shape.read::<D>(row, column.name));
         let key = key.collect::<sqlx::Result<Vec<_>>>()?.into();
         Ok(Line { key, json: self.json::<D>(row)?, since: column(row, self.since)? })
     }
 
-    /// The place of a row in an export.
     pub fn place<D: Dialect>(&self, row: &D::Row) -> sqlx::Result<RowPlace> {
         let (number, text) = self.place;
         let number = if number.is_empty() { 0 } else { column(row, number)? };
@@ -269,7 +255,7 @@ impl Shape {
     }
 }
 
-/// The bytes are text where they are UTF-8, and else base64: `encoding` says which.
+/// The bytes are text if they are UTF-8, otherwise base64; see `encoding`.
 pub fn message(record: &MessageRecord, stored: StoredMessage, attempts: &[AttemptRecord]) -> Value {
     let StoredMessage { message, former_envelopes, .. } = stored;
     let (encoding, bytes) = match String::from_utf8(message.bytes) {

@@ -1,5 +1,3 @@
-//! Pages of what the ledger holds.
-
 use sqlx::query;
 use tidings_model::records::{
     AuditFilter, AuditPlace, AuditRecord, Cursor, DeadLetterFilter, DeadLetterId, DeadLetterPlace, DeadLetterRecord,
@@ -15,17 +13,16 @@ use crate::{
 };
 
 calls! {
-    /// Pages of what the ledger holds, for operators (rule 36). No row has an address.
+    /// Pages of the ledger for operators (rule 36). No row contains an address.
     pub trait Listings {
-        /// Lists digests, the latest window first. Each filter reads an index.
         #[span(tenant = filter.tenant)]
         async fn list_digests(&self, filter: &DigestFilter) -> Result<Listed<DigestRecord, DigestPlace>>;
 
-        /// Reads a digest of a tenant, or of any.
+        /// Reads a digest, if it belongs to the tenant (or any tenant if `None`).
         #[span(tenant, digest = %digest_id)]
         async fn digest_of(&self, tenant: Option<&str>, digest_id: Uuid) -> Result<Option<DigestRecord>>;
 
-        /// Lists the events of a digest by the time at which they occurred, and those that its claim excluded.
+        /// Lists a digest's events by occurrence time, including events excluded at its claim.
         #[span(digest = %digest.digest_id)]
         async fn digest_events(
             &self,
@@ -33,37 +30,35 @@ calls! {
             page: &Page<EventPlace>,
         ) -> Result<Listed<DigestEvent, EventPlace>>;
 
-        /// Lists the audit entries about a digest, the earliest first: those with its id, and commands to its key and pauses over the
-        /// key while the digest had no end. At most 500.
+        /// Lists a digest's audit entries, earliest first: entries with its id, plus commands on its key and
+        /// pauses covering the key while the digest was open. At most 500.
         #[span(digest = %digest.digest_id)]
         async fn audit_of_digest(&self, digest: &DigestRecord) -> Result<Vec<AuditRecord>>;
 
-        /// Lists audit entries, the latest first.
         #[span(tenant = filter.tenant)]
         async fn audit_entries(&self, filter: &AuditFilter) -> Result<Listed<AuditRecord, AuditPlace>>;
 
-        /// Lists dead letters, the latest first.
         #[span(tenant = filter.tenant)]
         async fn dead_letters(&self, filter: &DeadLetterFilter) -> Result<Listed<DeadLetterRecord, DeadLetterPlace>>;
 
-        /// Reads a dead letter of a tenant, or of any, with what is kept of its payload. The payload may contain addresses.
+        /// Reads a dead letter, if it belongs to the tenant (or any tenant if `None`), with the stored part
+        /// of its payload. Note that the payload may contain addresses.
         #[span(tenant, letter = %id)]
         async fn dead_letter(&self, tenant: Option<&str>, id: &DeadLetterId) -> Result<Option<KeptLetter>>;
 
-        /// Lists dead letters of webhooks, the latest first.
         async fn webhook_letters(
             &self,
             filter: &WebhookLetterFilter,
         ) -> Result<Listed<WebhookLetterRecord, WebhookLetterPlace>>;
 
-        /// Reads a webhook's dead letter with what is kept of it.
         #[span(letter = %id)]
         async fn webhook_letter(&self, id: &WebhookLetterId) -> Result<Option<KeptWebhookLetter>>;
     }
 }
 
-/// `$1` tenant, `$2` digest type, `$3` user, `$4` outcome, `$5` state; each may be empty, except where the way in needs it. Opened
-/// from `$6` until before `$7`. `$8`: only those that are overdue at `$9`. After the opening `$10` and the id `$11`; `$12` limit.
+/// `$1` tenant, `$2` digest type, `$3` user, `$4` outcome, `$5` state; each may be empty, unless the index in
+/// use needs it. Opened from `$6` until before `$7`. `$8`: only digests overdue at `$9`. After the opening
+/// `$10` and the id `$11`; `$12` limit.
 macro_rules! digests {
     ($way_in:literal, $opened_at:literal) => {
         concat!(
@@ -86,13 +81,12 @@ macro_rules! digests {
 
 pub const ALL: &str = digests!("($1 = '' OR d.tenant = $1)", "d.opened_at");
 pub const OF_TENANT: &str = digests!("d.tenant = $1", "d.opened_at");
-// A sum keeps the planner from the index by age, which leads past all other digests.
+// `+ 0` keeps the planner from choosing the index by age, which would scan all other digests.
 pub const OF_KEY: &str = digests!("d.tenant = $1 AND d.digest_type = $2 AND d.user_id = $3", "d.opened_at + 0");
-/// The condition on `emptied_at` lets `digests_to_empty` answer.
+/// The condition on `emptied_at` is needed for using the index `digests_to_empty`.
 pub const WITHOUT_END: &str =
     digests!("d.closed_at IS NULL AND d.emptied_at IS NULL AND ($1 = '' OR d.tenant = $1)", "d.opened_at + 0");
 
-/// `$1` digest, `$2` tenant, empty for all.
 pub const ONE: &str = concat!(digest_columns!(), "WHERE d.digest_id = $1 AND ($2 = '' OR d.tenant = $2)");
 
 impl<D: Dialect> Sql<D> {
@@ -125,7 +119,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The statement that reads the fewest rows.
 fn statement(filter: &DigestFilter) -> &'static str {
     let without_end = filter.state.is_some_and(|state| state != DigestState::Closed);
     match filter {
@@ -136,7 +129,8 @@ fn statement(filter: &DigestFilter) -> &'static str {
     }
 }
 
-/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests of its excluded events.
+/// `$1` digest, after the time `$2` and the id `$3`, `$4` limit; `$5` to `$9` the digests holding its
+/// excluded events.
 pub const EVENTS: &str = "
 SELECT e.event_id, e.category, e.entity_type, e.occurred_at, e.recorded_at, e.urgent, e.returned_from,
        CASE WHEN e.digest_id = $1 THEN NULL ELSE COALESCE(d.why, '') END AS excluded

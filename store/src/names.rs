@@ -1,7 +1,7 @@
-//! Names of digest types and tenants that mean the same, and what the store has under each name.
+//! Equivalent names for digest types and tenants.
 //!
-//! Rows stay under the name that they were written under. Statements about a key, a person or a tenant look under each of its names,
-//! so that nothing depends on the process that wrote a row, or on the moment at which one came with another file.
+//! Rows stay under the name they were written with, and statements look under all equivalent names. So it
+//! does not matter which process wrote a row, with which configuration file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,29 +27,26 @@ use crate::{
 };
 
 calls! {
-    /// The names of digest types and tenants. What was stored under a name counts under each name that means the same.
     pub trait Names {
-        /// Keeps which names mean the same, as a file says, which has tables of these names. What other files said stays, for an older
-        /// file may be in use beside this one or come back; but two names that one file has tables of mean two things again. A repeated
-        /// call changes nothing.
+        /// Stores which names are equivalent according to a configuration file; `tables` are the names it has
+        /// tables for. Pairs from other files are kept, because an older file may still be in use. But two
+        /// names with a table each in one file become separate.
         async fn put_names(&self, names: &FormerNames, tables: &BTreeMap<NameKind, BTreeSet<String>>) -> Result<()>;
 
-        /// The person under each name of the tenant, this one first.
         #[span(person = %person)]
         async fn same_person(&self, person: &PersonId) -> Result<Vec<PersonId>>;
 
-        /// Each name that something hangs on, with how much. Reads whole tables.
+        /// All names in use, with their row counts. This scans whole tables.
         async fn stored_names(&self) -> Result<Vec<StoredName>>;
 
-        /// The names of digest types, tenants, relays and subscriptions under which there may be something, in no time.
+        /// Names for digest types, tenants, relays and subscriptions that may have rows. Fast.
         async fn names_in_use(&self) -> Result<Vec<(NameKind, String)>>;
     }
 }
 
-/// After this time the pairs are read again: a process with another file may have come.
+/// The cache expires after this time, because a process with another file may have started.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// The names of the tenant `$1`; `place` puts today's name first.
 macro_rules! tenants {
     () => {
         "(SELECT CAST($1 AS TEXT) AS tenant, 1 AS place
@@ -57,7 +54,6 @@ macro_rules! tenants {
     };
 }
 
-/// A common table expression with the names of the key `$1`, `$2`.
 macro_rules! names {
     () => {
         concat!(
@@ -73,7 +69,6 @@ names AS MATERIALIZED (
     };
 }
 
-/// A condition: the row of the table is the user's, under the name `k`.
 macro_rules! of_name {
     ($table:literal, $user:literal) => {
         concat!(
@@ -104,7 +99,6 @@ ON CONFLICT (kind, name, alias) DO UPDATE SET is_today = excluded.is_today";
 
 pub const DELETE_ALIAS: &str = "DELETE FROM aliases WHERE kind = $1 AND name = $2 AND alias = $3";
 
-/// Copies the latest consent of each key from the name `$1` in the column to the name `$2`.
 macro_rules! copy_consents {
     ($tenant:literal, $digest_type:literal, $column:literal) => {
         concat!(
@@ -123,7 +117,8 @@ WHERE excluded.changed_at > consents.changed_at OR excluded.changed_at = consent
     };
 }
 
-/// Copies the latest choices of each key from the name `$1` in the column to the name `$2`. The revision that the key had stays.
+/// Copies each key's latest preferences from name `$1` in the column to name `$2`. Adds up the revisions, so
+/// the key's total revision stays the same.
 macro_rules! copy_preferences {
     ($tenant:literal, $digest_type:literal, $column:literal) => {
         concat!(
@@ -144,13 +139,12 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
     };
 }
 
-/// What counts for the digest type `$2` because the two were one, from the former name `$1`; by table.
+/// By table: copies from the former name `$1` to the digest type `$2`, once the two are separate.
 const COPIES_OF_DIGEST: &[(&str, &str)] = &[
     ("consents", copy_consents!("tenant", "$2", "digest_type")),
     ("preferences", copy_preferences!("tenant", "$2", "digest_type")),
 ];
 
-/// As [`COPIES_OF_DIGEST`], for a tenant.
 const COPIES_OF_TENANT: &[(&str, &str)] = &[
     ("consents", copy_consents!("$2", "digest_type", "tenant")),
     ("preferences", copy_preferences!("$2", "digest_type", "tenant")),
@@ -162,25 +156,25 @@ INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
 SELECT $2, address_lower, reason, detail, suppressed_at FROM suppressions WHERE tenant = $1
 ON CONFLICT DO NOTHING";
 
-/// Tokens have the highest number of either name.
+/// Keeps the higher generation, because link tokens carry it.
 pub const COPY_GENERATIONS: &str = "
 INSERT INTO generations (tenant, user_id, generation)
 SELECT $2, user_id, generation FROM generations WHERE tenant = $1
 ON CONFLICT (tenant, user_id) DO UPDATE SET generation = excluded.generation WHERE generations.generation < excluded.generation";
 
-/// `$1` kind, `$2` name.
 pub const RUNNING_PAUSES: &str = "
 SELECT pause_id FROM pauses
 WHERE CASE $1 WHEN 'tenant' THEN tenant ELSE digest_type END = $2 AND ended_at IS NULL";
 
-/// `$1` pause, `$2` id of the copy, `$3` kind, `$4` name of the copy, which keeps a pause of its own.
+/// Keeps a pause this name already has.
 pub const COPY_PAUSE: &str = "
 INSERT INTO pauses (pause_id, tenant, digest_type, messages, paused_at, paused_by, why, until_at)
 SELECT $2, CASE $3 WHEN 'tenant' THEN $4 ELSE tenant END, CASE $3 WHEN 'tenant' THEN digest_type ELSE $4 END,
        messages, paused_at, paused_by, why, until_at FROM pauses WHERE pause_id = $1
 ON CONFLICT (tenant, digest_type) WHERE ended_at IS NULL DO NOTHING";
 
-/// The tenants and the keys without their users of a table, by steps through its primary key: none for each person.
+/// Distinct tenants and (tenant, digest type) pairs in a table, found by skipping through its primary key, so
+/// people are not scanned.
 macro_rules! keys_in {
     ($tenants:literal, $keys:literal, $table:literal) => {
         concat!(
@@ -211,7 +205,6 @@ macro_rules! keys_in {
     };
 }
 
-/// The names in use, without a scan of a table that has a row for each person.
 pub const NAMES_IN_USE: &str = concat!(
     "
 WITH RECURSIVE ",
@@ -264,7 +257,6 @@ GROUP BY kind, name, what ORDER BY kind, name, what"
     };
 }
 
-/// What hangs on each name.
 pub const STORED_NAMES: Variants = Variants {
     sqlite: stored_names!("o.value, 'who turned it off' FROM preferences p, json_each(p.chosen, '$.off') o"),
     postgres: stored_names!(
@@ -272,7 +264,6 @@ pub const STORED_NAMES: Variants = Variants {
     ),
 };
 
-/// The pairs of one kind: `is_today` by name and alias.
 type Pairs = BTreeMap<(String, String), bool>;
 
 impl<D: Dialect> Sql<D> {
@@ -290,7 +281,7 @@ impl<D: Dialect> Sql<D> {
         let mut tx = self.write().await?;
         for (kind, before, after) in &changed {
             for (name, alias) in before.keys().filter(|pair| !after.contains_key(*pair)) {
-                // Today's name gives a former one nothing but the numbers of its people.
+                // Today's name passes only its people's generations to a former one.
                 if !before.get(&(alias.clone(), name.clone())).copied().unwrap_or_default() {
                     Self::part(&mut tx, *kind, name, alias).await?;
                 }
@@ -342,7 +333,8 @@ impl<D: Dialect> Sql<D> {
         Ok(pairs)
     }
 
-    /// Before a former name and the other one mean two things: what counts for the other because of the former counts from now on by itself.
+    /// Copies consents, preferences, pauses and (for tenants) suppressions from the former name to the other,
+    /// before the two become separate.
     async fn part(connection: &mut D::Connection, kind: NameKind, former: &str, other: &str) -> Result<()> {
         let copies = if kind == NameKind::Tenant { COPIES_OF_TENANT } else { COPIES_OF_DIGEST };
         for (table, copy) in copies {
@@ -364,7 +356,7 @@ impl<D: Dialect> Sql<D> {
         self.aliases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of the names that mean the same as this one, which is not among them.
+    /// Names equivalent to this one, without it.
     pub(super) async fn other_names(&self, kind: NameKind, name: &str) -> Result<Vec<String>> {
         let known = self.known_aliases().clone().filter(|(read_at, _)| read_at.elapsed() < FRESH);
         let (_, aliases) = if let Some(known) = known {
@@ -378,7 +370,6 @@ impl<D: Dialect> Sql<D> {
         Ok(of_name.map(|(_, _, alias)| alias.clone()).collect())
     }
 
-    /// The key under its other names.
     pub(super) async fn other_keys(&self, key: &Key) -> Result<Vec<Key>> {
         let mut tenants = self.other_names(NameKind::Tenant, &key.tenant).await?;
         let mut types = self.other_names(NameKind::Digest, &key.digest_type).await?;
@@ -397,8 +388,8 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The pairs after a process came with a file. Those of other files stay: an older file may come back, or be in use beside this one. Two names
-/// with a table each in one file do not mean the same any more.
+/// The pairs after a process started with a file. Pairs from other files are kept; two names with a table
+/// each in one file become separate.
 fn merged(before: &Pairs, former: &BTreeMap<String, String>, tables: &BTreeSet<String>) -> Pairs {
     let mut classes: Vec<BTreeSet<&String>> = Vec::new();
     let are_two = |a: &String, b: &String| tables.contains(a) && tables.contains(b);
@@ -416,7 +407,7 @@ fn merged(before: &Pairs, former: &BTreeMap<String, String>, tables: &BTreeSet<S
             for alias in class.iter().filter(|alias| *alias != name && !are_two(name, alias)) {
                 let pair = ((*name).clone(), (*alias).clone());
                 let was_today = || before.get(&pair).copied().unwrap_or_default();
-                // A file without any table of the class knows nothing about which name is today's.
+                // A file without a table for any of these names cannot decide which one is today's.
                 let is_known = class.iter().any(|name| tables.contains(*name));
                 let is_today = if is_known { tables.contains(*alias) } else { was_today() };
                 after.insert(pair, is_today);
@@ -427,7 +418,6 @@ fn merged(before: &Pairs, former: &BTreeMap<String, String>, tables: &BTreeSet<S
 }
 
 row! {
-/// Columns of [`ALIASES`].
 pub struct AliasRow {
     kind: NameKind,
     name: String,
@@ -437,7 +427,6 @@ pub struct AliasRow {
 }
 
 row! {
-/// Columns of [`STORED_NAMES`].
 pub struct StoredNameRow {
     kind: NameKind,
     name: String,
@@ -447,7 +436,6 @@ pub struct StoredNameRow {
 }
 
 row! {
-/// Columns of [`NAMES_IN_USE`].
 pub struct UsedNameRow {
     kind: NameKind,
     name: String,

@@ -1,7 +1,7 @@
-//! Notices to services that subscribed. Triggers of the database write them, each in the transaction of its fact.
+//! Notices for subscribed services. Database triggers write them in the transaction of the fact they report.
 //!
-//! A fact that is recorded after another one of its key has the later `seq`: the triggers draw the number after the earlier fact
-//! is committed. A smaller `seq` of another key may be committed later. So rows are marked one by one, and never up to a number.
+//! For one key, a later fact has the higher `seq`. But a lower `seq` of another key may be committed later,
+//! so we mark rows one by one and never "up to" a number.
 
 use std::collections::BTreeMap;
 
@@ -27,35 +27,33 @@ use crate::{
 };
 
 calls! {
-    /// Notices to services that subscribed. The database writes each in the transaction of its fact, so that no call here adds any.
     pub trait Notices {
-        /// Adds these to the subscriptions, and where it `forgets`, makes them the only ones. What waits, and the dead letters, of a name that
-        /// one of them had are its own from now on; what waits for any other subscription waits on. A repeated call changes nothing.
+        /// Adds these subscriptions; with `forgets`, also removes all others. A renamed subscription keeps
+        /// its pending notices and dead letters. Pending notices for removed subscriptions stay pending.
         #[span(subscriptions = subscriptions.len(), forgets)]
         async fn subscribe(&self, subscriptions: &[Subscription], forgets: bool) -> Result<()>;
 
-        /// Returns the subscriptions that there are no more, with the notices that wait for them. Those that waited for a day are dead
-        /// letters.
+        /// Returns removed subscriptions with their pending notices. Notices pending there for a day become
+        /// dead letters.
         async fn retire_notices(&self, now: Timestamp) -> Result<Vec<RetiredNotices>>;
 
-        /// The subscriptions for which a notice waits, each with the `seq` of the latest such notice.
         async fn newest_notices(&self) -> Result<Vec<(String, i64)>>;
 
-        /// At most `limit` notices that may be delivered now, in the order of `seq`. Of a lane whose oldest notice must wait there are none.
+        /// At most `limit` notices ready for delivery, ordered by `seq`. Skips a lane while its oldest notice
+        /// is backing off.
         #[span(subscription)]
         async fn ready_notices(&self, subscription: &str, limit: u32, now: Timestamp) -> Result<Vec<Notice>>;
 
-        /// The time at which the next notice may be delivered that must wait now.
         #[span(subscription)]
         async fn next_notice(&self, subscription: &str, now: Timestamp) -> Result<Option<Timestamp>>;
 
-        /// Records the ends of deliveries, and returns the number of notices that became dead letters. A notice that has ended meanwhile
-        /// stays unchanged.
+        /// Records delivery results. Returns the number of new dead letters. A notice that has ended
+        /// meanwhile stays unchanged.
         #[span(subscription)]
         async fn settle_notices(&self, subscription: &str, settled: &Settled, now: Timestamp) -> Result<u64>;
 
-        /// Lets notices wait again that ended before now, and whose facts were recorded at `since` or later. A receiver that answered
-        /// 410 is tried again. Returns the number of notices; `None`: there is no such subscription.
+        /// Requeues notices that ended before now with facts recorded at `since` or later. Also retries a
+        /// receiver that returned 410. Returns the number of notices, or `None` for an unknown subscription.
         #[span(subscription)]
         #[limit(each_step)]
         async fn replay_notices(
@@ -66,29 +64,26 @@ calls! {
             entry: &AuditEntry,
         ) -> Result<Option<u64>>;
 
-        /// The dead letters of a subscription, the latest first, `limit` at most.
         #[span(subscription)]
         async fn dead_notices(&self, subscription: &str, limit: u32) -> Result<Vec<DeadNotice>>;
 
-        /// The subscriptions by name, and those that have notices that wait, or dead letters, still. Each count reads an index, and stops at this number.
+        /// All subscriptions by name, plus removed ones with pending notices or dead letters. Each count uses
+        /// an index and stops at `most`.
         async fn subscriptions(&self, most: u32) -> Result<Vec<SubscriptionState>>;
     }
 }
 
-/// Rows of one statement of a replay.
 const REPLAY_ROWS: i64 = 5_000;
-/// Why the notices of a subscription that is no longer configured wait, or ended.
 const REMOVED: &str = "removed";
 
-/// Workers that start at once write one after the other.
+/// Serializes workers starting at the same time.
 pub const LOCK_SUBSCRIPTIONS: Variants =
     Variants { sqlite: "SELECT 1", postgres: "LOCK TABLE subscriptions IN SHARE ROW EXCLUSIVE MODE" };
 
-/// `$1` JSON array of rows, here and below: event, name, tenant, digest type.
 pub const FORGET_SUBSCRIPTIONS: &str = "
 DELETE FROM subscriptions WHERE (event, name) NOT IN (SELECT value->>0, value->>1 FROM {each})";
 
-/// A receiver that is gone stays gone, also for types that are new.
+/// A gone receiver stays gone, even for new event types.
 pub const PUT_SUBSCRIPTIONS: &str = "
 INSERT INTO subscriptions (event, name, tenant, digest_type, gone_at)
 SELECT value->>0, value->>1, value->>2, value->>3, (SELECT MAX(s.gone_at) FROM subscriptions s WHERE s.name = value->>1)
@@ -96,27 +91,27 @@ FROM {each} WHERE TRUE
 ON CONFLICT (event, name) DO UPDATE SET tenant = excluded.tenant, digest_type = excluded.digest_type
 WHERE subscriptions.tenant <> excluded.tenant OR subscriptions.digest_type <> excluded.digest_type";
 
-/// `$1` a name that the subscription `$2` had, here and below. A receiver that is gone stays gone.
+/// `$1` a former name of subscription `$2`, here and below. A gone receiver stays gone.
 pub const RENAME_SUBSCRIPTION: &str = "
 UPDATE subscriptions SET name = $2
 WHERE name = $1 AND event NOT IN (SELECT event FROM subscriptions WHERE name = $2)";
 pub const RENAME_WAITING: &str = "UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NULL";
 pub const RENAME_DEAD: &str = "
 UPDATE notices SET subscription = $2 WHERE subscription = $1 AND ended_at IS NOT NULL AND result <> 'delivered'";
-/// A worker with the former file may have written the name beside today's.
+/// A worker with the old file may have written the former name again.
 pub const FORGET_FORMER: &str = "DELETE FROM subscriptions WHERE name = $1";
 
-/// `$1` reason. A subscription that is back gets what waits for it, as if that had never been tried.
+/// `$1` reason. A restored subscription gets its pending notices as if they were never tried.
 pub const WELCOME_BACK: &str = "
 UPDATE notices SET result = NULL, first_tried_at = NULL
 WHERE ended_at IS NULL AND result = $1 AND subscription IN (SELECT name FROM subscriptions)";
 
-/// `$1` now, `$2` reason. The day begins when this is seen.
+/// `$1` now, `$2` reason. The day of grace starts when we first notice the removal.
 pub const MARK_REMOVED: &str = "
 UPDATE notices SET first_tried_at = $1, result = $2
 WHERE ended_at IS NULL AND subscription NOT IN (SELECT name FROM subscriptions) AND COALESCE(result, '') <> $2";
 
-/// `$1` now, `$2` reason, `$3` the beginning of the day of notices that are given up.
+/// `$1` now, `$2` reason, `$3` notices whose day started until this time expire.
 pub const END_REMOVED: &str = "
 UPDATE notices SET ended_at = $1
 WHERE ended_at IS NULL AND result = $2 AND first_tried_at <= $3 AND subscription NOT IN (SELECT name FROM subscriptions)
@@ -132,7 +127,6 @@ SELECT n.name, n.seq FROM (
     FROM (SELECT DISTINCT name FROM subscriptions) s) n
 WHERE n.seq IS NOT NULL";
 
-/// Columns of a [`Notice`].
 macro_rules! notices {
     ($columns:literal) => {
         concat!(
@@ -145,7 +139,6 @@ SELECT n.seq, n.id, n.event, n.lane, n.tenant, n.digest_type, n.user_id, n.diges
     };
 }
 
-/// `$1` subscription, `$2` now, `$3` limit, `$4` the farthest time of a try that counts.
 pub const READY: &str = concat!(
     notices!(""),
     "
@@ -156,29 +149,24 @@ WHERE n.subscription = $1 AND n.ended_at IS NULL AND (n.retry_at <= $2 OR n.retr
 ORDER BY n.seq LIMIT $3"
 );
 
-/// `$1` subscription, `$2` now, `$3` the farthest time of a try that counts.
 pub const NEXT: &str = "
 SELECT MIN(retry_at) FROM notices
 WHERE subscription = $1 AND ended_at IS NULL AND retry_at > 0 AND retry_at > $2 AND retry_at <= $3";
 
-/// `$2` now.
 pub const DELIVERED: &str = "
 UPDATE notices SET ended_at = $2, result = 'delivered', tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2)
 WHERE ended_at IS NULL AND seq IN (SELECT CAST(value->>0 AS BIGINT) FROM {each})";
 
-/// `$1` seq, `$2` now, `$3` result, `$4` next try, or 0 for a dead letter.
 pub const FAILED: &str = "
 UPDATE notices SET result = $3, tries = tries + 1, first_tried_at = COALESCE(first_tried_at, $2), retry_at = $4,
     ended_at = CASE WHEN $4 = 0 THEN $2 END
 WHERE ended_at IS NULL AND seq = $1";
 
-/// `$1` subscription, `$2` now, `$3` result, `$4` the first tries of notices that are given up.
 pub const TRIED_ALL: &str = "
 UPDATE notices SET first_tried_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at IS NULL";
 pub const GIVE_UP_ALL: &str = "
 UPDATE notices SET ended_at = $2, result = $3 WHERE subscription = $1 AND ended_at IS NULL AND first_tried_at <= $4";
 
-/// `$1` subscription, `$2` now.
 pub const GONE: &str = "UPDATE subscriptions SET gone_at = COALESCE(gone_at, $2) WHERE name = $1";
 pub const END_ALL: &str =
     "UPDATE notices SET ended_at = $2, result = 'gone' WHERE subscription = $1 AND ended_at IS NULL";
@@ -186,21 +174,18 @@ pub const END_ALL: &str =
 pub const IS_SUBSCRIBED: &str = "SELECT name FROM subscriptions WHERE name = $1 LIMIT 1";
 pub const BACK: &str = "UPDATE subscriptions SET gone_at = NULL WHERE name = $1 AND gone_at IS NOT NULL";
 
-/// A notice that waits as if it had never been tried.
 macro_rules! waits_again {
     () => {
         "UPDATE notices SET ended_at = NULL, result = NULL, tries = 0, first_tried_at = NULL, retry_at = 0 "
     };
 }
 
-/// `$1` subscription, `$2` limit.
 pub const DEAD: &str = concat!(
     notices!(", n.result, n.ended_at"),
     "WHERE n.subscription = $1 AND n.ended_at IS NOT NULL AND n.result <> 'delivered'
      ORDER BY n.ended_at DESC, n.seq DESC LIMIT $2"
 );
 
-/// `$1` subscription, `$2` since, `$3` now, `$4` limit, `$5` also those that were delivered.
 pub const REPLAY: &str = concat!(
     waits_again!(),
     "WHERE seq IN (SELECT seq FROM notices
@@ -208,7 +193,8 @@ pub const REPLAY: &str = concat!(
                    ORDER BY ended_at, seq LIMIT $4)"
 );
 
-/// `$1` the most notices of each count. The names of dead letters, and of what waits, come from their indexes, one step a name.
+/// `$1` the limit for each count. Finds names with pending notices or dead letters by skipping through their
+/// indexes.
 pub const STATES: &str = "
 WITH RECURSIVE left_behind (name) AS (
     SELECT MIN(subscription) FROM notices WHERE ended_at IS NULL
@@ -356,7 +342,7 @@ impl<D: Dialect> Sql<D> {
         }
         let mut replayed = 0;
         loop {
-            // Each statement is a commit of its own, so that facts are recorded between them.
+            // We commit each statement separately, so facts can be recorded in between.
             let rows = within_timeout(async {
                 let replay = query(REPLAY).bind(subscription.to_owned()).bind(since.as_millisecond());
                 let replay = replay.bind(entry.at.as_millisecond()).bind(REPLAY_ROWS);
@@ -382,7 +368,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// A later try was set by a clock that was ahead, and is due.
+/// A retry time beyond this comes from a clock that was ahead, and counts as due.
 fn farthest(now: Timestamp) -> i64 {
     StoredWait::NOTICE_RETRY.farthest(now).as_millisecond()
 }

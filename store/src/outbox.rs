@@ -1,4 +1,4 @@
-//! Messages, each with its final bytes.
+//! Messages with their final bytes.
 
 use std::collections::BTreeSet;
 
@@ -27,24 +27,24 @@ use crate::{
 };
 
 calls! {
-    /// Messages, each with its final bytes. A *single* message belongs to no digest.
     pub trait Outbox {
-        /// Stores a message, unless its digest is closed. The first write of an id wins.
+        /// Stores a message, unless its digest is closed. The first write for an id wins.
         ///
-        /// `tells_of` is the number of events that the message was made of. Returns `false` and stores nothing if the digest has
-        /// another number of events by now.
+        /// `tells_of` is the number of events the message was rendered from. Returns `false` and stores
+        /// nothing if the digest now has another number.
         #[span(message = %message.id, tenant = %message.tenant())]
         async fn put_message(&self, message: &Message, tells_of: Option<u64>) -> Result<bool>;
 
-        /// Replaces a message by a smaller one after the relay of attempt `number` found it too large. A repeated call for the same
-        /// attempt changes nothing. Returns `false` if the message was replaced before for another attempt, is not smaller, or may
-        /// have arrived, or if the attempt is not the latest or has another end.
+        /// Replaces a message by a smaller one after the relay in attempt `number` rejected its size. Safe to
+        /// repeat for this attempt. Returns `false` if the message was already replaced, is not smaller, or
+        /// may have arrived, or if the attempt is not the latest or ended otherwise.
         #[span(message = %message.id, attempt = number)]
         async fn shrink_message(&self, message: &Message, number: u32) -> Result<bool>;
 
-        /// Takes events out of a digest whose message waits: those that a retract covers, those of categories that are `off`, and `seen`
-        /// ones. They go where a claim puts them. The message must be made again: until then no attempt passes the dot. `None`: the digest
-        /// has an end, or an attempt has passed the dot, and nothing changes.
+        /// Removes retracted events, events in categories that are `off`, and `seen` ones from a digest with
+        /// a pending message, like a claim. The message must then be rendered again before an attempt can
+        /// pass the dot. Returns `None` and changes nothing if the digest has ended or an attempt is past the
+        /// dot.
         #[span(key = %window.key, digest = %window.digest_id)]
         async fn withdraw(
             &self,
@@ -54,30 +54,32 @@ calls! {
             now: Timestamp,
         ) -> Result<Option<Withdrawn>>;
 
-        /// Takes other content of an event into a digest whose message waits, as [`Ledger::stash`](crate::Ledger::stash) does. The message must
-        /// be made again: until then no attempt passes the dot. `false`: no message that waits has other content under the event's id, and
-        /// nothing changes.
+        /// Merges changed content for an event into a digest with a pending message, like
+        /// [`Ledger::stash`](crate::Ledger::stash). The message must then be rendered again before an attempt
+        /// can pass the dot. Returns `false` if no pending message has other content for this event.
         #[span(key = %key)]
         async fn take_content(&self, key: &Key, event: &Event, now: Timestamp) -> Result<bool>;
 
-        /// Replaces a message that waits, under its `Message-ID`, and fences attempts that are under way. Another address or other bytes are
-        /// audited with this reason. `epoch` is that of [`Withdrawn`], before the events of a digest were read, or of
-        /// [`waiting_message`](Self::waiting_message). Returns the epoch of the new message. `None`: the message has another epoch, it or its
-        /// digest has an end, or an attempt has passed the dot, and nothing changes.
+        /// Replaces a pending message, keeping its `Message-ID`, and fences attempts under way. A new address
+        /// or new bytes are audited. `epoch` comes from [`Withdrawn`], before the digest's events were read,
+        /// or from [`waiting_message`](Self::waiting_message). Returns the new epoch, or `None` if the
+        /// message has another epoch, it or its digest has ended, or an attempt is past the dot.
         #[span(message = %message.id, tenant = %message.tenant())]
         async fn remake_message(&self, message: &Message, epoch: u64, why: &str, now: Timestamp) -> Result<Option<u64>>;
 
-        /// Notes since when a message that waits cannot be made again, because its recipient or its digest type is unknown. `None`: it can.
+        /// Records since when a pending message cannot be rendered again, because its recipient or digest
+        /// type is unknown. `None` if it can.
         #[span(message = %message)]
         async fn note_missing(&self, message: Uuid, since: Option<Timestamp>) -> Result<()>;
 
-        /// Reads the Message-ID of the first message of a thread before the one of this window. Messages that were not sent, and will not
-        /// be, do not count.
+        /// Reads the Message-ID of the first message in a thread before this window's own. Ignores messages
+        /// that will never be sent.
         #[span(thread = %thread)]
         async fn first_of_thread(&self, thread: Uuid, window: &Window) -> Result<Option<String>>;
 
-        /// Ends a single message, and audits that. Fences the attempt that is under way. The end is ambiguous if that attempt is past
-        /// the dot. The first recorded end stays. Returns that end, or `None` for an unknown message.
+        /// Ends a single message with an audit entry, and fences the attempt under way. The end is ambiguous
+        /// if this attempt is past the dot. The first recorded end is kept and returned; `None` for an
+        /// unknown message.
         #[span(key = %key)]
         async fn close_message(
             &self,
@@ -87,19 +89,17 @@ calls! {
             now: Timestamp,
         ) -> Result<Option<Closed>>;
 
-        /// Reads a message of a digest or a single one.
         #[span(message = %message)]
         async fn message(&self, message: Uuid) -> Result<Option<MessageRecord>>;
 
-        /// Reads a message that can be made again, with its epoch: it has no end, and no attempt has passed the dot.
+        /// Reads a message and its epoch, if it can still be rendered again, i.e. it has not ended and no
+        /// attempt is past the dot.
         #[span(message = %message)]
         async fn waiting_message(&self, message: Uuid) -> Result<Option<(Message, u64)>>;
 
-        /// Reads the bytes of a tenant's message; `None` if the tenant has no such message, or no longer.
         #[span(tenant, message = %message)]
         async fn message_bytes(&self, tenant: &str, message: Uuid) -> Result<Option<Vec<u8>>>;
 
-        /// Lists messages, the latest first.
         #[span(tenant = filter.tenant)]
         async fn messages(&self, filter: &MessageFilter) -> Result<Listed<MessageRecord, MessagePlace>>;
     }
@@ -116,19 +116,19 @@ VALUES ($1, $2, $3, $4, NULLIF($5, ''), NULLIF($6, ''), NULLIF($7, ''), $8, $9, 
         NULLIF($18, ''), CASE WHEN $18 <> '' THEN (SELECT opened_at FROM digests WHERE digest_id = $5) END, 'queued', 0, 0)
 ON CONFLICT DO NOTHING";
 
-/// Only for the latest attempt, under way or too large, because no other one may be sending the bytes; and not where the
-/// recipient may have the large one. Keeps the attempt's number, where an earlier version kept 1.
+/// Only for the latest attempt, open or too large, because no other attempt may be sending the bytes. Not if
+/// the recipient may have the large message. `shrunk` stores the attempt's number; an earlier version stored
+/// 1.
 pub const SHRINK_MESSAGE: &str = "
 UPDATE messages SET subject = $3, bytes = $4, template = $5, shrunk = $2
 WHERE id = $1 AND shrunk = 0 AND closed_at IS NULL AND LENGTH(bytes) > LENGTH($4)
   AND EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND number = $2 AND (class IS NULL OR class = 'too_large'))
   AND NOT EXISTS (SELECT 1 FROM attempts WHERE message = $1 AND (number > $2 OR class = 'ambiguous'))";
 
-/// A call whose answer was lost may be repeated.
 pub const IS_SHRUNK: &str = "SELECT 1 FROM messages WHERE id = $1 AND shrunk = $2 AND closed_at IS NULL";
 
-/// `$1` thread, `$2` its `opened_at`, `$3` digest. The first message before the digest's own whose recipient may have it. Windows that
-/// one task opened share `opened_at`, and are claimed one after the other.
+/// The first message before the digest's own that the recipient may have. Windows opened by the same task
+/// share `opened_at`, and are claimed one after another.
 pub const FIRST_OF_THREAD: &str = "
 SELECT message_id FROM messages
 WHERE thread = $1 AND id <> $3 AND state NOT IN ('failed', 'suppressed', 'cancelled')
@@ -144,12 +144,12 @@ impl<D: Dialect> Sql<D> {
         if of_digest {
             let rendered = query(RENDERED_DIGEST).bind(id).execute(&mut *tx).await?;
             if D::rows(&rendered) == 0 {
-                // It has its message, or an end, unless the ledger does not know it.
+                // It has a message or an end already. `lock` fails if the ledger does not have the digest.
                 Self::lock(&mut tx, message.id).await?;
                 return Ok(true);
             }
         }
-        // Until here a repeated claim may have added events, or taken some away.
+        // Until now, a repeated claim may have added or removed events.
         if let Some(tells_of) = tells_of
             && Self::items_and_groups(&mut tx, message.id).await?.0 != tells_of
         {
@@ -162,7 +162,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn shrink_message(&self, message: &Message, attempt: u32) -> Result<bool> {
         let mut tx = self.write().await?;
-        // The lock keeps other calls from beginning an attempt before the statement reads the attempts.
+        // The lock keeps other calls from beginning an attempt before the statement reads them.
         Self::lock_message(&mut tx, message.id).await?;
         let statement = query(SHRINK_MESSAGE).bind(message.id.to_string()).bind(i64::from(attempt));
         let statement = statement.bind(no_nul(&message.subject)).bind(&message.bytes).bind(&message.template);
@@ -235,7 +235,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Writes a message unless the outbox has it.
     pub(super) async fn insert_message(connection: &mut D::Connection, message: &Message) -> Result<()> {
         let origin = OriginRow::new(message);
         query(PUT_MESSAGE)
@@ -263,9 +262,8 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-// A fresh window becomes a digest with its events and its message, in one call of the database.
+// Writes a fresh window as a digest, with its events and its message, in one round trip.
 
-/// Key `$1` to `$3`, `$4` digest, `$5` opened, `$6` due, `$7` words of the plan, `$8` cadence, `$9` zone, `$10` now, `$22` slot, 0 for none.
 macro_rules! insert_digest {
     () => {
         concat!(
@@ -279,8 +277,8 @@ ON CONFLICT DO NOTHING"
     };
 }
 
-/// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18` template, `$19` created,
-/// `$20` counted, `$21` hash of what it is made from, `$23` thread or empty.
+/// `$12` stream, `$13` envelope from, `$14` envelope to, `$15` message id, `$16` subject, `$17` bytes, `$18`
+/// template, `$19` created, `$20` counted, `$21` hash of its inputs, `$23` thread or empty.
 macro_rules! insert_message {
     () => {
         "INSERT INTO messages (tenant, digest_type, user_id, id, digest_id, stream, envelope_from, envelope_to, message_id,
@@ -290,10 +288,9 @@ SELECT $1, $2, $3, $4, $4, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, NUL
     };
 }
 
-/// The parameters of the statements above, and `$11` JSON array of events. Answers with a row if the digest is new and the key needs
-/// nothing else of the ledger; fails with a unique violation if that has one of the events.
+/// The parameters above, plus `$11` JSON array of events. Returns a row if the digest is new and the key
+/// needs nothing else from the ledger; fails with a unique violation if the ledger has one of the events.
 pub const CLAIM_RENDERED: Variants = Variants {
-    // `changes()`: the rows that the statement before has written.
     sqlite: concat!(
         "
 BEGIN IMMEDIATE;

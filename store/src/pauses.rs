@@ -1,4 +1,4 @@
-//! Operators' pauses. An empty tenant or digest type in a row stands for all of them.
+//! Pauses set by operators. In a row, an empty tenant or digest type means all.
 
 use jiff::Timestamp;
 use sqlx::query;
@@ -21,29 +21,28 @@ use crate::{
 };
 
 calls! {
-    /// Operators' pauses of tenants and digest types. [`Facts`](tidings_model::records::Facts) has the pause of a key.
+    /// Pauses of tenants and digest types. [`Facts`](tidings_model::records::Facts) includes the pause that
+    /// applies to a key.
     pub trait Pauses {
-        /// Pauses a scope and returns the pause in force. A scope has at most one: another command replaces its terms and keeps its
-        /// id. Equal terms change nothing. A change is audited.
+        /// Pauses a scope and returns the pause now active. A scope has at most one: another command replaces
+        /// its terms and keeps its id. Equal terms change nothing. A change is audited.
         #[span(scope = %scope, messages)]
         async fn pause(&self, scope: &Scope, messages: bool, paused: &Paused) -> Result<Pause>;
 
-        /// Ends the pause of exactly this scope, under whichever of its names, and returns the ended pause. `None`: no such pause is in force, and nothing changes.
-        /// The end is audited.
+        /// Ends the pause for exactly this scope, under any name, with an audit entry. Returns the ended
+        /// pause, or `None` if there is no active one.
         #[span(scope = %scope)]
         async fn resume(&self, scope: &Scope, entry: &AuditEntry) -> Result<Option<Pause>>;
 
-        /// Lists the pauses in force, or with `all` also those that have ended; the latest first.
         #[span(all)]
         async fn pauses(&self, all: bool, now: Timestamp) -> Result<Vec<Pause>>;
 
-        /// The pause that covers the tenant's single messages and lasts longest. Its time may be over.
+        /// The longest pause covering the tenant's single messages. Note that it may have expired.
         #[span(tenant)]
         async fn pause_of_messages(&self, tenant: &str) -> Result<Option<Paused>>;
     }
 }
 
-/// `$1` tenant, `$2` digest type, `$3` now.
 pub const LAPSE: &str = concat!(
     "WITH",
     names!(),
@@ -52,7 +51,6 @@ UPDATE pauses SET ended_at = until_at, ended_by = 'tidings', ended_why = 'the ti
 WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM names) AND ended_at IS NULL AND until_at <= $3"
 );
 
-/// Changes no row whose terms are the same.
 pub const PAUSE: &str = "
 INSERT INTO pauses (pause_id, tenant, digest_type, messages, paused_at, paused_by, why, until_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, NULLIF($8, 0))
@@ -61,7 +59,6 @@ ON CONFLICT (tenant, digest_type) WHERE ended_at IS NULL DO UPDATE SET messages 
 WHERE pauses.messages <> excluded.messages OR pauses.paused_by <> excluded.paused_by OR pauses.why <> excluded.why
    OR COALESCE(pauses.until_at, 0) <> COALESCE(excluded.until_at, 0)";
 
-/// `$1` tenant, `$2` digest type. The scope's own first, then those that it has under other names.
 pub const OPEN_PAUSES: &str = concat!(
     "WITH",
     names!(),
@@ -71,17 +68,14 @@ FROM pauses WHERE (tenant, digest_type) IN (SELECT tenant, digest_type FROM name
 ORDER BY CASE WHEN tenant = $1 AND digest_type = $2 THEN 0 ELSE 1 END, paused_at, pause_id"
 );
 
-/// `$1` true for all, `$2` now.
 pub const PAUSES: &str = "
 SELECT pause_id, tenant, digest_type, messages, paused_at, paused_by, why, until_at, ended_at, ended_by, ended_why
 FROM pauses WHERE $1 OR ended_at IS NULL AND (until_at IS NULL OR until_at > $2)
 ORDER BY paused_at DESC, tenant, digest_type, pause_id";
 
-/// `$1` pause, `$2` now, `$3` operator, `$4` reason.
 pub const RESUME: &str =
     "UPDATE pauses SET ended_at = $2, ended_by = $3, ended_why = $4 WHERE pause_id = $1 AND ended_at IS NULL";
 
-/// `$1` tenant.
 pub const PAUSE_OF_MESSAGES: &str = concat!(
     "
 SELECT paused_by, why, paused_at, until_at FROM pauses
@@ -122,7 +116,6 @@ impl<D: Dialect> Sql<D> {
         }
         let mut open = Self::open_pauses(&mut tx, scope).await?.into_iter();
         let pause = open.next().ok_or(sqlx::Error::RowNotFound)?;
-        // The new terms are those of every name.
         for other in open {
             Self::end_pause(&mut tx, &other, *since, by, why).await?;
         }
@@ -165,7 +158,6 @@ impl<D: Dialect> Sql<D> {
         Ok(open.try_map(Self::to_record).fetch_all(connection).await?)
     }
 
-    /// Reports if the pause was in force.
     async fn end_pause(
         connection: &mut D::Connection,
         pause: &Pause,
@@ -185,7 +177,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The scope as its two columns.
 fn columns(scope: &Scope) -> (String, String) {
     (scope.tenant.clone().unwrap_or_default(), scope.digest_type.clone().unwrap_or_default())
 }

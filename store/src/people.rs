@@ -1,5 +1,3 @@
-//! People, and everything that is held about them.
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -25,33 +23,27 @@ use crate::{
 };
 
 calls! {
-    /// People and everything that is held about them.
     pub trait People {
-        /// Lists recipients by tenant and user.
         #[span(tenant = filter.tenant)]
         async fn recipients(&self, filter: &RecipientFilter) -> Result<Listed<ListedRecipient, RecipientPlace>>;
 
-        /// Returns those of the people, each once, whom the directory does not have.
         #[span(count = people.len())]
         async fn strangers(&self, people: &BTreeSet<PersonId>) -> Result<BTreeSet<PersonId>>;
 
-        /// Lists the rows of the directory alone, by tenant and user, at a small price for each.
         async fn directory_rows(&self, page: &Page<RecipientPlace>) -> Result<Listed<Recipient, RecipientPlace>>;
 
-        /// Lists the zones that recipients chose for a digest type, by key.
         async fn chosen_zones(&self, page: &Page<KeyPlace>) -> Result<Listed<(Key, String), KeyPlace>>;
 
-        /// Counts the rows of the directory and the choices that have each zone, by its name as it was written. Reads all of them.
+        /// Counts directory rows and preferences by zone name, exactly as written. This reads all rows.
         #[span(tenant)]
         async fn count_zones(&self, tenant: Option<&str>) -> Result<Vec<(String, u64)>>;
 
-        /// Reads what the store knows of a person apart from the ledger.
         #[span(person = %person)]
         async fn person(&self, person: &PersonId) -> Result<Person>;
 
-        /// Reads a page of rows about a person, as the archive has them. `key` selects those of one digest type. An empty digest type
-        /// selects what belongs to none: single messages to the person and to `addresses`, their delivery events, and the audit
-        /// trail. A page may have fewer rows than its limit although another one follows.
+        /// Reads a page of rows about a person, in the archive's format. `key` selects one digest type; an
+        /// empty type selects single messages to the person and to `addresses`, their delivery events, and
+        /// the audit trail. Note that a page may be short even if more follow.
         #[span(key = %key, part = part.name())]
         async fn held(
             &self,
@@ -65,7 +57,6 @@ calls! {
 
 pub mod held;
 
-/// `$1` JSON array of people.
 pub const STRANGERS: Variants = Variants {
     sqlite: "
 SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_each($1)
@@ -75,7 +66,6 @@ SELECT value->>'tenant' AS tenant, value->>'user' AS user_id FROM jsonb_array_el
 WHERE NOT EXISTS (SELECT 1 FROM recipients r WHERE r.tenant = value->>'tenant' AND r.user_id = value->>'user')",
 };
 
-/// `$1` tenant or empty.
 pub const ZONES: &str = "
 SELECT zone, COUNT(*) FROM (
     SELECT zone FROM recipients WHERE zone <> '' AND ($1 = '' OR tenant = $1)
@@ -155,21 +145,20 @@ WHERE tenant = $1 AND (address_lower = $2 OR address_lower IN
     (SELECT r.pseudonym FROM recipients r WHERE r.tenant = $1 AND r.address_lower = $2))
 ORDER BY suppressed_at, reason";
 
-/// Also of types that no file has. Notices about single messages have none.
+/// Includes types in no configuration file. Notices about single messages have no type.
 pub const TYPES_OF: &str = "
 SELECT DISTINCT digest_type FROM digests WHERE tenant = $1 AND user_id = $2
 UNION SELECT digest_type FROM retracts WHERE tenant = $1 AND user_id = $2
 UNION SELECT digest_type FROM notices WHERE tenant = $1 AND user_id = $2 AND digest_type <> ''";
 
-/// Tenant, user, `$3` pattern of the workflow ids of all keys of the person, which are between `$4` and `$5`. SQLite's LIKE takes a capital
-/// for a small letter.
+/// Tenant, user, `$3` LIKE pattern for the workflow ids of all the person's keys, which are between `$4` and
+/// `$5`. Note that SQLite's LIKE ignores case.
 pub const WORKFLOWS_OF: &str = "
 SELECT workflow_id FROM inbox WHERE tenant = $1 AND user_id = $2
 UNION SELECT workflow_id FROM dead_letters WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
 UNION SELECT workflow_id FROM job_keys WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'
 UNION SELECT workflow_id FROM troubled_runs WHERE workflow_id > $4 AND workflow_id < $5 AND workflow_id LIKE $3 ESCAPE '!'";
 
-/// Addresses that messages were made for, as the envelopes have them, each with the former ones.
 pub const ENVELOPES_OF: &str = "
 SELECT DISTINCT m.envelope_to, m.former_envelopes FROM digests d JOIN messages m ON m.id = d.digest_id
 WHERE d.tenant = $1 AND d.user_id = $2
@@ -199,7 +188,8 @@ impl<D: Dialect> Sql<D> {
 
     async fn workflows_of(connection: &mut D::Connection, person: &PersonId) -> Result<Vec<Key>> {
         let PersonId { tenant, user } = person;
-        // An id has no `!`: everything but letters, digits and `-._~` is percent-encoded.
+        // `!` can escape, because a workflow id never has one: everything except letters, digits and `-._~`
+        // is percent-encoded.
         let without_type = person.key("").workflow_id().replace('%', "!%").replace('_', "!_");
         let pattern = without_type.replace("//", "/%/");
         let [first, end] = workflows_between(tenant);
@@ -237,16 +227,13 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// All workflow ids of a tenant's keys are between these.
 pub fn workflows_between(tenant: &str) -> [String; 2] {
     let first = Key::workflow_ids_of(tenant);
-    // Of all characters the next after the slash.
     let end = format!("{}0", first.trim_end_matches('/'));
     [first, end]
 }
 
 row! {
-/// Columns of [`ENVELOPES_OF`].
 pub struct EnvelopeRow {
     envelope_to: String,
     former_envelopes: Option<Json<BTreeSet<String>>>,
@@ -263,7 +250,6 @@ record!(row => PersonsChoice { digest_type, chosen: column(row, "chosen").map(|J
 record!(row => PersonsConsent { digest_type, consent, changed_at });
 record!(row => PersonsReading { digest_type, read_at, sign_at });
 
-/// The recipients of these zones.
 macro_rules! recipients {
     ($zones:literal) => {
         concat!(
@@ -283,19 +269,17 @@ ORDER BY tenant, user_id LIMIT $8"
     };
 }
 
-/// `$1` tenant, `$2` folded address, `$3` JSON array of the names that a zone has had, `$4` locale; each may be empty. `$5`: only suppressed
-/// ones. After the tenant `$6` and the user `$7`; `$8` limit.
+/// `$1` tenant, `$2` folded address, `$3` JSON array of all names for a zone, `$4` locale; each may be empty.
+/// `$5`: only suppressed ones. After the tenant `$6` and the user `$7`; `$8` limit.
 pub const RECIPIENTS: Variants = Variants {
     sqlite: recipients!("SELECT value FROM jsonb_each($3)"),
     postgres: recipients!("SELECT jsonb_array_elements_text($3::jsonb)"),
 };
 
-/// After the tenant `$1` and the user `$2`; `$3` limit.
 pub const DIRECTORY: &str = "
 SELECT tenant, user_id, address, name, zone, locale FROM recipients WHERE (tenant, user_id) > ($1, $2)
 ORDER BY tenant, user_id LIMIT $3";
 
-/// After the tenant `$1`, the digest type `$2` and the user `$3`; `$4` limit.
 pub const CHOSEN_ZONES: &str = "
 SELECT tenant, digest_type, user_id, chosen->>'zone' AS zone FROM preferences
 WHERE chosen->>'zone' IS NOT NULL AND (tenant, digest_type, user_id) > ($1, $2, $3)

@@ -1,15 +1,14 @@
-//! Pseudonyms of addresses: a keyed hash, so that a suppression holds for an address that the store no longer has.
+//! Pseudonyms for addresses, so a suppression still holds for an address we no longer store.
 //!
-//! Addresses can be guessed, and a plain hash would confirm each guess to everybody who has it. The key is a random secret of the
-//! database. Whoever has the whole database can still test a guess.
+//! We use a hash keyed with a random secret in the database, because a plain hash would let anybody confirm a
+//! guessed address. Somebody with the whole database still can.
 
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use tidings_model::hex;
 
-/// The beginning of a pseudonym. No address begins like that, because a pseudonym has no `@`.
+/// The prefix of pseudonyms. It cannot clash with an address, because a pseudonym has no `@`.
 pub const PREFIX: &str = "erased:";
 
-/// Makes pseudonyms with the secret of a database.
 #[derive(Clone)]
 pub struct Pseudonyms(Key);
 
@@ -18,7 +17,8 @@ impl Pseudonyms {
         Self(Key::new(HMAC_SHA256, secret))
     }
 
-    /// The pseudonym of an address of a tenant, in the spelling of suppressions. A pseudonym is its own.
+    /// The pseudonym of a tenant's address, given in the spelling used for suppressions. A pseudonym is
+    /// returned unchanged.
     #[must_use]
     pub fn of(&self, tenant: &str, folded: &str) -> String {
         if folded.starts_with(PREFIX) {

@@ -1,4 +1,4 @@
-//! Delivery events: each is recorded once, with all its effects, in one transaction.
+//! Records delivery events, each once and with all its effects in one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,18 +32,16 @@ use crate::{
 };
 
 calls! {
-    /// Delivery events that providers report.
     pub trait Reports {
-        /// Records a delivery event once, and applies its [effects](tidings_model::delivery_events::effects) in the same transaction.
-        /// `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if no relay, or not the one that reports, was given
-        /// such a message of the tenant.
+        /// Records a delivery event once, with its [effects](tidings_model::delivery_events::effects), in one
+        /// transaction. `soft_bounces` consecutive soft bounces suppress an address. Returns `None` if the
+        /// tenant has no such message, or the reporting relay was not given it.
         #[span(tenant = event.tenant, relay = event.relay)]
         async fn put_delivery_event(&self, event: &Reported, soft_bounces: u32, now: Timestamp)
         -> Result<Option<Recorded>>;
 
-        /// Records everything that a request of a webhook has, in one transaction: its token, its events with their effects, and
-        /// what cannot be used. A request that comes again changes nothing. A token that came with another body before refuses the
-        /// whole request.
+        /// Records a whole webhook request in one transaction: its token, events with effects, and unusable
+        /// parts. Safe to repeat. Rejects the request if its token was used with another body.
         #[span(relay = request.relay, events = request.events.len())]
         async fn put_webhook_request(
             &self,
@@ -52,8 +50,8 @@ calls! {
             now: Timestamp,
         ) -> Result<RequestRecorded>;
 
-        /// Records the events of a webhook's dead letter with their effects, marks the letter as emitted, and audits that for each of the
-        /// events' messages, in one transaction. The first call counts.
+        /// Records the events of a webhook's dead letter with their effects, marks the letter as emitted, and
+        /// audits this for each message, in one transaction. Only the first call counts.
         #[span(letter = %id)]
         async fn emit_webhook_letter(
             &self,
@@ -63,32 +61,31 @@ calls! {
             entry: &AuditEntry,
         ) -> Result<LetterEmitted>;
 
-        /// Forgets when the recipient of a digest last opened or clicked one of its key, because the reader objects to being counted.
+        /// Forgets the recipient's last open and click for the digest's key, because they object to tracking.
         #[span(tenant, message = %message)]
         async fn forget_reading(&self, tenant: &str, message: Uuid) -> Result<()>;
 
-        /// Counts a message as unsubscribed in the report: its recipient used its link. A repeated call changes nothing, and a deleted
-        /// message is not counted.
+        /// Counts a message as unsubscribed, because its recipient used its link. A repeated call changes
+        /// nothing, and a deleted message is not counted.
         #[span(message = %message)]
         async fn count_unsubscribed(&self, message: Uuid) -> Result<()>;
 
-        /// Lists the delivery events of a message by the time at which they happened.
         #[span(message = %message)]
         async fn delivery_events(&self, message: Uuid) -> Result<Vec<ReportRecord>>;
     }
 }
 
-/// `$1` is a list of lists: tenant, and address in lower case. Keeps each for the transaction, in the order of the list, whether there
-/// is a row of it or not. A message's row comes first.
+/// `$1` is a list of [tenant, address in lower case]. Locks each in this order, even if it has no row. Lock
+/// messages first.
 pub const LOCK_ADDRESSES: Variants = Variants {
     sqlite: "SELECT $1",
     postgres: "SELECT pg_advisory_xact_lock(hashtextextended(value->>0 || ' ' || (value->>1), 0))
                FROM jsonb_array_elements($1::jsonb)",
 };
 
-/// `$1` the names of the relay that reports, each in a list of its own; none of them counts if `$2` is true, because no relay reports.
-/// `$3` message, `$4` `Message-ID`, `$5` tenant; each may be empty. Only a message that a relay was given can be reported: answers with
-/// 1 if it is this one, and with 0 if it is another.
+/// `$1` names of the reporting relay, each in its own list; ignored if `$2` is true, because then no relay
+/// reports. `$3` message, `$4` `Message-ID`, `$5` tenant; each may be empty. Only finds messages that were
+/// given to a relay: returns 1 if it was this relay, 0 if another.
 pub const REPORTED_MESSAGE: &str = "
 SELECT m.id, (SELECT CAST(MAX(CASE WHEN $2 OR a.relay IN (SELECT value->>0 FROM {each}) THEN 1 ELSE 0 END) AS BIGINT)
               FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) AS is_of_relay
@@ -96,7 +93,8 @@ FROM messages m
 WHERE (m.id = $3 OR m.message_id = $4) AND (m.tenant = $5 OR $5 = '')
   AND EXISTS (SELECT 1 FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL) LIMIT 2";
 
-/// `$1` and `$2` as above, `$3` the relay's id, `$4` tenant or empty. Two relays may have given one id.
+/// `$1` and `$2` as above, `$3` the relay's id, `$4` tenant or empty. Two relays may have assigned the same
+/// id.
 pub const MESSAGE_OF_RELAY_ID: &str = "
 SELECT DISTINCT a.message, CAST(1 AS BIGINT) AS is_of_relay FROM attempts a
 WHERE a.relay_id = $3 AND a.past_the_dot_at IS NOT NULL AND (a.tenant = $4 OR $4 = '')
@@ -113,7 +111,6 @@ pub const DELIVERY_EVENTS: &str = "
 SELECT kind, bounce, status, diagnostic, relay, event_id, occurred_at, received_at, never_sent, machine, url
 FROM delivery_events WHERE message = $1 ORDER BY occurred_at, event";
 
-/// The time of the first soft bounce of each message to the address since its last delivery; `$3` limit.
 pub const SOFT_BOUNCED: &str = "
 SELECT MIN(e.occurred_at) AS first_at FROM delivery_events e
 WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft' AND NOT e.never_sent
@@ -122,12 +119,13 @@ WHERE e.tenant = $1 AND e.address_lower = $2 AND e.bounce = 'soft' AND NOT e.nev
   AND NOT EXISTS (SELECT 1 FROM delivery_events d WHERE d.message = e.message AND d.kind = 'delivered')
 GROUP BY e.message ORDER BY first_at LIMIT $3";
 
-/// The earliest dot of an attempt that the relay is not known to have refused.
+/// The earliest dot among attempts not known to be refused.
 pub const TAKEN_AT: &str = "
 SELECT MIN(past_the_dot_at) FROM attempts
 WHERE message = $1 AND (class IS NULL OR class IN ('sent', 'ambiguous', 'fenced', 'cancelled'))";
 
-/// `$1` and `$2` as above, `$3` message. The latest attempt that the relay took, or else one that it is not known to have refused.
+/// `$1` and `$2` as above, `$3` message. The latest attempt the relay accepted, or else the latest one not
+/// known to be refused.
 pub const TAKEN_BY: &str = "
 SELECT relay FROM attempts
 WHERE message = $3 AND past_the_dot_at IS NOT NULL AND ($2 OR relay IN (SELECT value->>0 FROM {each}))
@@ -137,7 +135,6 @@ ORDER BY CASE WHEN class = 'sent' OR late_class = 'sent' THEN 0 ELSE 1 END, numb
 const YES: &str = "yes";
 const NO: &str = "no";
 
-/// Of one that has an end.
 pub const REPORT_MESSAGE: &str = "UPDATE messages SET state = $2, why = $3 WHERE id = $1 AND closed_at IS NOT NULL";
 
 impl<D: Dialect> Sql<D> {
@@ -196,8 +193,8 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Locks the messages, and then their addresses, each in one order: two requests about the same messages would otherwise wait for
-    /// each other, and two messages to one address that bounce at once would not see each other.
+    /// Locks the messages, then their addresses, each in a fixed order. Otherwise two requests for the same
+    /// messages could deadlock, and two messages to one address bouncing at once would miss each other.
     pub(super) async fn hold(tx: &mut D::Connection, messages: &BTreeSet<Uuid>) -> Result<BTreeMap<Uuid, Held>> {
         if messages.is_empty() {
             return Ok(BTreeMap::new());
@@ -222,7 +219,8 @@ impl<D: Dialect> Sql<D> {
         Ok(held)
     }
 
-    /// Records events about one message, with their effects. What the effects read is read once, however many events there are.
+    /// Records events about one message, with their effects. Inputs for the effects are read once, however
+    /// many events there are.
     pub(super) async fn record_about(
         tx: &mut D::Connection,
         held: &Held,
@@ -266,7 +264,8 @@ impl<D: Dialect> Sql<D> {
         Ok(query(MESSAGE_RECORD).bind(id.to_string()).try_map(Self::to_record).fetch_one(connection).await?)
     }
 
-    /// Finds the message by the first reference that anything has. An event that could be about two messages is about neither.
+    /// Finds the message by the first reference that matches. An event that could be about two messages is
+    /// treated as unknown.
     pub(super) async fn find_reported(
         connection: &mut D::Connection,
         event: &Reported,
@@ -294,7 +293,6 @@ impl<D: Dialect> Sql<D> {
         Ok(Err(Unrecorded::UnknownMessage))
     }
 
-    /// `false`: it was there.
     async fn insert_report(
         connection: &mut D::Connection,
         message: &MessageRecord,
@@ -322,7 +320,6 @@ impl<D: Dialect> Sql<D> {
         Ok(D::rows(&insert.execute(connection).await?) > 0)
     }
 
-    /// Carries out the effects of new events about one message.
     async fn carry_out(
         tx: &mut D::Connection,
         held: &Held,
@@ -352,7 +349,6 @@ impl<D: Dialect> Sql<D> {
         if effects.iter().any(|(effects, _)| effects.taken) {
             Self::record_taken(&mut *tx, message.id, locked, now).await?;
         }
-        // All of them say the same state: that of all reports.
         if let Some((state, why)) = effects.iter().find_map(|(effects, _)| effects.state.as_ref()) {
             let report = query(REPORT_MESSAGE).bind(message.id.to_string());
             report.bind(state.name().to_owned()).bind(why.clone()).execute(&mut *tx).await?;
@@ -373,7 +369,7 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// The relay has the mail, so that no further attempt is made: as after a late success.
+    /// The relay has the email, so we make no further attempt, as after a late success.
     async fn record_taken(
         connection: &mut D::Connection,
         message: Uuid,
@@ -385,7 +381,6 @@ impl<D: Dialect> Sql<D> {
         }
         let id = message.to_string();
         let at = query_as(TAKEN_AT).bind(id.clone()).fetch_one(&mut *connection).await?;
-        // It refused every attempt that it was given.
         let (Some(at),): (Option<i64>,) = at else { return Ok(()) };
         for statement in [SENT_DIGEST, SENT_MESSAGE] {
             query(statement).bind(id.clone()).bind(at).execute(&mut *connection).await?;
@@ -410,21 +405,20 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// A message that is ours until the transaction ends, and its address too.
 pub(super) struct Held {
     pub message: MessageRecord,
     locked: LockedMessage,
 }
 
 impl Held {
-    /// Tenant, and address in lower case.
     fn address(&self) -> [String; 2] {
         [self.message.origin.tenant().to_owned(), EmailAddress::folded(&self.message.envelope_to)]
     }
 }
 
-/// The first and the last event of each kind that has effects, in the order of their times. What happened between them has no effect
-/// of its own: a suppression has the time of the first, and a choice made after the first counts until the last.
+/// The first and the last event of each kind with effects, by time. Those in between have no effect: a
+/// suppression uses the first one's time, and a preference changed after the first is only overridden by the
+/// last.
 fn decisive<'a>(events: impl Iterator<Item = &'a Reported>) -> Vec<&'a Reported> {
     let mut kinds = BTreeMap::new();
     for event in events {
@@ -446,8 +440,8 @@ fn decisive<'a>(events: impl Iterator<Item = &'a Reported>) -> Vec<&'a Reported>
     decisive.into_iter().map(|(_, event)| event).collect()
 }
 
-/// What an event says against the relay. A message that the provider kept back met no server, so that it says nothing about the mail
-/// that the relay takes.
+/// The event as evidence against the relay. A message held back by the provider reached no server, so it is
+/// no evidence.
 fn evidence(report: &Report) -> Option<Evidence> {
     match report.kind {
         _ if report.never_sent => None,
@@ -457,17 +451,17 @@ fn evidence(report: &Report) -> Option<Evidence> {
     }
 }
 
-/// The names under which the relay that reports may have had the attempt, each in a list of its own.
 fn names(event: &Reported) -> Result<String> {
     json(&event.relay.iter().chain(&event.reports_for).map(|name| [name]).collect::<Vec<_>>())
 }
 
-/// Reports if the recipient was erased. The message's id of a user may be that of the next person.
+/// Returns `true` if the recipient was erased. We check the message, because its user id may now belong to
+/// another person.
 pub(super) fn is_erased(message: &MessageRecord) -> bool {
     message.envelope_to.starts_with(PREFIX)
 }
 
-/// The event, without the provider's words if the recipient was erased: they may name the recipient.
+/// The event; if the recipient was erased, without the provider's text, because this may name them.
 fn spoken_of(message: &MessageRecord, event: &Reported) -> Reported {
     let mut event = event.clone();
     if is_erased(message) {
@@ -507,9 +501,9 @@ impl Column for Status {
     }
 }
 
-// The last openings and clicks of recipients, by key. The digest type's `adapt` asks for them.
+// The recipients' last opens and clicks, by key, used by a digest type's `adapt`.
 
-/// Key `$1` to `$3`, `$4` the time of a person's, or 0, `$5` the time of one that may be a person's.
+/// Key `$1` to `$3`, `$4` time of a person's open or click, or 0, `$5` time of one that may be a person's.
 pub const PUT_READING: &str = "
 INSERT INTO readings (tenant, digest_type, user_id, read_at, sign_at) VALUES ($1, $2, $3, NULLIF($4, 0), $5)
 ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
@@ -517,14 +511,12 @@ ON CONFLICT (tenant, digest_type, user_id) DO UPDATE SET
               THEN COALESCE(excluded.read_at, readings.read_at) ELSE readings.read_at END,
     sign_at = CASE WHEN excluded.sign_at > readings.sign_at THEN excluded.sign_at ELSE readings.sign_at END";
 
-/// `$1` tenant, `$2` message.
 pub const FORGET_READING: &str = "
 DELETE FROM readings WHERE (tenant, digest_type, user_id) IN
     (SELECT tenant, digest_type, user_id FROM messages
      WHERE id = $2 AND tenant = $1 AND digest_id IS NOT NULL AND erased_at IS NULL)";
 
 impl<D: Dialect> Sql<D> {
-    /// Keeps the time of an opening or a click of a digest, unless a machine made it or the recipient was erased.
     pub(crate) async fn put_reading(
         connection: &mut D::Connection,
         message: &MessageRecord,
@@ -542,7 +534,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Forgets what the recipient of a message opened and clicked of the message's key.
     pub(crate) async fn delete_reading(connection: &mut D::Connection, tenant: &str, message: Uuid) -> Result<()> {
         let forget = query(FORGET_READING).bind(tenant.to_owned()).bind(message.to_string());
         forget.execute(connection).await?;

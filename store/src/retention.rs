@@ -1,7 +1,6 @@
-//! Deletion of old rows. A batch is one transaction that locks its rows, has them archived, and deletes them.
-//!
-//! It waits for no lock: rows that another call has locked are left for later. A digest that loses events or its message is
-//! marked, so that no reopen sends half of it.
+//! Deletes old rows. A batch is one transaction that locks its rows, archives them and deletes them. Rows
+//! locked by another call are left for later. A digest that loses events or its message is marked, so a
+//! reopen will not send half of it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -24,13 +23,11 @@ use crate::{
 };
 
 calls! {
-    /// Deletion of old rows.
     pub trait Retention {
-        /// Archives and deletes one batch of at most `limit` rows, in one transaction. Without an archive the rows are deleted only.
-        ///
-        /// Digests and messages without an end, events that wait for a claim, and retracts that may cover one of these stay. Of retracts
-        /// only those go that `expiries` name; the others of these keys are passed over for half a day. Rows that another call has locked
-        /// are left for a later batch, so that simultaneous calls delete different rows.
+        /// Archives and deletes one batch of at most `limit` rows. Without an archive it only deletes. Keeps
+        /// open digests and messages, events waiting for a claim, and retracts that may cover one of these.
+        /// Only retracts listed in `expiries` are deleted; others of those keys are skipped for half a day.
+        /// Concurrent calls delete different rows.
         #[span(kind = cutoff.kind.name())]
         async fn purge(
             &self,
@@ -41,31 +38,34 @@ calls! {
             now: Timestamp,
         ) -> Result<Purged>;
 
-        /// Some keys with retracts from before, which the ledger does not need. An open window may need them, and is in Temporal only.
+        /// Some keys with retracts from before this time that the ledger no longer needs. An open window,
+        /// which only Temporal has, may still need them.
         async fn keys_of_old_retracts(&self, before: Timestamp, limit: u32, now: Timestamp) -> Result<Vec<Key>>;
 
-        /// Counts the rows that [`Retention::purge`] would delete in all its batches, with the retracts that open windows need.
+        /// Counts the rows all batches of [`Retention::purge`] would delete, including retracts needed by
+        /// open windows.
         #[span(kind = cutoff.kind.name())]
         async fn expired(&self, cutoff: Cutoff) -> Result<u64>;
 
-        /// Each folder of an archive that upkeep wrote to, or tried to.
         async fn archives(&self) -> Result<Vec<ArchiveRecord>>;
 
-        /// Records that the archive has files, before a further one is written.
+        /// Records that the archive has files, before another one is written.
         #[limit(each_step)]
         async fn remember_archive(&self, archive: &Archive, now: Timestamp) -> Result<()>;
 
-        /// Records that upkeep waits for the archive. The next batch that does not wait ends that.
+        /// Records that upkeep is waiting for the archive. The next successful batch clears this.
         async fn archive_failed(&self, archive: &Archive, why: &str, now: Timestamp) -> Result<()>;
 
-        /// Forgets a folder whose files are gone or moved, so that no erasure asks for it. `false`: it is not known.
+        /// Forgets a folder whose files are gone or moved, so erasures no longer need it. Returns `false` if
+        /// it is unknown.
         async fn forget_archive(&self, folder: &str, entry: &AuditEntry) -> Result<bool>;
     }
 }
 
 pub mod selection;
 
-/// Keeps the number of events before the first of them goes: some came after the digest's end, or a former version wrote it.
+/// Stores the event count before the first event is deleted, because some events may have arrived after the
+/// digest's end, or an older version wrote it.
 pub const MARK_PURGED: &str = "
 UPDATE digests SET purged_at = COALESCE(purged_at, $2),
     event_count = (SELECT CASE WHEN COUNT(*) < digests.event_count THEN digests.event_count ELSE COUNT(*) END
@@ -77,7 +77,7 @@ UPDATE digests SET emptied_at = $2
 WHERE digest_id IN (SELECT value->>0 FROM {each})
   AND NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = digests.digest_id)";
 
-/// A retract that an open window needs is asked for again after that long, by the next night's upkeep.
+/// How long a retract needed by an open window is skipped, i.e. until the next night's upkeep.
 const NEEDED_FOR: SignedDuration = SignedDuration::from_hours(12);
 
 impl<D: Dialect> Sql<D> {
@@ -130,7 +130,7 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// `None`: changes nothing, because the archive must be remembered before its first file.
+    /// Returns `None` and changes nothing if the archive must be remembered before its first file.
     async fn purge_batch(
         &self,
         Cutoff { kind, before }: Cutoff,
@@ -164,7 +164,8 @@ impl<D: Dialect> Sql<D> {
             }
             _ => None,
         };
-        // Before the file gets its name: a connection that broke meanwhile lost its locks, and another call may have the rows.
+        // Do this before publishing the file: if the connection broke meanwhile, its locks are lost, and
+        // another call may have the rows.
         Self::mark(&mut tx, MARK_PURGED, &retired.digests, now).await?;
         Self::delete(&mut tx, kind, &retired).await?;
         Self::mark(&mut tx, MARK_EMPTIED, &retired.visited, now).await?;
@@ -202,20 +203,19 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// The statement, with `{each}` the rows of the JSON array `$1`.
     pub(crate) fn each(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(statement.replace("{each}", D::EACH_OF_1))
     }
 }
 
-// The folders of the archive. A folder is remembered before its first file is written, so that an erasure finds every file.
+// The archive's folders. We remember a folder before writing its first file, so an erasure will find every
+// file.
 
 pub const ARCHIVES: &str =
     "SELECT folder, begun_at, first_file, last_file, failed_at, failure FROM archives ORDER BY folder";
 
 pub const IS_REMEMBERED: &str = "SELECT COUNT(*) FROM archives WHERE folder = $1 AND begun_at IS NOT NULL";
 
-/// `$2` the first file or empty, `$3` the last one, `$4` now.
 pub const REMEMBER: &str = "
 INSERT INTO archives (folder, begun_at, first_file, last_file) VALUES ($1, $4, $2, $3)
 ON CONFLICT (folder) DO UPDATE SET
@@ -224,12 +224,11 @@ ON CONFLICT (folder) DO UPDATE SET
                       THEN excluded.first_file ELSE archives.first_file END,
     last_file = CASE WHEN excluded.last_file > archives.last_file THEN excluded.last_file ELSE archives.last_file END";
 
-/// `$2` now, `$3` why.
 pub const FAILED: &str = "
 INSERT INTO archives (folder, failed_at, failure) VALUES ($1, $2, $3)
 ON CONFLICT (folder) DO UPDATE SET failed_at = COALESCE(archives.failed_at, excluded.failed_at), failure = excluded.failure";
 
-/// Of all folders: upkeep has one at a time.
+/// Clears all folders, because upkeep uses one at a time.
 pub const WAIT_ENDED: &str = "UPDATE archives SET failed_at = NULL, failure = NULL WHERE failed_at IS NOT NULL";
 
 pub const FORGET_ARCHIVE: &str = "DELETE FROM archives WHERE folder = $1";

@@ -1,4 +1,4 @@
-//! Another try for a digest or a single message (rule 30).
+//! Retries for digests and single messages (rule 30).
 
 use jiff::Timestamp;
 use sqlx::query;
@@ -16,23 +16,22 @@ use crate::{
 };
 
 calls! {
-    /// Another try for a digest or a message, by order of an operator (rule 30).
-    ///
-    /// Both methods fence the attempt that is under way, and audit the order once. They refuse if another end stays, if nothing is
-    /// left to send, and if the recipient may have the message already, unless the order allows a second copy.
+    /// Both methods fence the attempt under way, and audit the command once (rule 30). They refuse if a final
+    /// end stays, if nothing is left to send, or if the recipient may already have the message, unless the
+    /// command allows a second copy.
     pub trait Retries {
-        /// Reopens a digest that ended as dropped, failed, ambiguous or unknown, or that has no end. The digest keeps its id and its
-        /// events. A window without a claim ends as skipped if all its events are retracted.
+        /// Reopens a digest that is still open, or ended as dropped, failed, ambiguous or unknown. The digest
+        /// keeps its id and its events. An unclaimed window ends as skipped if all its events are retracted.
         #[span(key = %input.key, digest = %input.reopen.digest_id)]
         async fn reopen(&self, input: &ReopenInput, now: Timestamp) -> Result<Resumed>;
 
-        /// Queues a single message again that failed, was cancelled, is ambiguous or has no end.
+        /// Queues a single message again if it failed, was cancelled, is ambiguous or still open.
         #[span(key = %input.key)]
         async fn retry_message(&self, input: &RetryInput, now: Timestamp) -> Result<Retried>;
     }
 }
 
-/// Attempts after which the recipient may have the mail. What the relay refused after the dot is none of them.
+/// Attempts after which the recipient may have the email. Attempts refused after the dot do not count.
 pub const MAYBE_DELIVERED: &str = "
 SELECT number FROM attempts
 WHERE message = $1 AND (class = 'ambiguous' OR past_the_dot_at IS NOT NULL AND class IN ('fenced', 'cancelled')) LIMIT 1";
@@ -43,7 +42,7 @@ UPDATE digests SET closed_at = NULL, outcome = NULL, why = NULL, returned_at = N
     state = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE id = $1) THEN 'rendered' ELSE 'claimed' END
 WHERE digest_id = $1";
 
-/// Fences a first attempt that is not recorded yet. `$2`: attempts past the dot may be repeated.
+/// Also fences a first attempt not recorded yet. `$2`: attempts past the dot may be repeated.
 pub const REOPEN_MESSAGE: &str = "
 UPDATE messages SET state = 'queued', closed_at = NULL, why = NULL, epoch = epoch + 1,
     may_repeat = CASE WHEN $2 THEN (SELECT COALESCE(MAX(number), 0) FROM attempts WHERE message = $1) ELSE may_repeat END
@@ -52,18 +51,15 @@ WHERE id = $1";
 pub const TAKE_BACK_EVENTS: &str =
     "UPDATE events SET returned_at = NULL WHERE digest_id = $1 AND returned_at IS NOT NULL";
 
-/// Answers with a row when its events were given back, and with one when the relay took its message.
 pub const WAS_RETURNED: &str = "SELECT returned_at FROM digests WHERE digest_id = $1 AND returned_at IS NOT NULL";
 
 pub const WAS_SENT: &str = "SELECT sent_at FROM digests WHERE digest_id = $1 AND sent_at IS NOT NULL";
 
-/// Answers with a row when the recipient of the digest or message was erased.
 pub const WAS_ERASED: &str = "SELECT erased_at FROM messages WHERE id = $1 AND erased_at IS NOT NULL
 UNION SELECT erased_at FROM digests WHERE digest_id = $1 AND erased_at IS NOT NULL";
 
 pub const HAS_EVENTS: &str = "SELECT recorded_at FROM events WHERE digest_id = $1 LIMIT 1";
 
-/// Answers with a row when something of the digest is gone.
 pub const WAS_PURGED: &str = "SELECT purged_at FROM digests WHERE digest_id = $1 AND purged_at IS NOT NULL";
 
 impl<D: Dialect> Sql<D> {
@@ -71,7 +67,7 @@ impl<D: Dialect> Sql<D> {
         let ReopenInput { asked_at, key, reopen } = input;
         let id = reopen.digest_id.to_string();
         let mut tx = self.write().await?;
-        // LockedDigest first, and read then.
+        // Lock before reading: another transaction may change it in between.
         let was_open =
             Self::lock_if_any(&mut tx, reopen.digest_id).await?.is_some_and(|digest| digest.state == DigestState::Open);
         let digest = query(DIGEST).bind(id.clone()).try_map(Self::to_record).fetch_optional(&mut *tx).await?;
@@ -90,8 +86,8 @@ impl<D: Dialect> Sql<D> {
         let window = Window { key: key.clone(), digest_id, opened_at, due_at };
         if (digest.closed.is_some() || was_open) && Self::lock(&mut tx, digest_id).await?.state == DigestState::Claimed
         {
-            // There is no mail yet that tells of what was taken back since. Asked again after a lost answer the digest has no
-            // end, and must not be left without one.
+            // No email has these events yet, so we can exclude ones retracted since. A digest left empty must
+            // end below, because it may already be open again after a lost reply.
             Self::exclude_retracted(&mut tx, &window, now).await?;
         }
         let (items, groups) = Self::items_and_groups(&mut tx, digest_id).await?;
@@ -142,7 +138,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// The reason to refuse a reopen. No attempt of the digest is under way.
     async fn refusal(
         connection: &mut D::Connection,
         digest: &DigestRecord,
@@ -175,7 +170,7 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The ends that are not to be undone.
+/// Why this end is final, or `None`.
 fn over(digest: &DigestRecord) -> Option<String> {
     let closed = digest.closed.as_ref()?;
     match closed.outcome {
@@ -189,7 +184,7 @@ fn over(digest: &DigestRecord) -> Option<String> {
     }
 }
 
-/// The ends that are not to be undone.
+/// Why this end is final, or `None`.
 fn message_over(closed: &Closed) -> Option<String> {
     match closed.outcome {
         Outcome::Sent => Some("it was sent".to_owned()),

@@ -1,7 +1,7 @@
-//! The store in SQL, written once for both databases. [`Dialect`] has the differences.
+//! The store in SQL, written once for both databases; see [`Dialect`] for their differences.
 //!
-//! Each method that writes locks the row of the digest first and that of the message next, and decides then. In SQLite it locks
-//! the whole database. Calls for the same digest or message therefore run one after the other, repeated and late ones included.
+//! Each writing method locks the digest's row, then the message's, and only then decides. So calls for the
+//! same digest or message run one after another.
 
 use std::{
     any::Any,
@@ -43,44 +43,33 @@ mod transport;
 pub use self::team_query::{Queried, TeamQuery, WrongQuery};
 pub use self::transport::PostgresTransport;
 
-/// A store in one SQLite file: the embedded default.
 pub type Sqlite = Sql<sqlx::Sqlite>;
-/// A store in a PostgreSQL database.
 pub type Postgres = Sql<sqlx::Postgres>;
 
-/// Pairs of names that mean the same, and when they were read.
 pub(crate) type Aliases = (Instant, Arc<[(NameKind, String, String)]>);
 
-/// What a test makes of a call.
 pub enum Fault {
-    /// The call does nothing. The value has the type of its answer.
+    /// The call does nothing and returns this value, which must have the method's return type.
     Answer(Box<dyn Any + Send>),
-    /// The answer comes so much later.
     Late(Duration),
 }
 
-/// The fault of a call, by the name of its method.
 type Faults = Box<dyn Fn(&str) -> Option<Fault> + Send + Sync>;
 
-/// A store in a SQL database.
 pub struct Sql<D: Dialect> {
-    /// Connections for transactions that write.
     pub(crate) writer: Arc<Pool<D>>,
-    /// Connections for all other statements.
     pub(crate) reader: Arc<Pool<D>>,
-    /// The file of the connections, if the database is one.
     pub(crate) file: Option<Arc<OpenFile>>,
     pub(crate) past_the_dot: Dots,
     pub(crate) arrivals: Arrivals,
-    /// Read again after a while.
+    /// A cache that expires after a while.
     pub(crate) aliases: Mutex<Option<Aliases>>,
-    /// Read when the first pseudonym is needed.
     pub(crate) pseudonyms: OnceCell<Pseudonyms>,
     faults: OnceLock<Faults>,
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Sets what becomes of calls from now on, for a test. The first one stays.
+    /// Injects faults into all later calls, for a test. Only the first call counts.
     pub fn set_faults(&self, faults: impl Fn(&str) -> Option<Fault> + Send + Sync + 'static) {
         let _ = self.faults.set(Box::new(faults));
     }
@@ -128,10 +117,10 @@ impl<D: Dialect> Sql<D> {
         Ok(self.writer.begin(D::BEGIN_WRITE).await?)
     }
 
-    /// Runs a transaction in one call of the database, and reports if the call answers with a row. A call that breaks a unique
-    /// constraint answers with none and writes nothing.
+    /// Runs a transaction in one round trip. Returns `true` if it returns a row. On a unique violation it
+    /// returns `false` and writes nothing.
     ///
-    /// The transaction is one statement, or statements that begin and commit.
+    /// The transaction is one statement, or several that include their own begin and commit.
     pub(crate) async fn write_at_once(&self, transaction: Query<'_, D, D::Arguments>) -> Result<bool> {
         let mut work = self.writer.work().await?;
         match transaction.fetch_all(&mut *work).await {
@@ -152,10 +141,11 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// Declares the trait of a subject, and implements it for both databases: a method is the function of the same name in
-/// `impl<D: Dialect> Sql<D>`, within a span and the time limit of a call.
+/// Declares a trait, and implements it for both databases: each method calls the function with the same name
+/// in `impl<D: Dialect> Sql<D>`, in a span and with the call timeout.
 ///
-/// `#[span(...)]` has the fields of the span. With `#[limit(each_step)]` the function limits each of its steps instead.
+/// `#[span(...)]` lists the span's fields. With `#[limit(each_step)]` the function should limit each step
+/// itself.
 macro_rules! calls {
     (
         $(#[doc = $about:literal])*
@@ -182,7 +172,8 @@ macro_rules! calls {
             }
         )+ }
 
-        /// A function that is missing, or that this file cannot see, is ambiguous. Otherwise the method would call itself.
+        /// Makes a missing or invisible function ambiguous, i.e. a compile error. Otherwise the method would
+        /// call itself.
         #[expect(dead_code, reason = "its functions are never the ones that are meant")]
         trait Missing {
             $(fn $method() {})+
@@ -195,7 +186,7 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// Time limit of a call: four waits for a lock. A call whose connection is dead ends earlier, where the database can say so.
+/// Allows four waits for a lock. A call on a dead connection fails earlier, if the database can detect this.
 const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) async fn within_timeout<T>(call: impl Future<Output = Result<T>>) -> Result<T> {
@@ -211,12 +202,12 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::Broken(format!("cannot be written as JSON: {error}")))
 }
 
-/// The text without NUL, which PostgreSQL cannot store. Text of others must not keep a row from being recorded.
+/// Replaces NUL, which PostgreSQL cannot store. Foreign text should never keep a row from being recorded.
 pub(crate) fn no_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// Milliseconds since 1970; 0 stands for `None`.
+/// Milliseconds since 1970, or 0 for `None`.
 pub(crate) fn or_zero(at: Option<Timestamp>) -> i64 {
     at.map_or(0, Timestamp::as_millisecond)
 }

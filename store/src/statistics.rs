@@ -1,5 +1,5 @@
-//! Statistics for operators. The conditions on `emptied_at` let `digests_to_empty` answer without an index of their own, which
-//! every digest would have to write.
+//! Statistics for operators. The conditions on `emptied_at` are needed for using the index
+//! `digests_to_empty`; a separate index would be another write for every digest.
 
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, query, query_scalar};
@@ -20,34 +20,33 @@ use crate::{
 };
 
 calls! {
-    /// Statistics for operators.
     pub trait Statistics {
-        /// Counts undelivered digests, and the ends, reports and dead letters of the span. Each count reads an index of what is
-        /// undelivered or recent, except that of suppressions, which reads their primary key.
+        /// Counts undelivered digests, and the span's ends, reports and dead letters. Each count uses an
+        /// index over undelivered or recent rows, except for suppressions, which use their primary key.
         #[span(tenant = scope.tenant)]
         async fn statistics(&self, scope: &Scope) -> Result<LedgerStatistics>;
 
-        /// Counts digests that were claimed and have no end, by tenant and type. Reads at most this number of rows, by an index of
-        /// what has no end.
+        /// Counts claimed digests without an end, by tenant and type. Reads at most `most` rows, from an
+        /// index of open digests.
         async fn undelivered(&self, most: u32, now: Timestamp) -> Result<Vec<Undelivered>>;
 
-        /// Counts the ids that came since then with other content after their events were over. Reads an index of those.
+        /// Counts ids that arrived since then with other content after their events were final. Uses an
+        /// index.
         async fn refused_contents(&self, since: Timestamp) -> Result<u64>;
 
-        /// Counts the delivery events that were received after the one time and not after the other, by relay and kind.
         async fn reported(&self, after: Timestamp, until: Timestamp) -> Result<Vec<ReportedByKind>>;
 
-        /// Counts what became of messages, those that retention has deleted included, by type, template, relay or day. The text of a day is
-        /// its number since 1970. Reads the messages of the days by the index of tenant and time.
+        /// Counts message results, including messages deleted by retention, by type, template, relay or day.
+        /// A day's text is its number since 1970. Reads the days' messages by the index on tenant and time.
         #[span(tenant = question.tenant)]
         async fn report(&self, question: &Question) -> Result<Vec<(String, Counts)>>;
 
-        /// Counts suppressed addresses by reason. Reads at most this number of rows, by their primary key.
+        /// Counts suppressed addresses by reason. Reads at most `most` rows, by their primary key.
         async fn suppressed_addresses(&self, most: u32) -> Result<Vec<Suppressed>>;
     }
 }
 
-/// `$1` tenant or empty, `$2` now, `$3` the most rows. An open row collects events of a window that is not due.
+/// Skips open digests, because their windows are not due.
 pub const UNDELIVERED: &str = "
 SELECT tenant, digest_type, COUNT(*) AS digests, MIN(due_at) AS oldest_due_at,
        CAST(SUM(CASE WHEN EXISTS (SELECT 1 FROM attempts WHERE message = digest_id) THEN 1 ELSE 0 END) AS BIGINT)
@@ -58,7 +57,6 @@ FROM (
     WHERE closed_at IS NULL AND emptied_at IS NULL AND state <> 'open' AND ($1 = '' OR tenant = $1) LIMIT $3) waiting
 GROUP BY tenant, digest_type ORDER BY tenant, digest_type";
 
-/// `$1` tenant or empty, `$2` since.
 pub const ENDED: &str = "
 SELECT tenant, digest_type, outcome, COUNT(*) AS digests,
        CAST(SUM((SELECT COUNT(*) FROM events e WHERE e.digest_id = d.digest_id)) AS BIGINT) AS events
@@ -66,18 +64,15 @@ FROM digests d
 WHERE closed_at >= $2 AND emptied_at IS NULL AND ($1 = '' OR tenant = $1)
 GROUP BY tenant, digest_type, outcome ORDER BY tenant, digest_type, outcome";
 
-/// `$1` prefix of the workflow ids of a tenant, `$2` since.
 pub const DEAD_LETTERS: &str = "
 SELECT COUNT(*) FROM dead_letters WHERE buried_at >= $2 AND substr(workflow_id, 1, length($1)) = $1";
 
-/// `$1` tenant or empty, `$2` since.
 pub const REFUSED_CONTENTS: &str =
     "SELECT COUNT(*) FROM events WHERE refused_at >= $2 AND refused_at IS NOT NULL AND ($1 = '' OR tenant = $1)";
 
-/// `$1` since. Their tenant is not known.
+/// `$1` since. Their tenant is unknown.
 pub const WEBHOOK_DEAD_LETTERS: &str = "SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at >= $1";
 
-/// `$1` tenant or empty, `$2` since.
 pub const REPORTED: &str = "
 SELECT COALESCE(relay, '') AS relay, CAST(SUM(CASE WHEN kind = 'bounced' AND NOT never_sent THEN 1 ELSE 0 END) AS BIGINT) AS bounces,
        CAST(SUM(CASE WHEN kind = 'complained' THEN 1 ELSE 0 END) AS BIGINT) AS complaints
@@ -85,19 +80,16 @@ FROM delivery_events
 WHERE received_at >= $2 AND kind IN ('bounced', 'complained') AND ($1 = '' OR tenant = $1)
 GROUP BY COALESCE(relay, '') ORDER BY COALESCE(relay, '')";
 
-/// `$1` after, `$2` until.
 pub const REPORTED_BY_KIND: &str = "
 SELECT COALESCE(relay, '') AS relay, kind, COUNT(*) AS events
 FROM delivery_events WHERE received_at > $1 AND received_at <= $2
 GROUP BY COALESCE(relay, ''), kind ORDER BY COALESCE(relay, ''), kind";
 
-/// `$1` tenant or empty, `$2` the most rows.
 pub const SUPPRESSED: &str = "
 SELECT reason, COUNT(*) AS addresses FROM (
     SELECT reason FROM suppressions WHERE ($1 = '' OR tenant = $1) ORDER BY tenant, address_lower, reason LIMIT $2) first
 GROUP BY reason ORDER BY reason";
 
-/// Every row.
 const ALL: i64 = i64::MAX;
 
 impl<D: Dialect> Sql<D> {
@@ -155,7 +147,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The prefix of the workflow ids of the scope's tenant; empty for all tenants.
 fn workflows_of(scope: &Scope) -> String {
     scope.tenant.as_deref().map(tidings_model::Key::workflow_ids_of).unwrap_or_default()
 }
@@ -166,24 +157,18 @@ record!(row => ReportedByRelay { relay, bounces, complaints });
 record!(row => ReportedByKind { relay, kind, events });
 record!(row => Suppressed { reason, addresses });
 
-// What became of messages: those that are stored, and those that retention has deleted. The row of a message has one bit for each kind
-// of report. A message counts when it is stored by its row, and afterwards in `message_days`, to which the transaction that deletes the
-// row adds it.
+// Message results. A message's row has one bit per kind of report. The transaction deleting the row adds it
+// to `message_days`, where it counts from then on.
 
-/// Milliseconds of a day of UTC.
 const DAY: i64 = 86_400_000;
 
-/// `$2` bits.
 pub const MARK_REPORTED: &str = "UPDATE messages SET reported = reported | $2 WHERE id = $1 AND (reported & $2) <> $2";
 
-/// The relay that was given the message last.
 const RELAY: &str = "COALESCE((SELECT a.relay FROM attempts a WHERE a.message = m.id AND a.past_the_dot_at IS NOT NULL
                                ORDER BY a.number DESC LIMIT 1), '')";
 
-/// Of one tenant, `$1`: by the index `messages_by_age`.
 const OF_TENANT: &str = "messages m WHERE m.tenant = $1 AND";
 
-/// Of every tenant, each by the index `messages_by_age`. `$1` is empty.
 const OF_ALL: &str = "
     (WITH RECURSIVE tenants (tenant) AS (
          SELECT MIN(tenant) FROM messages
@@ -192,7 +177,8 @@ const OF_ALL: &str = "
      SELECT tenant FROM tenants WHERE tenant IS NOT NULL) t
     JOIN messages m ON m.tenant = t.tenant WHERE $1 = '' AND";
 
-/// `$2` and `$3` are milliseconds, `$4` and `$5` days. The last two read the index `message_days_by_day`, or the primary key.
+/// `$2` and `$3` are milliseconds, `$4` and `$5` days. The days use the index `message_days_by_day`, or the
+/// primary key.
 const REPORT: &str = "
 SELECT bucket, {sums} FROM (
     SELECT bucket, {bits} FROM (
@@ -203,7 +189,7 @@ SELECT bucket, {sums} FROM (
     WHERE (tenant = $1 OR $1 = '') AND day >= $4 AND day < $5) counted
 GROUP BY bucket ORDER BY bucket";
 
-/// `{each}` is a message's id in a list of its own. In one order, so that two deletions do not wait for each other.
+/// `{each}` is a one-element list with a message's id. Sorted, so two deletions cannot deadlock.
 const ROLL_UP: &str = "
 INSERT INTO message_days (tenant, day, digest_type, template, relay, {columns})
 SELECT tenant, day, digest_type, template, relay, {bits} FROM (
@@ -225,7 +211,6 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Adds messages that are going to be deleted to the counts of their days. `messages` is a JSON array.
     pub(crate) async fn roll_up(connection: &mut D::Connection, messages: String) -> Result<()> {
         let statement = roll_up().replace("{each}", D::EACH_OF_1);
         query(AssertSqlSafe(statement)).bind(messages).execute(connection).await?;
@@ -245,7 +230,6 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The statement of a report. `$1` tenant or empty, `$2` to `$5` the days.
 pub fn report(by: Option<By>, of_tenant: bool) -> String {
     let day = format!("CAST(m.created_at / {DAY} AS TEXT)");
     let (live, gone) = match by {
@@ -275,12 +259,10 @@ fn names() -> String {
     columns().collect::<Vec<_>>().join(", ")
 }
 
-/// Sums of columns that are counts.
 fn sums() -> String {
     columns().map(|column| format!("CAST(SUM({column}) AS BIGINT) AS {column}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Counts of messages by their bits.
 fn bits() -> String {
     let sent = "CAST(SUM(CASE WHEN sent_at IS NOT NULL THEN 1 ELSE 0 END) AS BIGINT) AS sent".to_owned();
     let bit = |counted: Counted| {

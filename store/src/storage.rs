@@ -1,4 +1,4 @@
-//! The store of a URL. Only this module names the databases.
+//! Opens the store for a URL. Only this module chooses between the databases.
 
 use std::sync::Arc;
 
@@ -9,19 +9,16 @@ use crate::{
     sql::{Sql, calls, dialect::Dialect},
 };
 
-/// A store, connected.
 pub enum Storage {
-    /// One file.
     Sqlite(Sqlite),
-    /// A server.
     Postgres(Postgres),
 }
 
 impl Storage {
-    /// Connects to the database of `sqlite:PATH`, whose file is created if it is missing, or of `postgres://...`.
+    /// Connects to `sqlite:PATH`, creating the file if missing, or to `postgres://...`.
     ///
     /// # Errors
-    /// The URL cannot be read, the file cannot be opened, or the server does not answer.
+    /// The URL is invalid, the file cannot be opened, or the server does not reply.
     pub async fn connect(url: &str) -> Result<Self> {
         if url.starts_with("sqlite:") {
             Sqlite::connect(url).await.map(Self::Sqlite)
@@ -30,7 +27,7 @@ impl Storage {
         }
     }
 
-    /// Brings the tables to this version's.
+    /// Migrates the tables to this version.
     ///
     /// # Errors
     /// A statement failed, or another version of Tidings migrated the database differently.
@@ -41,10 +38,10 @@ impl Storage {
         }
     }
 
-    /// The store, whose tables are those of this version.
+    /// The store, once the schema version is checked.
     ///
     /// # Errors
-    /// They are not: names the command to run.
+    /// The tables have another version; the error contains the command to run.
     pub async fn ready(self) -> Result<Arc<dyn Store>> {
         match &self {
             Self::Sqlite(store) => store.check().await?,
@@ -53,8 +50,9 @@ impl Storage {
         Ok(self.shared())
     }
 
-    /// The compiler generates the store's methods where a database becomes a `dyn Store`. An async function would be generated with them
-    /// in each crate that awaits it, which took half of the time of the largest crate.
+    /// The compiler generates the store's methods where a database becomes a `dyn Store`. We keep this out of
+    /// async functions, because they are generated again in each crate that awaits them; this took half of
+    /// the build time for the largest crate.
     fn shared(self) -> Arc<dyn Store> {
         match self {
             Self::Sqlite(store) => Arc::new(store),
@@ -64,27 +62,27 @@ impl Storage {
 }
 
 impl SoleFile {
-    /// The store, whose tables are those of this version, and which was not copied yet.
+    /// The store, once its schema version is checked and it was not copied before.
     ///
     /// # Errors
-    /// It is not: says what to do.
+    /// A check failed; the error contains the action to take.
     pub async fn ready(&self) -> Result<Arc<dyn Store>> {
         Ok(self.checked().await?)
     }
 }
 
 calls! {
-    /// The state of the database.
     pub trait Health {
-        /// Reads one row, to see that the database answers and has the tables.
+        /// Reads one row, to check that the database replies and has the tables.
         async fn ping(&self) -> Result<()>;
 
-        /// Writes one row, to see that the database takes what it is given: it may be read-only or full, or wait for a standby.
+        /// Writes one row, to check that the database accepts writes: it may be read-only, full, or waiting
+        /// for a standby.
         async fn ping_writing(&self) -> Result<()>;
     }
 }
 
-/// Reads a table, because SQLite answers `SELECT 1` without its file.
+/// Reads a table, because SQLite can run `SELECT 1` without its file.
 pub const PING: &str = "SELECT 1 FROM relays LIMIT 1";
 
 pub const PING_WRITING: &str = "UPDATE installation SET beat_at = beat_at";

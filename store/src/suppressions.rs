@@ -1,4 +1,4 @@
-//! Suppressed addresses. They are folded here and not in SQL: the databases fold differently beyond ASCII.
+//! Suppressed addresses. We fold their case here and not in SQL, because the databases differ beyond ASCII.
 
 use sqlx::{query, query_as};
 use tidings_model::{
@@ -21,20 +21,20 @@ use crate::{
 };
 
 calls! {
-    /// Addresses that a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
+    /// Addresses a tenant must not email. Addresses are compared in lower case, with their domain in ASCII.
     pub trait Suppressions {
-        /// Suppresses an address of a tenant for one reason. The earliest suppression of each reason stays.
+        /// Suppresses an address for one reason. Keeps the earliest suppression for each reason.
         #[span(tenant = %suppression.tenant, reason = %suppression.reason)]
         async fn suppress(&self, suppression: &Suppression) -> Result<()>;
 
-        /// Suppresses addresses as [`Suppressions::suppress`] does, by order of an operator, and returns the number of those that were
-        /// new or are older than what was known. Each of these is audited for each recipient with the address, so that the audit trail
-        /// contains no address.
+        /// Suppresses addresses for an operator. Returns how many were new or earlier than the stored one.
+        /// Each of these is audited once for every recipient with the address, so the audit trail contains no
+        /// address.
         #[span(count = suppressions.len())]
         async fn put_suppressions(&self, suppressions: &[Suppression], entry: &AuditEntry) -> Result<u64>;
 
-        /// Removes the suppressions of an address, or only those for `reason`, and returns the removed reasons. Each one is audited
-        /// for each recipient with the address, so that the audit trail contains no address.
+        /// Removes an address's suppressions, or only those for `reason`, and returns the removed reasons.
+        /// Audited like [`Self::put_suppressions`].
         #[span(tenant)]
         async fn lift(
             &self,
@@ -44,18 +44,17 @@ calls! {
             entry: &AuditEntry,
         ) -> Result<Vec<Reason>>;
 
-        /// Lists suppressions, the latest first.
+        /// Latest first.
         #[span(tenant = filter.tenant)]
         async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>>;
 
-        /// The reasons why a tenant must not email an address, the earliest first.
         #[span(tenant)]
         async fn suppressed(&self, tenant: &str, address: &str) -> Result<Vec<Reason>>;
     }
 }
 
-/// A condition: the address `$2` of the tenant `$1`, whose pseudonyms are in the JSON array `$7`, is that of an erased person, and of nobody
-/// today.
+/// A condition: tenant `$1`'s address `$2` (pseudonyms in the JSON array `$7`) belonged to an erased person,
+/// and nobody has it today.
 macro_rules! is_erased {
     ($each:literal) => {
         concat!(
@@ -93,8 +92,8 @@ WHERE suppressions.suppressed_at > excluded.suppressed_at
     };
 }
 
-/// `$6` pseudonym of the address, `$7` those under each name of the tenant. An erased address comes back under its pseudonym only, and
-/// without words that may name it.
+/// `$6` the address's pseudonym, `$7` its pseudonyms under all names of the tenant. An erased address is
+/// stored as its pseudonym only, without the detail, because this may name it.
 pub const SUPPRESS: Variants = Variants {
     sqlite: suppress!("SELECT value FROM json_each($7)"),
     postgres: suppress!("SELECT jsonb_array_elements_text($7::jsonb)"),
@@ -102,7 +101,6 @@ pub const SUPPRESS: Variants = Variants {
 
 pub const OTHER_TENANTS: &str = "SELECT alias FROM aliases WHERE kind = 'tenant' AND name = $1";
 
-/// A statement with its condition: the tenant is `$1`, and the address is in the JSON array `$2`.
 macro_rules! to_address {
     ($begin:literal, $end:literal) => {
         Variants {
@@ -115,7 +113,6 @@ macro_rules! to_address {
     };
 }
 
-/// A page of suppressions that meet a condition, after the time `$3`, the tenant `$4`, the address `$5` and the reason `$6`; `$7` limit.
 macro_rules! suppressions {
     ($condition:expr) => {
         concat!(
@@ -129,7 +126,6 @@ ORDER BY suppressed_at DESC, tenant DESC, address_lower DESC, reason DESC LIMIT 
     };
 }
 
-/// `$1` tenant, or empty. `$2` JSON array of the spellings of an address, or empty.
 pub const SUPPRESSIONS: Variants = Variants {
     sqlite: suppressions!(concat!(
         "($1 = '' OR tenant IN (SELECT tenant FROM ",
@@ -143,16 +139,15 @@ pub const SUPPRESSIONS: Variants = Variants {
     )),
 };
 
-/// `$1` tenant, `$2` JSON array of the spellings of an address.
 pub const SUPPRESSED: Variants =
     to_address!("SELECT reason FROM suppressions WHERE ", " GROUP BY reason ORDER BY MIN(suppressed_at), reason");
 
 pub const USERS_AT: &str = "SELECT user_id FROM recipients WHERE tenant = $1 AND address_lower = $2 ORDER BY user_id";
 
-/// `$1` tenant, `$2` JSON array of the spellings of an address, `$3` reason.
 pub const LIFT: Variants = to_address!("DELETE FROM suppressions WHERE ", " AND reason = $3");
 
-/// `$1` JSON array of [tenant, another name of it, the pseudonym there, the pseudonym here]. What is suppressed there is suppressed here.
+/// `$1` JSON array of [tenant, another name for it, pseudonym there, pseudonym here]. Copies suppressions
+/// from there to here.
 pub const CARRY_SUPPRESSIONS: &str = "
 INSERT INTO suppressions (tenant, address_lower, reason, detail, suppressed_at)
 SELECT k.value->>0, k.value->>3, s.reason, s.detail, s.suppressed_at
@@ -204,7 +199,7 @@ impl<D: Dialect> Sql<D> {
     async fn suppressions(&self, filter: &SuppressionFilter) -> Result<Listed<Suppression, SuppressionPlace>> {
         let SuppressionFilter { tenant, address, page } = filter;
         let address = EmailAddress::folded(address.as_deref().unwrap_or_default());
-        // A pseudonym needs a tenant.
+        // A pseudonym can only be computed for a tenant.
         let spellings = match tenant {
             _ if address.is_empty() => String::new(),
             Some(tenant) => json(&self.spellings(tenant, &address).await?)?,
@@ -238,15 +233,14 @@ impl<D: Dialect> Sql<D> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// A folded address, and its pseudonym under each name of the tenant.
     async fn spellings(&self, tenant: &str, address: &str) -> Result<Vec<String>> {
         let (pseudonyms, others) = (self.secret().await?, self.other_names(NameKind::Tenant, tenant).await?);
         let names = [tenant].into_iter().chain(others.iter().map(String::as_str));
         Ok([address.to_owned()].into_iter().chain(names.map(|name| pseudonyms.of(name, address))).collect())
     }
 
-    /// What [`carry_suppressions`](Self::carry_suppressions) takes for people who come into the directory. Reads the database, so that no
-    /// transaction is open.
+    /// Collects the input for [`carry_suppressions`](Self::carry_suppressions) when people are added to the
+    /// directory. This reads the database, so call it outside a transaction.
     pub(super) async fn pseudonyms_elsewhere(&self, changes: &[RecipientChange]) -> Result<Vec<[String; 4]>> {
         let pseudonyms = self.secret().await?;
         let mut elsewhere = Vec::new();
@@ -261,7 +255,8 @@ impl<D: Dialect> Sql<D> {
         Ok(elsewhere)
     }
 
-    /// Suppresses what was suppressed under another name of the tenant before the person was erased: a pseudonym holds for one name.
+    /// If the person was erased under another name of the tenant, copies the suppressions from there. Needed
+    /// because a pseudonym is only valid under one name.
     pub(super) async fn carry_suppressions(connection: &mut D::Connection, elsewhere: &[[String; 4]]) -> Result<()> {
         for page in elsewhere.chunks(BATCH_EVENTS) {
             query(Self::each(CARRY_SUPPRESSIONS)).bind(json(&page)?).execute(&mut *connection).await?;
@@ -269,11 +264,12 @@ impl<D: Dialect> Sql<D> {
         Ok(())
     }
 
-    /// Reports if the suppression was new, or is older than what was known. Looks for the pseudonyms of the address first.
+    /// Returns `true` if the suppression is new or earlier than the stored one. First looks for the address's
+    /// pseudonyms.
     pub(super) async fn write_suppression(connection: &mut D::Connection, suppression: &Suppression) -> Result<bool> {
         let Suppression { tenant, address, reason, detail, at } = suppression;
         let address = EmailAddress::folded(address);
-        // Without a secret nobody was erased yet.
+        // No secret means nobody was erased yet.
         let (mut pseudonym, mut elsewhere) = (String::new(), Vec::new());
         if let Some(pseudonyms) = Self::drawn_secret(&mut *connection).await? {
             let others = query_as(OTHER_TENANTS).bind(tenant.clone()).fetch_all(&mut *connection).await?;
@@ -295,7 +291,7 @@ impl<D: Dialect> Sql<D> {
         Ok(D::rows(&done) > 0)
     }
 
-    /// Audits a change for each recipient with the address, or once for the tenant.
+    /// Audits a change once for each recipient with the address, or once for the tenant if there is none.
     async fn audit_address(
         connection: &mut D::Connection,
         tenant: &str,

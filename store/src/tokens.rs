@@ -1,4 +1,4 @@
-//! The tokens of the api. An empty tenant in a row stands for every tenant.
+//! API tokens. In a row, an empty tenant means all tenants.
 
 use jiff::{Timestamp, tz::TimeZone};
 use sqlx::query;
@@ -15,36 +15,31 @@ use crate::{
 };
 
 calls! {
-    /// The tokens of the api.
     pub trait Tokens {
-        /// Adds a token, with an entry of the audit trail. A token with this id is left unchanged.
+        /// Adds a token with an audit entry. An existing token with this id stays unchanged.
         #[span(id = %token.record.id)]
         async fn put_token(&self, token: &StoredToken, entry: &AuditEntry) -> Result<()>;
 
-        /// The token with this id.
         #[span(id)]
         async fn token(&self, id: &str) -> Result<Option<StoredToken>>;
 
-        /// Lists the tokens of a tenant, or all; the latest first.
         #[span(tenant)]
         async fn tokens(&self, tenant: Option<&str>) -> Result<Vec<TokenRecord>>;
 
-        /// Revokes a token for good, and returns it as it was before. `None`: there is no such token. Only the first call is audited and
-        /// has an effect.
+        /// Revokes a token permanently. Returns it as it was before, or `None` if there is none. Only the
+        /// first call has an effect and is audited.
         #[span(id)]
         async fn revoke_token(&self, id: &str, entry: &AuditEntry) -> Result<Option<TokenRecord>>;
 
-        /// Records the day of a use.
         #[span(id)]
         async fn token_used(&self, id: &str, now: Timestamp) -> Result<()>;
     }
 }
 
-/// A token with the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredToken {
     pub record: TokenRecord,
-    /// The SHA-256 of the secret, in hex.
+    /// SHA-256 of the secret, in hex.
     pub hash: String,
 }
 
@@ -63,7 +58,6 @@ SELECT id, secret_sha256, tenant, scopes, note, created_at, created_by, expires_
 
 pub const TOKEN: &str = concat!(select!(), " WHERE id = $1");
 
-/// `$1` tenant, empty for all.
 pub const TOKENS: &str = concat!(select!(), " WHERE $1 = '' OR tenant = $1 ORDER BY created_at DESC, id");
 
 pub const REVOKE_TOKEN: &str = "UPDATE api_tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";

@@ -1,4 +1,4 @@
-//! Runs that no code of ours brings to an end. A run of no tenant has an empty one.
+//! Workflow runs that our code will not finish. A run without a tenant has an empty one.
 
 use std::collections::BTreeSet;
 
@@ -23,34 +23,36 @@ use crate::{
 };
 
 calls! {
-    /// The place of the sweep over all workers, and the runs that it found. One worker looks at a time, by a lease.
+    /// The progress of a sweep shared by all workers, and the runs it found. A lease lets one worker sweep at
+    /// a time.
     pub trait TroubledRuns {
-        /// Leases the sweep, and returns how far it has looked. `None`: another worker looks, or the last look was just now.
+        /// Leases the sweep, and returns its progress. `None` if another worker has it, or the last sweep was
+        /// just now.
         async fn lease_sweep(&self, holder: Uuid, now: Timestamp) -> Result<Option<Swept>>;
 
-        /// Gives the sweep back until the next look, with its new place. A holder that lost its lease changes nothing.
+        /// Stores the progress and releases the sweep until it is due again. Does nothing if the holder lost
+        /// its lease.
         async fn end_sweep(&self, holder: Uuid, swept: Swept, now: Timestamp) -> Result<()>;
 
-        /// Records runs that have ended. A run that is recorded with an end stays unchanged, however often it is found.
+        /// Records ended runs. A run already recorded as ended stays unchanged, however often it is found.
         #[span(runs = runs.len())]
         async fn put_ended_runs(&self, runs: &[FoundRun], task_queue: &str, now: Timestamp) -> Result<()>;
 
-        /// Makes these the open runs that are in trouble. If they are all such runs, an open run that is not among them leaves the list.
+        /// Records open runs in trouble. If these are all of them, other open runs leave the list.
         #[span(runs = runs.len())]
         async fn put_open_runs(&self, runs: &[FoundRun], are_all: bool, task_queue: &str, now: Timestamp) -> Result<()>;
 
-        /// Leases at most `limit` ended runs whose recovery is due, the earliest ends first.
         async fn due_runs(&self, limit: u32, now: Timestamp) -> Result<Vec<DueRun>>;
 
-        /// The number of runs of a workflow id that the sweep has recovered since then.
         #[span(workflow = workflow_id)]
         async fn recoveries(&self, workflow_id: &str, since: Timestamp) -> Result<u64>;
 
-        /// Leaves a run in the list. It is due again at `again_at`; `None`: an operator decides. `by` is who ended it.
+        /// Keeps a run in the list, due again at `again_at`; with `None` an operator must decide. `by` ended
+        /// the run.
         #[span(workflow = id.workflow_id, run = id.run_id)]
         async fn list_run(&self, id: &RunId, by: Option<&str>, why: &str, again_at: Option<Timestamp>) -> Result<()>;
 
-        /// Takes a run from the list, also one that was never in it. The first resolution stays. `entry` is for a run of a tenant.
+        /// Resolves a run, even one never listed. Keeps the first resolution. `entry` is for a tenant's run.
         #[span(workflow = run.id.workflow_id, run = run.id.run_id)]
         async fn resolve_run(
             &self,
@@ -61,49 +63,45 @@ calls! {
             now: Timestamp,
         ) -> Result<()>;
 
-        /// The run ids of a workflow id that have left the list.
         #[span(workflow = workflow_id)]
         async fn resolved_runs(&self, workflow_id: &str) -> Result<BTreeSet<String>>;
 
-        /// The runs in the list, the latest first: of a tenant, or all.
+        /// Listed runs, latest first, for a tenant or all.
         #[span(tenant)]
         async fn troubled_runs(&self, tenant: Option<&str>, limit: u32) -> Result<Vec<ListedRun>>;
 
-        /// Counts the runs in the list: of a tenant, or all. The time is that of the oldest end, or when an open run was found.
+        /// Counts listed runs by trouble, for a tenant or all. The time is the oldest end, or for open runs
+        /// when the first was found.
         #[span(tenant)]
         async fn count_troubled_runs(&self, tenant: Option<&str>) -> Result<Vec<(Trouble, u64, Timestamp)>>;
 
-        /// Deletes at most `limit` runs that left the list before.
         async fn forget_runs(&self, before: Timestamp, limit: u32) -> Result<()>;
     }
 }
 
-/// A run in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRun {
     pub run: FoundRun,
-    /// The identity that ended it, by its history.
+    /// The identity that ended it, from its history.
     pub by: Option<String>,
     pub why: Option<String>,
 }
 
-/// The row of the sweep.
 const NAME: &str = "runs";
 
 pub const SWEEP: &str = "SELECT free_at, until_at, far_at, open_at FROM sweep WHERE name = $1";
 
-/// `$2` holder, `$3` end of the lease, `$4` now, which is the place of a first look, `$5` the farthest end of another lease that counts.
+/// `$2` holder, `$3` end of the lease, `$4` now (the starting point for a first sweep), `$5` the latest
+/// plausible end of another lease.
 pub const LEASE_SWEEP: &str = "
 INSERT INTO sweep (name, holder, free_at, until_at, far_at, open_at) VALUES ($1, $2, $3, $4, $4, 0)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at
 WHERE sweep.free_at <= $4 OR sweep.free_at > $5
 RETURNING free_at, until_at, far_at, open_at";
 
-/// `$2` holder, `$3` free at.
 pub const END_SWEEP: &str =
     "UPDATE sweep SET free_at = $3, until_at = $4, far_at = $5, open_at = $6 WHERE name = $1 AND holder = $2";
 
-/// `$2` now. An open run in trouble may have been ended since.
 pub const PUT_ENDED: &str = "
 INSERT INTO troubled_runs (workflow_id, run_id, tenant, trouble, since, found_at, due_at)
 SELECT value->>0, value->>1, value->>2, value->>3, CAST(value->>4 AS BIGINT), $2, $2 FROM {each} WHERE TRUE
@@ -111,7 +109,7 @@ ON CONFLICT (workflow_id, run_id) DO UPDATE SET trouble = excluded.trouble, sinc
     found_at = excluded.found_at, due_at = excluded.due_at, resolution = NULL, resolved_at = NULL
 WHERE troubled_runs.trouble IN ('wrong_type', 'wrong_queue', 'paused')";
 
-/// `$2` now. A run that was paused a second time is in the list again.
+/// A run paused for a second time is listed again.
 pub const PUT_OPEN: &str = "
 INSERT INTO troubled_runs (workflow_id, run_id, tenant, trouble, since, found_at)
 SELECT value->>0, value->>1, value->>2, value->>3, CAST(value->>4 AS BIGINT), $2 FROM {each} WHERE TRUE
@@ -119,16 +117,14 @@ ON CONFLICT (workflow_id, run_id) DO UPDATE SET trouble = excluded.trouble, foun
     resolution = NULL, resolved_at = NULL
 WHERE troubled_runs.trouble IN ('wrong_type', 'wrong_queue', 'paused') AND troubled_runs.resolution = 'over'";
 
-/// `$2` now.
 pub const OVER: &str = "
 UPDATE troubled_runs SET resolution = 'over', resolved_at = $2
 WHERE resolved_at IS NULL AND trouble IN ('wrong_type', 'wrong_queue', 'paused')
   AND run_id NOT IN (SELECT value->>1 FROM {each})";
 
-/// `$1` now, `$2` the farthest time that counts. Answers with a row if a run may be due.
 pub const IS_DUE: &str = "SELECT run_id FROM troubled_runs WHERE due_at <= $1 OR due_at > $2 LIMIT 1";
 
-/// `$1` now, `$2` end of the lease, `$3` limit, `$4` the farthest time that counts. Of two calls at once the second one finds the row leased.
+/// `$2` is the end of the lease. If two calls run at once, the second finds the row leased.
 pub const DUE: &str = "
 UPDATE troubled_runs SET due_at = $2, tries = tries + 1
 WHERE (due_at <= $1 OR due_at > $4) AND (workflow_id, run_id) IN
@@ -138,13 +134,11 @@ RETURNING workflow_id, run_id, trouble, tries, since";
 pub const RECOVERIES: &str = "
 SELECT COUNT(*) FROM troubled_runs WHERE workflow_id = $1 AND resolution = 'recovered' AND resolved_at >= $2";
 
-/// `$3` who ended it, `$4` reason, `$5` due again.
 pub const LIST: &str = "
 UPDATE troubled_runs SET ended_by = COALESCE(NULLIF($3, ''), ended_by), why = COALESCE(NULLIF($4, ''), why),
     due_at = NULLIF($5, 0)
 WHERE workflow_id = $1 AND run_id = $2 AND resolved_at IS NULL";
 
-/// `$3` tenant, `$4` trouble, `$5` since, `$6` now, `$7` resolution.
 pub const RESOLVE: &str = "
 INSERT INTO troubled_runs (workflow_id, run_id, tenant, trouble, since, found_at, resolution, resolved_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $6)
@@ -155,19 +149,17 @@ WHERE troubled_runs.resolved_at IS NULL";
 pub const RESOLVED: &str =
     "SELECT run_id FROM troubled_runs WHERE workflow_id = $1 AND resolution IN ('recovered', 'by_hand', 'dismissed')";
 
-/// `$1` tenant, empty for all; `$2` limit.
 pub const LISTED: &str = "
 SELECT workflow_id, run_id, trouble, since, ended_by, why FROM troubled_runs
 WHERE resolved_at IS NULL AND ($1 = '' OR tenant = $1) ORDER BY since DESC, run_id LIMIT $2";
 
-/// `$1` tenant, empty for all. The trouble of an open run is younger than the run.
+/// Open runs use `found_at`, because their trouble is younger than the run.
 pub const COUNT: &str = "
 SELECT trouble, COUNT(*) AS runs,
     MIN(CASE WHEN trouble IN ('wrong_type', 'wrong_queue', 'paused') THEN found_at ELSE since END) AS oldest_at
 FROM troubled_runs
 WHERE resolved_at IS NULL AND ($1 = '' OR tenant = $1) GROUP BY trouble ORDER BY trouble";
 
-/// `$1` before, `$2` limit.
 pub const FORGET: &str = "
 DELETE FROM troubled_runs WHERE (workflow_id, run_id) IN
     (SELECT workflow_id, run_id FROM troubled_runs WHERE resolved_at < $1 ORDER BY resolved_at LIMIT $2)";
@@ -177,7 +169,7 @@ impl<D: Dialect> Sql<D> {
         let mut reader = self.reader.acquire().await?;
         let found = query_as(SWEEP).bind(NAME.to_owned()).fetch_optional(&mut *reader).await?;
         reader.release();
-        // Most workers find the sweep taken, and write nothing.
+        // Most workers find the sweep leased, and should write nothing.
         if found.is_some_and(|SweepRow { free_at, .. }| StoredWait::SWEEP_LEASE.holds(free_at, now)) {
             return Ok(None);
         }
@@ -291,10 +283,10 @@ impl<D: Dialect> Sql<D> {
 }
 
 fn rows(runs: &[FoundRun], task_queue: &str) -> Vec<Value> {
-    // In one order: two workers would otherwise wait for each other.
+    // Sorted, so two workers cannot deadlock.
     let mut runs: Vec<_> = runs.iter().collect();
     runs.sort_by(|a, b| a.id.cmp(&b.id));
-    // Visibility may list a run twice, on the border of two pages.
+    // Temporal's visibility may return a run on two pages.
     runs.dedup_by(|a, b| a.id == b.id);
     let row = |FoundRun { id, trouble, since }: &FoundRun| {
         let owner = Owner::of(&id.workflow_id, task_queue);
@@ -304,7 +296,6 @@ fn rows(runs: &[FoundRun], task_queue: &str) -> Vec<Value> {
     runs.into_iter().map(row).collect()
 }
 
-/// The key of an audit entry about a run.
 fn audited(owner: &Owner) -> Key {
     match owner {
         Owner::Digest(key) => key.clone(),
@@ -313,7 +304,6 @@ fn audited(owner: &Owner) -> Key {
 }
 
 row! {
-/// Columns of [`SWEEP`].
 #[expect(clippy::struct_field_names, reason = "times end in `at`, as their columns do")]
 pub struct SweepRow {
     free_at: Timestamp,
@@ -324,7 +314,6 @@ pub struct SweepRow {
 }
 
 row! {
-/// Columns of [`COUNT`].
 pub struct CountRow {
     trouble: Trouble,
     runs: u64,

@@ -1,4 +1,5 @@
-//! A message that waits follows what changes: it is made again until an attempt has passed the dot (rule 60).
+//! Keeps pending messages up to date: a message is rendered again after changes, until an attempt is past the
+//! dot (rule 60).
 
 use std::collections::BTreeSet;
 
@@ -27,25 +28,24 @@ use crate::{
     },
 };
 
-/// Answers with a row if the recipient may have the message `$1`.
 pub const PAST_A_DOT: &str = "SELECT number FROM attempts WHERE message = $1 AND past_the_dot_at IS NOT NULL LIMIT 1";
 
-/// No attempt sends these bytes, and the next one makes others.
+/// The current bytes will never be sent; the next attempt must render new ones.
 pub const OUTDATE_MESSAGE: &str =
     "UPDATE messages SET epoch = epoch + 1, outdated = TRUE WHERE id = $1 AND closed_at IS NULL RETURNING epoch";
 
-/// `$2` envelope from, `$3` envelope to, `$4` subject, `$5` bytes, `$6` template, `$7` counted, `$8` hash of what it is made from,
-/// `$9` made, `$10` thread or empty, `$11` JSON array of the addresses that it was made for before.
+/// `$2` envelope from, `$3` envelope to, `$4` subject, `$5` bytes, `$6` template, `$7` counted, `$8` hash of
+/// its inputs, `$9` made, `$10` thread or empty, `$11` JSON array of the addresses it was rendered for
+/// before.
 pub const REPLACE_MESSAGE: &str = "
 UPDATE messages SET envelope_from = $2, envelope_to = $3, subject = $4, bytes = $5, template = $6, counted = $7, made_from = $8,
     made_at = $9, outdated = FALSE, missing_since = NULL, former_envelopes = NULLIF($11, '[]'), epoch = epoch + 1,
     thread = NULLIF($10, ''), thread_at = CASE WHEN $10 <> '' THEN (SELECT opened_at FROM digests WHERE digest_id = $1) END
 WHERE id = $1 AND closed_at IS NULL RETURNING epoch";
 
-/// `$2` since when, 0 for not any more.
 pub const NOTE_MISSING: &str = "UPDATE messages SET missing_since = NULLIF($2, 0) WHERE id = $1 AND closed_at IS NULL";
 
-/// Tenant, digest type, user. Digests of the key, under each of its names, with a message that has no end, and with a retracted event.
+/// The key's digests, under any name, with a pending message and a retracted event.
 pub const WAITING_RETRACTED: &str = concat!(
     "WITH",
     names!(),
@@ -60,10 +60,10 @@ WHERE ",
 ORDER BY d.digest_id"
 );
 
-/// The end of a digest from which a retract by entity does not look for events in it.
+/// A retract by entity ignores digests that ended longer ago than this.
 const LONG_SENT: SignedDuration = SignedDuration::from_hours(24);
 
-/// `$2` the end from which digests are looked at for a retract by entity. Answers with the digests that have covered events.
+/// `$2` for a retract by entity, ignores digests that ended earlier. Returns the digests with covered events.
 pub const REACHED: &str = "
 WITH asked AS (
     SELECT CAST(value->>0 AS BIGINT) AS place, value->>1 AS tenant, value->>2 AS digest_type, value->>3 AS user_id,
@@ -99,7 +99,7 @@ impl<D: Dialect> Sql<D> {
             return Ok(None);
         }
         let withdrawn = Self::exclude_withdrawn(&mut tx, window, off, seen, now).await?;
-        // The events are gone from the digest, and the bytes have them still.
+        // The events are gone from the digest, but still in the bytes.
         let Some(epoch) = Self::outdate(&mut tx, window.digest_id, now).await? else { return Ok(None) };
         tx.commit().await?;
         Ok(Some(Withdrawn { epoch, ..withdrawn }))
@@ -163,8 +163,8 @@ impl<D: Dialect> Sql<D> {
         Ok(taken)
     }
 
-    /// Takes in other content of an event that is in a message, while the message can be made again. `false`: the event is over, or says
-    /// the same.
+    /// Merges changed content for an event into its message, while the message can still be rendered again.
+    /// Returns `false` if the event is final, or the content is the same.
     pub(crate) async fn take_into_waiting(
         connection: &mut D::Connection,
         key: &Key,
@@ -175,7 +175,7 @@ impl<D: Dialect> Sql<D> {
         if !Self::lock_waiting(&mut *connection, digest_id).await? {
             return Ok(false);
         }
-        // Asked again, now that nobody else can take the event out.
+        // Check again, now that the lock keeps others from moving the event.
         let replaces = |row: &RecordedRow| row.digest_id == digest_id && row.repetition(event) == Repetition::Replaces;
         if !Self::recorded_under(&mut *connection, key, event).await?.as_ref().is_some_and(replaces) {
             return Ok(false);
@@ -185,7 +185,7 @@ impl<D: Dialect> Sql<D> {
         Ok(true)
     }
 
-    /// Keeps attempts that are under way from passing the dot with a retracted event of the key.
+    /// Keeps attempts under way from passing the dot with a retracted event of this key.
     pub(crate) async fn outdate_retracted(connection: &mut D::Connection, key: &Key, now: Timestamp) -> Result<()> {
         let found = query(WAITING_RETRACTED).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
         for digest_id in found.try_map(|row| column(&row, "digest_id")).fetch_all(&mut *connection).await? {
@@ -231,13 +231,13 @@ impl<D: Dialect> Sql<D> {
         Ok(reached)
     }
 
-    /// Locks the message, and reports if it can be made again.
+    /// Locks the message. Returns `true` if it can still be rendered again.
     async fn lock_waiting(connection: &mut D::Connection, digest_id: Uuid) -> Result<bool> {
         let locked = Self::lock_message(&mut *connection, digest_id).await?;
         Ok(locked.closed.is_none() && !Self::finds(connection, PAST_A_DOT, digest_id).await?)
     }
 
-    /// Answers with the epoch from here on, if there is a message.
+    /// Fences attempts and returns the new epoch, if there is an open message.
     async fn outdate(connection: &mut D::Connection, digest_id: Uuid, now: Timestamp) -> Result<Option<u64>> {
         let id = digest_id.to_string();
         Self::fence(&mut *connection, &id, now).await?;
@@ -247,7 +247,6 @@ impl<D: Dialect> Sql<D> {
 }
 
 row! {
-/// Columns of [`REACHED`].
 pub struct ReachedRow {
     place: u64,
     digest_id: Uuid,

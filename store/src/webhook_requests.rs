@@ -1,4 +1,4 @@
-//! Requests of webhooks: each is one transaction, however many events it has.
+//! Webhook requests: each is one transaction, however many events it has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,16 +29,16 @@ use crate::{
     },
 };
 
-/// Time for which tokens are kept. No provider's token is accepted 12 hours before or after the time that it names.
+/// How long we keep tokens. No provider's token is accepted 12 hours before or after the time it states.
 const TOKEN_KEPT: Duration = Duration::from_hours(25);
 
-/// Relay, token, SHA-256 of the body, now. Answers with the SHA-256 of the first body, and keeps the row for the transaction.
+/// Relay, token, SHA-256 of the body, now. Returns the SHA-256 of the first body, and locks the row.
 pub const PUT_TOKEN: &str = "
 INSERT INTO webhook_tokens (relay, token, body_sha256, received_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (relay, token) DO UPDATE SET relay = excluded.relay
 RETURNING body_sha256";
 
-/// `{locked}` ends the query. A few at a time: each request that brings a token deletes more than one.
+/// `{locked}` ends the query. Deletes a few at a time; this keeps up because each request adds only one.
 pub const DELETE_OLD_TOKENS: &str = "
 DELETE FROM webhook_tokens WHERE (relay, token) IN
     (SELECT relay, token FROM webhook_tokens WHERE received_at < $1 ORDER BY received_at LIMIT 10{locked})";
@@ -47,11 +47,9 @@ pub const PUT_WEBHOOK_LETTER: &str = "
 INSERT INTO webhook_dead_letters (relay, sha256, reason, size, head, buried_at, whole)
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
 
-/// `{each}` is an id in a list of its own, `$2` relay, `$3` SHA-256.
 pub const PUT_LETTER_IDS: &str = "
 INSERT INTO webhook_letter_ids (id, relay, sha256) SELECT value->>0, $2, $3 FROM {each}";
 
-/// Relay, SHA-256, `$3` now, `$4` operator. The first emission stays.
 pub const MARK_EMITTED: &str = "
 UPDATE webhook_dead_letters SET emitted_at = $3, emitted_by = $4
 WHERE relay = $1 AND sha256 = $2 AND emitted_at IS NULL";
@@ -73,7 +71,6 @@ impl<D: Dialect> Sql<D> {
         Ok(RequestRecorded::Events(recorded))
     }
 
-    /// Records each event that the relay may report. The others have no effect.
     async fn record_events(
         tx: &mut D::Connection,
         events: &[Reported],
@@ -104,8 +101,8 @@ impl<D: Dialect> Sql<D> {
         Ok(messages.into_iter().enumerate().filter_map(answer).collect())
     }
 
-    /// Records the events first: every transaction locks messages before letters. The caller must not commit unless the answer is
-    /// [`LetterEmitted::Now`].
+    /// Records the events first, because every transaction should lock messages before letters. The caller
+    /// must only commit if this returns [`LetterEmitted::Now`].
     pub(crate) async fn emit_letter(
         tx: &mut D::Connection,
         id: &WebhookLetterId,
@@ -133,7 +130,7 @@ impl<D: Dialect> Sql<D> {
         Ok(LetterEmitted::Now(recorded))
     }
 
-    /// Answers `false` if the token came with another body.
+    /// Returns `false` if the token was used with another body.
     async fn put_one_time_token(
         tx: &mut D::Connection,
         relay: &str,
@@ -149,7 +146,7 @@ impl<D: Dialect> Sql<D> {
         Ok(first == token.body_sha256)
     }
 
-    /// In the order of the keys, as all requests do.
+    /// Sorted by key, like in all requests, so two requests cannot deadlock.
     async fn bury(tx: &mut D::Connection, request: &WebhookRequest, now: Timestamp) -> Result<()> {
         let mut letters: Vec<&Unusable> = request.unusable.iter().collect();
         letters.sort_unstable_by(|a, b| a.sha256.cmp(&b.sha256));
@@ -167,26 +164,21 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-// Dead letters of webhooks as operators list and read them.
-
 macro_rules! webhook_letter_columns {
     () => {
         "SELECT relay, sha256, reason, size, buried_at, whole, emitted_at, emitted_by FROM webhook_dead_letters "
     };
 }
 
-/// Buried from `$1` until before `$2`. After the time `$3`, the relay `$4` and the SHA-256 `$5`; `$6` limit.
 pub const WEBHOOK_LETTERS: &str = concat!(
     webhook_letter_columns!(),
     "WHERE buried_at >= $1 AND buried_at < $2 AND (buried_at, relay, sha256) < ($3, $4, $5)
      ORDER BY buried_at DESC, relay DESC, sha256 DESC LIMIT $6"
 );
 
-/// `$1` relay, and `$2` to before `$3` the SHA-256.
 const WEBHOOK_LETTER: &str =
     concat!(webhook_letter_columns!(), "WHERE relay = $1 AND sha256 >= $2 AND sha256 < $3 ORDER BY sha256 LIMIT 1");
 
-/// Relay, SHA-256.
 const WEBHOOK_HEAD: &str = "SELECT head FROM webhook_dead_letters WHERE relay = $1 AND sha256 = $2";
 
 impl<D: Dialect> Sql<D> {

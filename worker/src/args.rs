@@ -1,4 +1,4 @@
-//! Arguments that several commands share.
+//! Arguments shared by several commands.
 
 use std::env;
 
@@ -20,10 +20,6 @@ pub(crate) struct Reason {
 }
 
 impl Reason {
-    /// Checks the operator and the reason.
-    ///
-    /// # Errors
-    /// One of them is invalid.
     pub(crate) fn order(self) -> Result<Order, Usage> {
         checked(self.by, self.why)
     }
@@ -52,18 +48,17 @@ fn checked(by: Option<String>, why: String) -> Result<Order, Usage> {
     Ok(order)
 }
 
-/// The operator without `--by`. Containers have no login: no command demands `--by` for that.
+/// Fallback for `--by`. Containers have no login, so no command should require `--by`.
 pub(crate) fn login() -> String {
     let of_the_machine = |name| env::var(name).ok().filter(|login: &String| !login.is_empty());
     ["USER", "LOGNAME"].into_iter().find_map(of_the_machine).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Parses the name of a tenant.
 pub(crate) fn tenant(text: &str) -> Result<String, String> {
     limits::id("tenant", text).map(|()| text.to_owned()).map_err(|invalid| invalid.problem)
 }
 
-/// Parses a time, or a span from now with days of 24 hours. The result lies in the future.
+/// Parses a timestamp or a span from now (a day has 24 hours), which must be in the future.
 pub(crate) fn later(text: &str) -> Result<Timestamp, String> {
     when::later(text, Timestamp::now())
 }

@@ -1,4 +1,4 @@
-//! The command line: every subcommand, and the function that runs it.
+//! The command line.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -44,13 +44,14 @@ Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration.";
 
 const RED: anstyle::Style = anstyle::AnsiColor::Red.on_default().bold();
 
-/// Runs the program. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration, 3 digests are overdue (`stats`).
+/// Runs the program. Exit codes: 0 ok, 1 failed or partly rejected, 2 wrong usage or configuration, 3 overdue
+/// digests or runs in trouble (`stats`), 75 try again later (`bounces`).
 ///
-/// It is here and not in the binary, because rustc compiles the futures of all commands once more in each crate that polls them:
-/// that was a fifth of the time of a release build.
+/// This is not in the binary because rustc compiles the futures of all commands again in each crate that
+/// polls them, a fifth of a release build.
 ///
 /// # Panics
-/// When the system gives the process no threads.
+/// If the system cannot start threads.
 #[must_use]
 #[tokio::main]
 pub async fn main() -> ExitCode {
@@ -206,10 +207,10 @@ struct KeyOptions {
 }
 
 impl Arguments {
-    /// Runs the command. `false` means partly failed, or that a check found problems.
+    /// Returns `false` if the command failed in part or a check found problems.
     ///
     /// # Errors
-    /// [`crate::error::Usage`] and [`crate::config::Error`] ask for a change by the caller. Every other error is a failure.
+    /// The caller should correct [`crate::error::Usage`] and [`crate::config::Error`]; others are failures.
     pub async fn run(self) -> anyhow::Result<bool> {
         let load = || Config::load(self.config.as_deref());
         match self.command {

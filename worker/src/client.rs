@@ -1,4 +1,4 @@
-//! Connections of the commands to Temporal.
+//! Connections to Temporal and the gateway.
 
 use std::{env, time::Duration};
 
@@ -7,16 +7,13 @@ use tidings_model::{Key, foreign_text::clean_edges};
 
 use crate::{Config, error::Usage, installation};
 
-/// The variable with the token for the api of a gateway.
+/// The API token for `--http`.
 const TOKEN: &str = "TIDINGS_TOKEN";
 
-/// The longest time for one event. One key may be slow while others, or other processes, are busy.
+/// Deadline per event. A key may be slow while others, or other processes, are busy.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Connects the client that emits events.
-///
-/// # Errors
-/// Temporal does not answer, or the namespace belongs to another installation.
+/// For emitting events.
 pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     let temporal = installation::connect(config).await?;
     let task_queue = config.task_queue.clone();
@@ -24,10 +21,7 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     Ok(Client::new(temporal, config))
 }
 
-/// The api of the gateway at `url`, with the token of the environment.
-///
-/// # Errors
-/// [`Usage`] where the URL is wrong, or the token is wrong or missing.
+/// Fails with [`Usage`] if the URL is wrong, or the token in the environment is.
 pub(crate) fn http(url: &str) -> Result<Http, Usage> {
     let token = env::var(TOKEN).unwrap_or_default();
     if clean_edges(&token).is_empty() {
@@ -40,23 +34,15 @@ pub(crate) fn http(url: &str) -> Result<Http, Usage> {
     })
 }
 
-/// Connects the client that emits events over HTTP.
-///
-/// # Errors
-/// The gateway does not answer.
 pub(crate) async fn connect_over(http: Http) -> Result<Client, ConnectError> {
     Client::connect(tidings_client::Config { http: Some(http), deadline: DEADLINE, ..Default::default() }).await
 }
 
-/// Connects the commands to workflows.
-///
-/// # Errors
-/// Temporal does not answer, or the namespace belongs to another installation.
 pub(crate) async fn commands(config: &Config) -> anyhow::Result<Commands> {
     Ok(Commands::new(installation::connect(config).await?, &config.task_queue))
 }
 
-/// Adds to an unanswered command that a worker may still carry it out.
+/// If no worker responded, notes that one may still carry out the command.
 pub(crate) fn explain(key: &Key, error: CommandError) -> anyhow::Error {
     match error {
         CommandError::Unanswered { .. } => {

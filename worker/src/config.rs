@@ -1,6 +1,6 @@
 //! The configuration: `tidings.toml`, overridden by the environment.
 //!
-//! This module checks every value once and reports all problems together. A [`Config`] that exists is valid.
+//! This module checks every value once and reports all problems together, so a [`Config`] is always valid.
 
 use std::{
     collections::BTreeMap,
@@ -64,72 +64,49 @@ pub(crate) use temporal::no_namespace;
 pub use temporal::{Temporal, Unreachable};
 pub use tenant::Tenant;
 
-/// The default path of the configuration.
 pub const DEFAULT_PATH: &str = "tidings.toml";
 
-/// The effective configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `sqlite://FILE` or `postgres://...`.
     pub database_url: SecretUrl,
-    /// The relays, by name.
     pub relays: BTreeMap<String, Relay>,
-    /// The two streams, each with its relays, retries and sender.
     pub streams: Streams,
-    /// The address on which a worker answers `GET /metrics`, if any.
+    /// Where a worker serves `GET /metrics`.
     pub metrics_listen: Option<SocketAddr>,
-    /// The most workflows that a worker keeps in memory. `None`: as many as the memory of the process takes.
+    /// Maximum workflows in memory. `None` means as many as the process has memory for.
     pub cached_workflows: Option<usize>,
-    /// The folder of templates that override and extend the embedded ones.
+    /// Overrides and extends the embedded ones.
     pub templates: Option<PathBuf>,
-    /// The task queue of the digests.
     pub task_queue: String,
-    /// The default sender of both streams.
     pub sender: Sender,
-    /// The default signature of both streams.
+    /// Default for both streams.
     pub dkim: Option<DkimConfig>,
-    /// The digest types, by name.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// The tenants with a table of their own.
+    /// Only tenants with their own table.
     pub tenants: BTreeMap<String, Tenant>,
-    /// The names that digest types and tenants had before.
     pub names: FormerNames,
-    /// The limits over all digest types.
+    /// Limits across all digest types.
     pub recipients: Recipients,
-    /// The team's own directory, if recipients come from there.
+    /// Set if recipients come from the team's own directory.
     pub directory: Option<Directory>,
-    /// The retention periods.
     pub retention: Retention,
-    /// The gateway.
     pub gateway: Gateway,
-    /// The limits of the inbox.
     pub inbox: Limits,
-    /// The services that get notices.
     pub subscriptions: Vec<Subscription>,
-    /// The keys that sign tokens.
     pub link_keys: LinkKeysConfig,
-    /// The connection to Temporal.
     pub temporal: Temporal,
-    /// The fingerprint of each table of the file, by which processes compare their configuration.
+    /// Fingerprint per table, for comparing processes.
     pub sections: BTreeMap<String, String>,
-    /// The addresses to listen on.
     listeners: Vec<Door>,
-    /// The warning of a file with a password that every user of the machine can read.
+    /// Set if other users on the machine can read a password in the file.
     exposed_password: Option<Problem>,
 }
 
-/// A configuration that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The named file cannot be read.
     #[error("{}: {reason}; --config or TIDINGS_CONFIG names the configuration file", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        reason: io::Error,
-    },
-    /// The configuration has problems.
+    Unreadable { path: PathBuf, reason: io::Error },
     #[error("{}", problem::lines(.0))]
     Wrong(Vec<Problem>),
 }
@@ -141,10 +118,10 @@ impl Error {
 }
 
 impl Config {
-    /// Returns the settings for the activities. [`Config::signers`] has the DKIM keys.
+    /// DKIM keys come from [`Config::signers`].
     ///
     /// # Errors
-    /// The environment lacks the address of a relay, or the secret of a service or of a subscription.
+    /// The environment lacks a relay's address, a key, or a secret.
     pub fn settings(&self, unknown_recipients: UnknownRecipients) -> Result<Settings, Error> {
         let relays = self.named_relays().filter_map(|(_, relay)| relay.settings().err());
         let services = self.seen_problems().into_iter().chain(self.directory_problem());
@@ -154,10 +131,10 @@ impl Config {
         Ok(Settings { unknown_recipients, ..self.unsigned() })
     }
 
-    /// Reads the DKIM keys of both streams, for everybody and for each tenant whose keys differ.
+    /// Includes tenants with different keys.
     ///
     /// # Errors
-    /// Each key that cannot be read, or cannot sign. The error never shows the key.
+    /// Each key that cannot be read or cannot sign. The error never shows the key.
     pub fn signers(&self) -> Result<Signers, Error> {
         let mut problems = Vec::new();
         let mut signer = |stream: &Stream| -> Option<Dkim> {
@@ -181,10 +158,10 @@ impl Config {
         Ok(Signers { general, tenants })
     }
 
-    /// Returns the name and the settings of a tenant with a table.
+    /// Only tenants with a table are found.
     ///
     /// # Errors
-    /// Says that there is no such table, and which ones there are.
+    /// There is no such table. The message lists the existing ones.
     pub fn tenant(&self, name: &str) -> Result<(&String, &Tenant), String> {
         self.tenants.get_key_value(self.names.tenant(name)).ok_or_else(|| {
             let names: Vec<_> = self.tenants.keys().map(String::as_str).collect();
@@ -197,13 +174,12 @@ impl Config {
         })
     }
 
-    /// The streams of everybody, then those of each tenant with a table.
     fn every_stream(&self) -> impl Iterator<Item = &Stream> {
         let tenants = self.tenants.values().map(|tenant| &tenant.streams);
         [&self.streams].into_iter().chain(tenants).flat_map(Streams::both)
     }
 
-    /// Returns the settings for commands that send nothing: without relays that lack an address.
+    /// For commands that send nothing: relays without an address are left out.
     #[must_use]
     pub fn unsigned(&self) -> Settings {
         let relays = self.named_relays().filter_map(|(name, relay)| Some((name.clone(), relay.settings().ok()?)));
@@ -224,23 +200,23 @@ impl Config {
         }
     }
 
-    /// Checks that the gateway can serve.
+    /// Checks if the gateway can serve.
     ///
     /// # Errors
-    /// The public address is missing, or the keys that sign links.
+    /// The public address or the signing keys are missing.
     pub fn serves(&self) -> Result<(), Error> {
         let missing = self.gateway.pages.public_url.is_none().then(|| self.gateway.missing_address());
         Error::unless_none(missing.into_iter().chain(self.key_problems()).collect())
     }
 
-    /// Returns the problem of a gateway without a public address.
+    /// A configured gateway needs a public address.
     #[must_use]
     pub fn gateway_problem(&self) -> Option<Problem> {
         self.gateway.address_problem()
     }
 
-    /// Returns the problems of keys that cannot be read, or of return paths and links without keys. Commands that send nothing work
-    /// without the keys.
+    /// Finds unreadable keys, and return paths and links without keys. Commands that send nothing work
+    /// without them.
     #[must_use]
     pub fn key_problems(&self) -> Vec<Problem> {
         if let Some(unreadable) = self.link_keys.problem() {
@@ -250,33 +226,33 @@ impl Config {
         problem::distinct(return_paths.chain(self.gateway.key_problems(self.link_keys.keys().is_some())))
     }
 
-    /// Returns the problems of services that know what was seen, and cannot be asked: the environment lacks their secrets.
+    /// Finds `seen_url` services without their secret.
     #[must_use]
     pub fn seen_problems(&self) -> Vec<Problem> {
         let problem = |(_, digest): (_, &DigestSettings)| digest::seen_problem(digest.seen.as_ref()?);
         problem::distinct(self.digest_tables().filter_map(problem))
     }
 
-    /// Returns the problem of a directory that cannot be asked: the environment lacks its secret or its address.
+    /// Set if the environment lacks the secret or address of the directory.
     #[must_use]
     pub fn directory_problem(&self) -> Option<Problem> {
         self.directory.as_ref().and_then(Directory::problem)
     }
 
-    /// Returns the team's own directory, if recipients come from there. Connects to nothing.
+    /// This opens no connection.
     ///
     /// # Errors
-    /// The environment lacks its secret or the address of its database.
+    /// The environment lacks its secret or address.
     pub fn team_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
         let source = self.directory.as_ref().map(Directory::source).transpose();
         let source = source.map_err(|problem| Error::Wrong(vec![problem]))?;
         Ok(source.map(|source| Arc::new(TeamDirectory::new(source).with_names(self.names.clone()))))
     }
 
-    /// Returns the team's own directory after its query was checked, and the problem of a database that does not answer: it may come back.
+    /// Also checks the query. An unreachable database is only a problem, because it may come back.
     ///
     /// # Errors
-    /// The query is wrong, or as for [`Config::team_directory`].
+    /// The query is wrong, or see [`Config::team_directory`].
     pub async fn asked_directory(&self) -> Result<(Option<Arc<TeamDirectory>>, Option<Problem>), Error> {
         let made = self.team_directory()?;
         if let (Some(directory), Some(asked)) = (&self.directory, &made)
@@ -291,10 +267,10 @@ impl Config {
         Ok((made, None))
     }
 
-    /// As [`Config::asked_directory`], with a warning in the log.
+    /// Like [`Config::asked_directory`], but logs the problem.
     ///
     /// # Errors
-    /// As for [`Config::asked_directory`].
+    /// See [`Config::asked_directory`].
     pub async fn checked_directory(&self) -> Result<Option<Arc<TeamDirectory>>, Error> {
         let (made, away) = self.asked_directory().await?;
         if let Some(problem) = away {
@@ -303,17 +279,16 @@ impl Config {
         Ok(made)
     }
 
-    /// Returns the problems of subscriptions whose secrets the environment lacks.
     #[must_use]
     pub fn subscription_problems(&self) -> Vec<Problem> {
         self.subscriptions.iter().filter_map(subscribe::problem).collect()
     }
 
-    /// Returns the problems that do not stop Tidings.
+    /// These should not stop Tidings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
         let signatures = self.dkim.iter().chain(self.every_stream().filter_map(|stream| stream.dkim.as_ref()));
-        // Most tenants sign with the key of everybody, which is read once.
+        // Most tenants share the general key, so we read it once.
         let mut keys: Vec<&DkimConfig> = Vec::new();
         for signature in signatures {
             if !keys.iter().any(|known| known.has_keys_of(signature)) {
@@ -333,19 +308,19 @@ impl Config {
         warnings
     }
 
-    /// Returns the problems of doors that do not stop Tidings. Asks name servers.
+    /// Insecure connections and listeners. This queries name servers.
     #[must_use]
     pub fn door_warnings(&self) -> Vec<Problem> {
         self.doors().iter().filter_map(Door::warning).collect()
     }
 
-    /// The doors by their keys, in words.
+    /// The address and its protection, by key.
     #[must_use]
     pub fn doors_in_words(&self) -> BTreeMap<String, String> {
         self.doors().iter().map(Door::row).collect()
     }
 
-    /// Each connection and each listener. Asks name servers about those of which nothing says how they travel.
+    /// Queries name servers if it is unclear how a connection travels.
     fn doors(&self) -> Vec<Door> {
         let mut doors = self.listeners.clone();
         let relays = self.named_relays();
@@ -373,7 +348,7 @@ impl Config {
         doors
     }
 
-    /// The digest types with the keys of their tables, those of tenants included.
+    /// By table key, including `tenant.TENANT.digest.NAME`.
     pub(crate) fn digest_tables(&self) -> impl Iterator<Item = (String, &DigestSettings)> {
         let own = self.digests.iter().map(|(name, digest)| (format!("digest.{name}"), digest));
         let of_tenants = self.tenants.iter().flat_map(|(tenant, settings)| {
@@ -382,7 +357,7 @@ impl Config {
         own.chain(of_tenants)
     }
 
-    /// Writes all warnings to the log. Asks name servers.
+    /// This queries name servers.
     pub fn log_warnings(&self) {
         for warning in self.warnings().into_iter().chain(self.door_warnings()) {
             tracing::warn!(%warning, "the configuration works, but is not safe");
@@ -392,7 +367,7 @@ impl Config {
         }
     }
 
-    /// Warns of digests that nobody could unsubscribe from. Gmail and Yahoo demand a link of bulk mail, and so do laws.
+    /// Gmail, Yahoo and laws require an unsubscribe link in bulk email.
     fn without_unsubscribing(&self) -> Option<Problem> {
         let Pages { public_url, unsubscribe, .. } = &self.gateway.pages;
         let has_links = public_url.is_some() || unsubscribe.is_some();
@@ -401,13 +376,13 @@ impl Config {
         (!has_links && !self.digests.is_empty()).then(|| Problem::new("default", "gateway.public_url", problem))
     }
 
-    /// Serves this machine alone: the listeners of the file do not count.
+    /// Ignores the listeners in the file.
     pub(crate) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
         self.gateway.listen_on_this_machine(listen, api, public_url);
         self.listeners.clear();
     }
 
-    /// Sends all messages through this relay, unsigned. The webhooks of all relays stay.
+    /// Sends everything through this relay, unsigned. Webhooks stay as they are.
     pub fn send_by(&mut self, relay: Relay) {
         let relay = match self.relays.get(relay::DEFAULT) {
             Some(former) => relay.with_webhook_of(former),
@@ -424,16 +399,16 @@ impl Config {
         }
     }
 
-    /// Returns the relays that a stream uses, for everybody or for a tenant.
+    /// Relays used by a stream, general or a tenant's.
     pub fn named_relays(&self) -> impl Iterator<Item = (&String, &Relay)> {
         let used = |name: &String| self.every_stream().any(|stream| stream.settings.relays.contains(name));
         self.relays.iter().filter(move |(name, _)| used(name))
     }
 
-    /// Returns the webhooks by the names of their relays.
+    /// By relay name.
     ///
     /// # Errors
-    /// The environment lacks the secret of a webhook.
+    /// The environment lacks a webhook's secret.
     pub fn webhooks(&self) -> Result<BTreeMap<String, Hook>, Error> {
         let (mut hooks, mut problems) = (BTreeMap::new(), Vec::new());
         for (name, relay) in &self.relays {
@@ -445,23 +420,23 @@ impl Config {
         Error::unless_none(problems).map(|()| hooks)
     }
 
-    /// Removes the webhooks whose secrets are not set, and returns the problem of each.
+    /// Returns a problem for each webhook without a secret.
     pub fn remove_unready_webhooks(&mut self) -> Vec<Problem> {
         self.relays.values_mut().filter_map(Relay::remove_unready_webhook).collect()
     }
 
-    /// Loads `path`, or [`DEFAULT_PATH`] if that file exists, and the environment of the process.
+    /// Loads `path`, or [`DEFAULT_PATH`] if it exists, and the environment.
     ///
     /// # Errors
-    /// The file cannot be read, or has problems. The error lists all of them.
+    /// The file cannot be read, or has problems. The error lists them all.
     pub fn load(path: Option<&Path>) -> Result<Self, Error> {
         Self::load_with(path, Temporal::load())
     }
 
-    /// Loads as [`Config::load`] does, but for this connection to Temporal.
+    /// Like [`Config::load`], with this connection to Temporal.
     ///
     /// # Errors
-    /// As for [`Config::load`].
+    /// See [`Config::load`].
     pub fn load_with(path: Option<&Path>, temporal: Result<Temporal, Problem>) -> Result<Self, Error> {
         let place = path.unwrap_or(Path::new(DEFAULT_PATH));
         let text = match fs::read(place).and_then(decode_file) {
@@ -469,15 +444,15 @@ impl Config {
             Err(error) if path.is_none() && error.kind() == io::ErrorKind::NotFound => String::new(),
             Err(reason) => return Err(Error::Unreadable { path: place.to_owned(), reason }),
         };
-        // A value that is not UTF-8 is not taken for one that is missing: what reads it names the variable.
+        // A value that is not UTF-8 should not look missing, so the error can name its variable.
         let environment = |name: &str| Some(env::var_os(name)?.to_string_lossy().into_owned());
         Self::read_with(place, &text, &environment, temporal)
     }
 
-    /// Returns the configuration if it can send to people: with a sender of its own, unless the relay is on this machine.
+    /// Requires a sender, unless the relay is on this machine.
     ///
     /// # Errors
-    /// The sender or the address of a relay is missing.
+    /// The sender or a relay's address is missing.
     pub fn ready_to_send(self) -> Result<Self, Error> {
         let streams = self.every_stream().map(|stream| &stream.settings);
         let relays: BTreeMap<_, _> = self.named_relays().map(|(name, relay)| (name, relay.settings())).collect();
@@ -489,10 +464,10 @@ impl Config {
         Error::unless_none(problem::distinct(missing.chain(streams.flat_map(senders)))).map(|()| self)
     }
 
-    /// Parses `text`, the content of the file `place`.
+    /// Parses `text` from the file `place`.
     ///
     /// # Errors
-    /// As for [`Config::load`].
+    /// See [`Config::load`].
     pub fn read(place: &Path, text: &str, environment: Environment<'_>) -> Result<Self, Error> {
         Self::read_with(place, text, environment, Temporal::load())
     }

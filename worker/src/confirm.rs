@@ -1,4 +1,4 @@
-//! The question before something that nothing brings back.
+//! Confirmation before an irreversible command.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -6,7 +6,8 @@ use tidings_model::foreign_text::clean_edges;
 
 use crate::error::Usage;
 
-/// Asks on a terminal, and takes `expected` for yes. `instead` is the option that shows what would be done.
+/// Prompts on the terminal. Returns `true` if the user typed `expected`. `instead` suggests an option for a
+/// dry run.
 ///
 /// # Errors
 /// There is no terminal, or it is gone.

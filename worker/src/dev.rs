@@ -1,5 +1,6 @@
-//! `tidings dev`: all of Tidings on a laptop as one process tree. The Temporal dev server with its UI, the worker and
-//! the gateway on SQLite, and a mail sink with an inbox in the browser. Everything it keeps is under `.tidings/`.
+//! `tidings dev` runs all of Tidings on a laptop as one process tree: the Temporal dev server with its UI,
+//! the worker and the gateway on SQLite, and a mail sink with an inbox in the browser. All its data is under
+//! `.tidings/`.
 
 use std::{
     env,
@@ -36,9 +37,8 @@ mod workshop;
 use mailbox::Mailbox;
 use settings::Port;
 
-/// The folder of all data, inside the current one.
 const FOLDER: &str = ".tidings";
-/// The time for activities in progress to end. The next start completes the rest.
+/// Shutdown grace for activities in progress. The next start completes the rest.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const DEFAULT_TEMPORAL_PORT: u16 = 7233;
@@ -122,7 +122,6 @@ impl Args {
         format!("http://localhost:{}", self.workshop_port)
     }
 
-    /// Returns the prefix that other commands need when the server has another port.
     fn temporal_address(&self) -> String {
         match self.temporal_port {
             DEFAULT_TEMPORAL_PORT if env::var_os("TEMPORAL_ADDRESS").is_none() => String::new(),
@@ -135,12 +134,11 @@ impl Args {
     }
 }
 
-/// Runs until Ctrl-C or SIGTERM, until the demo is over where it runs once, or until a part ends by itself, which is
-/// an error. `config` is the configuration file.
+/// Runs until Ctrl-C or SIGTERM, or with `--once` until the demo is over. `config` is the configuration file.
 ///
 /// # Errors
-/// Names the port that is taken, the file that cannot be written, what is wrong with the configuration, the part that
-/// ended, or the sample events that no mail accounts for.
+/// A port is taken, a file cannot be written, the configuration is wrong, a part stopped by itself, or the
+/// emails do not account for all sample events.
 pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     let folder = Path::new(FOLDER);
     let _lock = lock(folder)?;
@@ -161,7 +159,7 @@ pub async fn run(args: Args, config: Option<&Path>) -> anyhow::Result<()> {
     ended
 }
 
-/// The worker, the gateway, the inbox, the workshop and the demo, on a server that is ready. The worker stops before the inbox does.
+/// Runs all other parts once the server is ready. The worker stops before the inbox does.
 async fn work(
     args: &Args,
     config: Config,
@@ -198,7 +196,7 @@ async fn work(
     }
 }
 
-/// Says where to look, runs the demo if asked to, and returns when there is nothing more to do.
+/// Runs the demo if requested and prints the URLs. Only returns with `--once`.
 async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
     if args.demo {
         demo::run(config, mailbox).await?;
@@ -211,7 +209,6 @@ async fn guide(args: &Args, config: &Config, mailbox: &Mailbox) -> anyhow::Resul
     std::future::pending().await
 }
 
-/// The sink and its inbox, listening.
 struct LocalMail {
     mailbox: Arc<Mailbox>,
     smtp: TcpListener,
@@ -235,9 +232,9 @@ impl LocalMail {
     }
 }
 
-/// One `tidings dev` at a time in a folder. The system gives the lock back when the process ends, however it ends.
+/// Allows one `tidings dev` per folder. The system releases the lock when the process ends, even after a
+/// crash.
 fn lock(folder: &Path) -> anyhow::Result<File> {
-    // Every mail will be in it.
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -255,7 +252,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Waits for Ctrl-C, SIGTERM, or the end of the terminal. Whoever closes the terminal is done, and the server must not outlive it.
+/// Also stops on SIGHUP: the server must not outlive a closed terminal.
 async fn interrupted() -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -285,7 +282,6 @@ fn say_where(args: &Args, config: &Config) {
     println!("Ctrl-C stops everything.");
 }
 
-/// The command that emits one event.
 fn example() -> String {
     let program = env::args().next().unwrap_or_else(|| "tidings".to_owned());
     format!("{program} emit --tenant acme --user ann --digest activity --category comment --title 'Bob replied to you'")

@@ -1,15 +1,13 @@
-//! The kinds of failure that a command reports through its exit code.
+//! Errors that a command reports through its exit code.
 
 use std::process::ExitCode;
 
 use crate::{config, phrases::counted};
 
-/// A command that was used in a way that cannot work, with a message that says what would.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Digests are later, or runs in trouble for longer, than the caller of a check accepts.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the oldest overdue digest, or run in trouble, has waited for {age}, more than the {accepted} of --overdue-after"
@@ -19,12 +17,11 @@ pub struct Overdue {
     pub accepted: String,
 }
 
-/// Runs in trouble that wait for a person.
 #[derive(Debug, thiserror::Error)]
 #[error("{} in trouble: see `tidings runs list`", counted(*.0, "run"))]
 pub struct RunsInTrouble(pub u64);
 
-/// The error with its causes, without those that the text has already: the SDK's errors repeat their causes.
+/// Formats the error with its causes. Skips a cause already in the text, because SDK errors repeat theirs.
 #[must_use]
 pub fn in_words(error: &anyhow::Error) -> String {
     let mut words = String::new();
@@ -38,12 +35,12 @@ pub fn in_words(error: &anyhow::Error) -> String {
     words
 }
 
-/// A failure after which a mail server keeps the message and tries again: exit code 75, `EX_TEMPFAIL` of sysexits.h.
+/// A mail server should keep the message and retry: exit code 75, `EX_TEMPFAIL` in sysexits.h.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", in_words(.0))]
 pub struct TryLater(pub anyhow::Error);
 
-/// The exit code for the error: 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
+/// Returns 75 for [`TryLater`], 2 if the caller must change the command or the configuration, 3 for
 /// [`Overdue`] and [`RunsInTrouble`], otherwise 1.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {

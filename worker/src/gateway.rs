@@ -1,4 +1,4 @@
-//! The run loop of the gateway.
+//! Run loop of the gateway.
 
 use std::{
     net::SocketAddr,
@@ -38,23 +38,20 @@ use crate::{
     worker::{Background, METRICS_CONNECTIONS, compare_zone_data, connected, listen_for_metrics},
 };
 
-/// Time for openings and clicks that wait to be recorded when the gateway ends.
+/// Shutdown grace for opens and clicks that have not been recorded yet.
 const RECORDING: Duration = Duration::from_secs(5);
-/// The part of the process's memory that the bodies of one listener may have. There are two listeners.
 const BODY_PART: u64 = 5;
-/// Connections of a listener that has no file descriptors for more.
+/// Minimum per listener, even if there are too few file descriptors.
 const FEW_CONNECTIONS: usize = 16;
 
-/// The listeners of a gateway. They share no route (rule 38).
+/// The two listeners share no route (rule 38).
 pub(crate) struct Listeners {
-    /// For recipients and providers.
     pub public: TcpListener,
-    /// For services and operators, if there is one.
     pub api: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Listens where the configuration says.
+    /// Binds the configured addresses.
     ///
     /// # Errors
     /// An address is taken. The error names its key.
@@ -72,10 +69,11 @@ async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{key} = \"{address}\""))
 }
 
-/// Serves until `shutdown` is cancelled; requests in progress are answered first.
+/// Serves until `shutdown` is cancelled. Requests in progress finish first.
 ///
 /// # Errors
-/// The keys cannot be read, the query of the team's directory is wrong, the database does not answer, or the address for metrics is taken.
+/// The keys cannot be read, the directory's query is wrong, the database does not respond, the address for
+/// metrics is taken, or the namespace belongs to another installation.
 pub(crate) async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
@@ -95,7 +93,7 @@ pub(crate) async fn run(
     }
     let refused = Arc::new(OnceLock::new());
     let (temporal, _connecting) = connecting(&config, store.clone(), refused.clone(), shutdown.clone());
-    // A gateway makes single messages, and works without the keys of DKIM.
+    // The gateway also works without DKIM keys, except for rendering single messages.
     let own = installation::profile(&config, Role::Gateway, &config.signers().unwrap_or_default());
     let presence = Presence::new(store.clone(), own);
     let process = presence.id();
@@ -133,11 +131,11 @@ pub(crate) async fn run(
     let serving_api = async {
         match api {
             Some(listener) => {
-                // Services share few addresses.
+                // Services share few addresses, so each address may open more connections.
                 let limits = Limits { of_client: connections / 2, ..limits };
                 server::serve(listener, api_router, limits, shutdown.clone()).await;
             }
-            // The recorder ends with the last router.
+            // The recorder only ends once all routers are dropped.
             None => drop(api_router),
         }
     };
@@ -154,13 +152,12 @@ pub(crate) async fn run(
     refusal.map_or(Ok(()), |refusal: Refusal| Err(refusal.into()))
 }
 
-/// Returns the memory for the bodies of a listener, in bytes.
 fn body_bytes(memory: Option<u64>) -> usize {
     let part = memory.map(|memory| usize::try_from(memory / BODY_PART).unwrap_or(usize::MAX));
     part.map_or(Admission::BODY_BYTES, |part| part.clamp(LEAST_BODY_BYTES, Admission::BODY_BYTES))
 }
 
-/// Returns the open connections of each listener, so that a flood of one leaves file descriptors for the others.
+/// A flood on one listener should leave file descriptors for the others.
 fn connections_of_each(descriptors: Option<u64>, listeners: usize) -> usize {
     let own = OWN_DESCRIPTORS + METRICS_CONNECTIONS;
     let fits = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -170,7 +167,7 @@ fn connections_of_each(descriptors: Option<u64>, listeners: usize) -> usize {
     connections
 }
 
-/// Loads the templates and the DKIM keys. Without them all routes work but those that make messages.
+/// Loads the templates and DKIM keys. If this fails, only routes that render messages are affected.
 fn making(config: &Config) -> Option<Making> {
     let load = || {
         let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
@@ -179,8 +176,8 @@ fn making(config: &Config) -> Option<Making> {
     load().inspect_err(|error| tracing::error!("the api makes no messages: {error:#}")).ok()
 }
 
-/// Connects to Temporal in the background. Links work while Temporal is away, and while workers of another database of this
-/// installation are at work. In the namespace of another installation the gateway ends.
+/// Connects to Temporal in the background. Links work without Temporal, and also while workers with another
+/// database of this installation are running. In another installation's namespace, the gateway shuts down.
 fn connecting(
     config: &Config,
     store: Arc<dyn Store>,
@@ -192,7 +189,6 @@ fn connecting(
     let connecting = tokio::spawn(async move {
         let Some(client) = connected(&temporal, "gateway", &shutdown).await else { return };
         let refusal = installation::offer(&*store, client, &sender).await;
-        // Only this task sets it.
         let _ = refused.set(refusal);
         drop(refused);
         shutdown.cancel();

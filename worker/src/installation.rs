@@ -1,4 +1,4 @@
-//! The check that a process may work in the Temporal namespace of its configuration (rule 50).
+//! Checks that a process may use the configured Temporal namespace (rule 50).
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::{Config, config::SecretUrl};
 
-/// The pause of a worker or gateway that waits for the workers of another database to be gone.
+/// Poll interval while workers with another database are running, or while the check fails.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Connects a command to Temporal, unless the namespace belongs to another installation. A command that has no database at hand, as on
-/// the machine of a producer, is not asked.
+/// Connects a command to Temporal, unless the namespace belongs to another installation. Skips this check
+/// without a database, e.g. on a producer's machine.
 ///
 /// # Errors
-/// Temporal does not answer, or the database must not work in the namespace.
+/// Temporal does not respond, or the database must not be used with this namespace.
 pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
     let temporal = config.temporal.connect().await?;
     if let Some(store) = at_hand(&config.database_url).await {
@@ -36,14 +36,12 @@ pub(crate) async fn connect(config: &Config) -> anyhow::Result<Client> {
 }
 
 async fn at_hand(url: &SecretUrl) -> Option<std::sync::Arc<dyn Store>> {
-    // To connect would make the file.
     if url.file().is_some_and(|file| !file.exists()) {
         return None;
     }
     Storage::connect(url.reveal()).await.ok()?.ready().await.ok()
 }
 
-/// What this process works with, for the comparison with the others (rule 59).
 pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> ProcessProfile {
     let host = rustix::system::uname();
     let own = ProcessProfile::new(role, &host.nodename().to_string_lossy(), std::process::id(), &config.task_queue);
@@ -57,12 +55,10 @@ pub(crate) fn profile(config: &Config, role: Role, signers: &Signers) -> Process
     }
 }
 
-/// What a look at the namespace found.
 enum Look {
     Admitted,
-    /// Workers of another database of this installation are seen.
+    /// Workers with another database of this installation are running.
     Copy,
-    /// The store or Temporal does not answer.
     Unknown,
 }
 
@@ -81,7 +77,8 @@ async fn look(store: &dyn Store, temporal: &Client) -> Result<Look, Refusal> {
     }
 }
 
-/// Returns when the database may work in the namespace. Waits while workers of another database of this installation are seen.
+/// Waits until the database may be used with the namespace, e.g. until workers with another database are
+/// gone.
 ///
 /// # Errors
 /// The namespace belongs to another installation.
@@ -92,8 +89,8 @@ pub(crate) async fn admitted(store: &dyn Store, temporal: &Client) -> Result<(),
     Ok(())
 }
 
-/// Offers the client while the database may work in the namespace, and withdraws it while workers of another database of this
-/// installation are seen. Returns when the namespace belongs to another installation.
+/// Publishes the client in `offered`, and removes it while workers with another database of this installation
+/// are running. Only returns if the namespace belongs to another installation.
 pub(crate) async fn offer(store: &dyn Store, temporal: Client, offered: &watch::Sender<Option<Client>>) -> Refusal {
     loop {
         match look(store, &temporal).await {

@@ -1,4 +1,4 @@
-//! The binary `tidings` as a library: configuration, the worker's run loop and the commands, for `main` and for tests.
+//! The binary `tidings` as a library: configuration, run loops and commands, for `main` and for tests.
 
 mod args;
 pub mod cli;
@@ -26,6 +26,6 @@ pub use commands::emit;
 pub use config::Config;
 pub use worker::{recycle, registration, retention_schedule, run, sdk};
 
-/// A worker allocates for each digest on several threads, and frees on others.
+/// For each digest, a worker allocates on several threads and frees on others.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

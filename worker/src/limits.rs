@@ -1,26 +1,24 @@
-//! What the system lets this process have: memory, by its control group, and file descriptors.
+//! System limits for this process: memory (from its control group) and file descriptors.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The root of control groups (version 2), and of those for memory (version 1).
 const GROUPS: &str = "/sys/fs/cgroup";
 const MEMORY_GROUPS: &str = "/sys/fs/cgroup/memory";
-/// Version 1 writes a number near this one where there is no limit.
+/// Without a limit, version 1 reports a number near this one.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// File descriptors besides connections of clients and relays: those of the databases, of Temporal, of the runtime, and of files.
+/// Reserved, e.g. for databases, Temporal, the runtime and files.
 pub(crate) const OWN_DESCRIPTORS: usize = 100;
 
-/// Returns the memory that the process may have, in bytes. `None`: there is no limit besides that of the machine.
 pub(crate) fn memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     memory_of(&groups, |file| fs::read_to_string(file).ok())
 }
 
-/// The least limit of the groups, and of the groups around them. `groups` is the text of `/proc/self/cgroup`. In a container its paths
-/// may be those of the host; then the root has the limit.
+/// Returns the lowest limit among the groups and their ancestors. `groups` is the content of
+/// `/proc/self/cgroup`. In a container, its paths may refer to the host; then the root has the limit.
 fn memory_of(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let mut least = None;
     for line in groups.lines() {
@@ -42,15 +40,14 @@ fn memory_of(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<u64
     least
 }
 
-/// Raises the limit of file descriptors as far as the process may, and returns it. `None`: there is no limit.
+/// Raises the soft limit to the hard limit, and returns it. `None` if there is none.
 pub(crate) fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // macOS refuses to have no limit.
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
-/// Warns if the process may need more file descriptors than it may have.
+/// `effect` begins the warning, e.g. `some connections to relays may fail`.
 pub(crate) fn check_descriptors(limit: Option<u64>, needed: usize, effect: &str) {
     if limit.is_some_and(|limit| limit < needed as u64) {
         tracing::warn!(

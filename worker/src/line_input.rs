@@ -1,4 +1,4 @@
-//! Shared parts of the commands that read many lines: the input, the progress bar, the rejections and the summary.
+//! Shared by commands that read many lines.
 
 use std::{
     fs::File,
@@ -15,22 +15,19 @@ use tidings_operations::rows::{NO_OBJECT, Rows, Unreadable, WrongHeader, WrongLi
 
 use crate::error::Usage;
 
-/// A line that was not taken.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Rejection {
-    /// Counted from 1.
     pub line: u64,
-    /// The field as the contract or the header names it; empty when the whole line is wrong.
+    /// As named in the contract or the header. Empty if the whole line is wrong.
     pub field: String,
-    /// The fault and the remedy.
     pub problem: String,
 }
 
-/// Bytes of a rejection's texts. They quote what was wrong, which may be a whole line.
+/// Limit per text. They quote the faulty input, which may be a whole line.
 const SHOWN_BYTES: usize = 500;
 
 impl Rejection {
-    /// A refusal that is fit for a terminal: bounded, and without control characters.
+    /// Truncates the texts and removes control characters, so they are safe on a terminal.
     pub(crate) fn new(line: u64, field: &str, problem: &str) -> Self {
         Self { line, field: presentable(field), problem: presentable(problem) }
     }
@@ -49,16 +46,13 @@ fn presentable(text: &str) -> String {
     if cut.len() < text.len() { format!("{shown}…") } else { shown }
 }
 
-/// The totals of a run.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     accepted: u64,
     rejected: u64,
 }
 
-/// Says how it goes: a bar on a terminal, each refusal as it happens, the totals at the end.
 pub(crate) struct Report {
-    /// JSON, one object a line, instead of text.
     json: bool,
     bar: ProgressBar,
     summary: Summary,
@@ -89,7 +83,7 @@ impl Report {
         });
     }
 
-    /// Shows what looks like a mistake in a line that was taken. As text, only the first ones: a file may have the same in each line.
+    /// As text, only prints the first warnings, because every line may have the same mistake.
     pub fn warned(&mut self, warning: &Rejection) {
         self.warnings += 1;
         let Rejection { line, field, problem } = warning;
@@ -102,7 +96,7 @@ impl Report {
         });
     }
 
-    /// Prints the totals. `false`: something was rejected.
+    /// Prints the totals. Returns `false` if a line was rejected.
     pub fn end(self, what: &str) -> bool {
         self.bar.finish_and_clear();
         let Summary { accepted, rejected } = self.summary;
@@ -119,8 +113,7 @@ impl Report {
     }
 }
 
-/// Opens `path`, or standard input for `-`, with a progress bar over its bytes. The bar appears only on a terminal. The size
-/// of standard input is unknown.
+/// Opens `path`, or standard input for `-`. The progress bar counts bytes and only appears on a terminal.
 pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead + Send>)> {
     if path == Path::new("-") {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} accepted, {elapsed}")?);
@@ -135,10 +128,10 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<(ProgressBar, Box<dyn BufRead 
     Ok((bar, lines))
 }
 
-/// The bytes, unzipped where they start like gzip (RFC 1952) whatever the name, and without a byte order mark.
+/// Decompresses input that starts like gzip (RFC 1952), whatever its name, and skips a byte order mark.
 ///
 /// # Errors
-/// The first of them cannot be read, or are UTF-16.
+/// The first bytes cannot be read, or are UTF-16.
 pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut bytes = BufReader::with_capacity(64 * 1024, bytes);
     let packed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
@@ -153,10 +146,10 @@ pub fn unpacked(bytes: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead
     Ok(text)
 }
 
-/// Reads the first line of CSV.
+/// Reads the CSV header.
 ///
 /// # Errors
-/// As for [`Rows::csv`]; it names a column that is not among `columns`, or lacks one of `required`.
+/// As for [`Rows::csv`]. Also if a column is not in `columns`, or one in `required` is missing.
 pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -> anyhow::Result<Rows<R>> {
     let mut table = csv(input)?;
     let header = column_names(&mut table)?;
@@ -170,10 +163,11 @@ pub(crate) fn table<R: BufRead>(input: R, columns: &[&str], required: &[&str]) -
     }
 }
 
-/// Reads the first line of CSV or, if that begins with `{`, of NDJSON. Answers with the names of its values, too.
+/// Reads the first line as NDJSON if it begins with `{`, otherwise as a CSV header. Also returns the column
+/// names.
 ///
 /// # Errors
-/// It cannot be read, or names no values.
+/// The line cannot be read, or names no values.
 pub(crate) fn records<R: BufRead>(mut input: R) -> anyhow::Result<(Rows<R>, Vec<String>)> {
     let head = input.fill_buf().context("the first line cannot be read")?;
     let is_json = head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -201,7 +195,6 @@ fn style(template: &str) -> anyhow::Result<ProgressStyle> {
     Ok(ProgressStyle::with_template(template)?)
 }
 
-/// Warnings that are printed as text.
 const WARNINGS: u64 = 20;
 
 const YELLOW: anstyle::Style = anstyle::AnsiColor::Yellow.on_default();

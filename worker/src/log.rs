@@ -25,15 +25,16 @@ enum Format {
     Json,
 }
 
-/// Starts logging, once per process.
+/// Starts logging. Call this once per process.
 ///
 /// # Errors
-/// The filter is wrong, or something logs already.
+/// The filter is wrong, or a logger is already installed.
 pub fn start(options: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&options.log).map_err(|error| {
         Usage(format!("--log {:?}: {error}; write for example \"info\" or \"warn,tidings=debug\"", options.log))
     })?;
-    // It would tell of a log that cannot be written on standard error, too, and panic: on a full disk there is none.
+    // Otherwise a failed write would be reported on standard error, which may panic, too, e.g. on a full
+    // disk.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).log_internal_errors(false);
     let started = match options.log_format {
         Format::Text => log.with_ansi(stderr().is_terminal()).try_init(),

@@ -1,4 +1,4 @@
-//! Names of tables: which mean the same, and which the database has and the file lacks.
+//! Former names, and names used in the database without a table in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,13 @@ use tidings_store::Store;
 
 use crate::Config;
 
-/// The most tenants that are listed: most installations have tenants without a table.
 const MOST_TENANTS: usize = 20;
-/// What the database has under a name, where it was not asked for more.
 const IN_USE: &str = "something (`tidings config check --database` says what)";
 
-/// Keeps in the store which names mean the same.
+/// Stores the former names, so the database treats them as the same.
 ///
 /// # Errors
-/// The store does not answer.
+/// The store does not respond.
 pub(crate) async fn keep(store: &dyn Store, config: &Config) -> anyhow::Result<()> {
     let tables = BTreeMap::from([
         (NameKind::Digest, config.digests.keys().cloned().collect::<BTreeSet<_>>()),
@@ -28,7 +26,8 @@ pub(crate) async fn keep(store: &dyn Store, config: &Config) -> anyhow::Result<(
     Ok(store.put_names(&config.names, &tables).await?)
 }
 
-/// Logs the names in use that the file lacks. Tenants are among them only where the file has tables of tenants: most installations need none.
+/// Logs names used in the database but missing in the file. Only includes tenants if the file has any,
+/// because most installations need none.
 pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
     match store.names_in_use().await {
         Ok(used) => {
@@ -45,17 +44,16 @@ pub(crate) async fn log_unknown(store: &dyn Store, config: &Config) {
     }
 }
 
-/// The warnings of `tidings config check --database`.
+/// Returns the warnings for `tidings config check --database`.
 ///
 /// # Errors
-/// The store does not answer.
+/// The store does not respond.
 pub(crate) async fn warnings(store: &dyn Store, config: &Config) -> anyhow::Result<Vec<String>> {
     let (stored, file) = (store.stored_names().await?, File::of(config));
     let unknown = stored.iter().filter(|stored| file.lacks(stored.kind, &stored.name));
     Ok(shortened(unknown.map(|stored| (stored.kind, warning(stored.kind, &stored.name, &stored.to_string())))))
 }
 
-/// The first tenants only, and how many more there are.
 fn shortened(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> {
     let (tenants, others): (Vec<_>, Vec<_>) = warnings.partition(|(kind, _)| *kind == NameKind::Tenant);
     let more = tenants.len().saturating_sub(MOST_TENANTS);
@@ -64,7 +62,6 @@ fn shortened(warnings: impl Iterator<Item = (NameKind, String)>) -> Vec<String> 
     shown.map(|(_, warning)| warning).chain(more).collect()
 }
 
-/// The names that a file has.
 struct File<'a> {
     config: &'a Config,
     settings: Settings,
@@ -75,8 +72,8 @@ impl<'a> File<'a> {
         Self { config, settings: config.unsigned() }
     }
 
-    /// Reports that the file has neither a table of the name nor a `was`. A file that names nothing of the kind knows none; but a tenant needs
-    /// no table.
+    /// Returns `true` if the file has neither a table with this name nor a `was`. Except for tenants and
+    /// subscriptions, nothing is missing if the file has no such table at all.
     fn lacks(&self, kind: NameKind, name: &str) -> bool {
         let Config { digests, tenants, names, subscriptions, .. } = self.config;
         let relays = &self.settings.relays;
@@ -93,7 +90,7 @@ impl<'a> File<'a> {
                 let of_tenants = self.settings.tenants.values().flat_map(|tenant| tenant.digests.values());
                 let mut digests = self.settings.digests.values().chain(of_tenants).peekable();
                 let has = |digest: &DigestSettings| {
-                    // Without `categories` a page offers those that were turned off, whatever they are.
+                    // Without `categories`, a page offers every category that was turned off.
                     digest.categories.is_empty()
                         || digest.categories.contains_key(name)
                         || digest.former_categories.contains_key(name)
@@ -101,9 +98,9 @@ impl<'a> File<'a> {
                 digests.peek().is_some() && !digests.any(has)
             }
             NameKind::Relay => {
-                // The breaker may be of one tenant.
+                // A breaker may be limited to one tenant, and its name then includes the tenant.
                 let today = self.settings.relay_today(breaker::parts(name).0);
-                // Of a relay whose address this process lacks, the settings have the names only.
+                // If a relay has no address in this process, the settings only have its names.
                 !relays.is_empty() && !relays.contains_key(today) && !self.settings.reports_for.contains_key(today)
             }
             NameKind::Subscription => {

@@ -1,4 +1,4 @@
-//! Phrases that several answers share.
+//! Phrases shared by several commands.
 
 use jiff::{Timestamp, tz::TimeZone};
 use tidings_model::{Key, when};

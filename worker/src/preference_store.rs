@@ -1,4 +1,4 @@
-//! The preferences and the consent of recipients, for the commands that change them.
+//! Preferences and consent, for commands that change them.
 
 use std::sync::Arc;
 
@@ -9,12 +9,11 @@ use tidings_store::Store;
 
 use crate::{Config, error::Usage, storage};
 
-/// The store of preferences and consent, and the workflows that follow a change.
 pub(crate) struct PreferenceStore<'a> {
     config: &'a Config,
     pub settings: Settings,
     pub store: Arc<dyn Store>,
-    /// Connected when there is something to tell. An error was printed as a warning.
+    /// Connected on first use. An error has already been printed as a warning.
     temporal: Option<anyhow::Result<Client>>,
 }
 
@@ -24,8 +23,8 @@ impl<'a> PreferenceStore<'a> {
         Ok(Self { config, settings: config.unsigned(), store, temporal: None })
     }
 
-    /// Notifies the workflows of the key, under each of its names, of a change. A failure is only a warning, because the stored change
-    /// applies when the window is due.
+    /// Notifies the workflows for this key, under each of its names. A failure is only a warning: the stored
+    /// change will apply when the window is due.
     pub async fn tell(&mut self, key: &Key) {
         for key in self.settings.names.keys(key) {
             let told = match self.connected().await {
@@ -51,7 +50,6 @@ fn warn(problem: &str) {
     anstream::eprintln!("warning: {problem}; it was written down, and an open window follows it when it is due");
 }
 
-/// Turns the errors of wrong input into [`Usage`].
 pub(crate) fn usage(error: Error) -> anyhow::Error {
     match error {
         Error::Invalid(invalid) => Usage(invalid.to_string()).into(),

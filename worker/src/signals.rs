@@ -1,12 +1,13 @@
-//! The signals that a running process hears.
+//! Unix signals.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Returns a token that SIGTERM or Ctrl-C cancels. A second one ends the process at once. `finish` names what ends first.
+/// Returns a token that is cancelled by SIGTERM or Ctrl-C. A second signal exits immediately. `finish` names
+/// the work that finishes first, for the log.
 ///
-/// SIGHUP ends nothing, as of a terminal that is closed, of logrotate, or of an operator who changed the file. The file is read at the
-/// start only: queues, pools and subscriptions are made of it.
+/// SIGHUP only logs a warning. It may come from a closed terminal, logrotate or an operator who changed the
+/// file. We only read the file at the start, because queues, pools and subscriptions are built from it.
 ///
 /// # Errors
 /// The system refuses to deliver signals.

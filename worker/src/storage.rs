@@ -1,4 +1,4 @@
-//! The store of the configuration.
+//! Opens the configured store.
 
 use std::sync::Arc;
 
@@ -10,27 +10,28 @@ use crate::{
     error::Usage,
 };
 
-/// Opens the store of the configuration, whose tables are those of this version.
+/// Opens the store. Its schema must match this version.
 ///
 /// # Errors
-/// It does not answer, the file cannot be opened, or the tables are not: names the command to run.
+/// The database does not respond, the file cannot be opened, or the schema does not match. The error names
+/// the command to run.
 pub async fn open(url: &SecretUrl) -> anyhow::Result<Arc<dyn Store>> {
     Ok(connect(url).await?.ready().await?)
 }
 
-/// Brings the tables to this version's.
+/// Migrates the schema to this version.
 ///
 /// # Errors
-/// The store does not answer, the file cannot be opened, a statement failed, or another version of Tidings migrated the
-/// database differently.
+/// The store does not respond, the file cannot be opened, a statement failed, or another version of Tidings
+/// migrated the database differently.
 pub async fn migrate(url: &SecretUrl) -> anyhow::Result<()> {
     Ok(connect(url).await?.migrate().await?)
 }
 
-/// Connects to the PostgreSQL database of an option of the command line.
+/// Connects to the PostgreSQL database given by a command line option.
 ///
 /// # Errors
-/// It does not answer, or has no TLS on another machine.
+/// The database does not respond, or is on another machine and has no TLS.
 pub async fn connect_to(option: &str, url: &SecretUrl) -> anyhow::Result<Postgres> {
     let wrong = |problem: String| Usage(format!("{option} {url}: {problem}")).into();
     connected(Postgres::connect(url.reveal()).await, wrong, format!("database {url}; {option} names it"))
@@ -45,8 +46,8 @@ async fn connect(url: &SecretUrl) -> anyhow::Result<Storage> {
     connected(Storage::connect(url.reveal()).await, wrong, database)
 }
 
-/// Adds the words for it to an error. `wrong` makes that of a database on another machine without TLS, which Tidings connects to only in so
-/// many words (rule 53).
+/// Adds context to a connection error. `wrong` builds the error for a database without TLS on another
+/// machine, which must be accepted explicitly (rule 53).
 fn connected<T>(
     connected: tidings_store::Result<T>,
     wrong: impl FnOnce(String) -> anyhow::Error,

@@ -1,4 +1,4 @@
-//! The run loop of the workers of both streams, of the purge and of deliveries to subscriptions.
+//! Run loop for all workers: both streams, the purge and deliveries to subscriptions.
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
@@ -43,13 +43,13 @@ pub(crate) use metrics::{Background, CONNECTIONS as METRICS_CONNECTIONS, listen 
 use registration::Patches;
 use retention_schedule::RetentionSchedule;
 
-/// The pause before the next try to reach Temporal.
 const RECONNECT: Duration = Duration::from_secs(5);
 
-/// Runs the workers until `shutdown` is cancelled; activities in progress finish first.
+/// Runs until `shutdown` is cancelled. Activities in progress finish first.
 ///
 /// # Errors
-/// The DKIM key or the query of the team's directory is wrong, Temporal or the database do not answer, or a template is broken.
+/// The DKIM key or the directory's query is wrong, Temporal or the database does not respond, a template is
+/// broken, or the namespace belongs to another installation.
 pub async fn run(
     config: Config,
     unknown_recipients: UnknownRecipients,
@@ -96,7 +96,8 @@ pub async fn run(
     let poller = || Poller::new(store.clone(), client.clone(), settings.clone(), &config);
     let _polling = config.metrics_listen.map(|_| poller().start());
     let relays = Arc::new(Relays::new(&settings.relays, Timeouts::default())?.for_settings(&settings));
-    // Another worker may have a newer file. The watch takes away what no file has once all agree.
+    // Removes old subscriptions only if all processes agree, because another worker may have a newer file.
+    // The watch does this later.
     let forgets = agreed(&*store, Some(&own)).await.is_ok();
     store.subscribe(&config.subscriptions, forgets).await?;
     let _looking = look_after(&config, &store, &client, &own);
@@ -152,7 +153,7 @@ pub async fn run(
     refused.map_or(Ok(()), |refusal| Err(refusal.into()))
 }
 
-/// Looks for notices that wait and for runs in trouble. Without a subscription as well: notices may wait for one that was removed.
+/// Needed even without subscriptions, because notices may wait for a removed one.
 fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &ProcessProfile) -> [Background; 2] {
     let task_queue = || config.task_queue.clone();
     let watch = Watch::new(store.clone(), client.clone(), task_queue());
@@ -167,7 +168,6 @@ fn look_after(config: &Config, store: &Arc<dyn Store>, client: &Client, own: &Pr
     [Background::new(&tokio::spawn(watch.run())), Background::new(&tokio::spawn(sweep.run()))]
 }
 
-/// The workers of all task queues that this configuration needs.
 fn registered(
     config: &Config,
     deps: Deps,
@@ -196,7 +196,7 @@ fn registered(
     Ok(workers)
 }
 
-/// Warns of zone data that is older than that of a worker: their times differ.
+/// Warns if another worker has newer zone data: their local times may differ.
 pub(crate) async fn compare_zone_data(store: &dyn Store) -> tidings_store::Result<()> {
     let release = &zone_data().release;
     let newest = store.zone_release().await?;
@@ -210,7 +210,7 @@ pub(crate) async fn compare_zone_data(store: &dyn Store) -> tidings_store::Resul
     Ok(())
 }
 
-/// Connects to Temporal, and tries again while Temporal is away. `None`: the process was signalled to stop meanwhile.
+/// Connects to Temporal, and retries until it responds. Returns `None` if `shutdown` is cancelled meanwhile.
 pub(crate) async fn connected(temporal: &Temporal, who: &str, shutdown: &CancellationToken) -> Option<Client> {
     let connecting = async {
         loop {

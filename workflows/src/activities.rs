@@ -1,4 +1,4 @@
-//! The activities of all workflows by name, as the workflows call them. `tidings-activities` implements these definitions.
+//! Activity definitions by name, as called by the workflows. `tidings-activities` implements them.
 #![expect(clippy::missing_errors_doc, reason = "the implementations in `tidings-activities` document their errors")]
 
 use temporalio_common::ActivityError;
@@ -118,7 +118,7 @@ impl SubscriptionActivities {
     }
 }
 
-/// The definitions, for `#[activity(definition = ...)]`.
+/// For `#[activity(definition = ...)]`.
 pub mod definitions {
     pub mod digest {
         pub use super::super::digest_activities::{

@@ -1,4 +1,4 @@
-//! The digest workflow: one per key. Each turn of [`Digest::run`] decides, and carries out the decision.
+//! The digest workflow: one per key. Each turn of [`Digest::run`] makes a decision and carries it out.
 
 use std::time::Duration;
 
@@ -60,74 +60,75 @@ pub use self::{
     status::{Delivery, Stage, Status},
 };
 
-/// Signals and commands that one run takes, and decisions that it carries out, before it continues as new. Each adds six events to
-/// its history at most; the server warns at 10,240 events, and refuses the 10,001st signal.
+/// Signals, commands and decisions per run before it continues as new. Each adds at most six events to the
+/// history; the server warns at 10,240 events, and rejects the 10,001st signal.
 const STEPS_PER_RUN: u32 = 1_000;
 
-/// Bytes of signals that one run takes before it continues as new. An activity may carry each event once more, and the
-/// server ends a run at 50 MiB.
+/// Signal bytes per run before it continues as new. An activity may carry each event again, and the server
+/// terminates a run at 50 MiB.
 const BYTES_PER_RUN: usize = 4 * 1024 * 1024;
 
-/// The longest single timer. The workflow decides again when it fires.
+/// Maximum length of a timer. The workflow decides again when it fires.
 const LONGEST_WAIT: Duration = Duration::from_hours(30 * 24);
 
-/// The patch that makes a shorter message in a step of its own. In earlier versions the attempt made it.
+/// Patch: shorten a message in a separate step. Before, the attempt did this.
 const SHORTEN: &str = "shorten";
 
-/// The patch that counts new events only, and that waits for more repetitions of known ones. Earlier versions counted both kinds,
-/// and completed a run at once that had got nothing new.
+/// Patch: count only new events, and wait for more repetitions of known ones. Before, we counted both, and a
+/// run with nothing new completed immediately.
 const REPETITIONS: &str = "repetitions";
 
-/// The patch that waits for more in a run that got no event yet. Earlier versions completed it at once.
+/// Patch: a run without any event waits for more. Before, it completed immediately.
 const FIRST_EVENT: &str = "first-event";
 
-/// The patch that spreads what is overdue after a release of many keys. Earlier versions sent all of it at once.
+/// Patch: spread overdue digests after releasing many keys. Before, we sent all of them immediately.
 const SPREAD_RELEASE: &str = "spread-release";
 
-/// The patch that lets a message wait, in which an operator can take it back. Earlier versions sent it at once.
+/// Patch: delay a message so an operator can take it back. Before, we sent it immediately.
 const UNDO: &str = "undo";
 
-/// The patch that ignores a hold until a time that is over. In earlier versions such a hold ended the one before.
+/// Patch: ignore a hold that has already expired. Before, such a hold ended the previous one.
 const PAST_HOLD: &str = "past-hold";
 
-/// The patch that reads JSON as other languages write it. Earlier versions refused whole numbers of 2^53 and more in a payload and
-/// `2.0` in counts, cut fractions of seconds, and refused a whole signal for one broken event.
+/// Patch: accept JSON as other languages write it. Before, we rejected whole numbers from 2^53 in a payload
+/// and `2.0` in counts, truncated fractional seconds, and rejected an entire signal for one broken event.
 const JSON: &str = "json";
 
-/// The patch that tells events of one id apart by their content, and by the time of a retract. Earlier versions knew the id only: the
-/// first content stayed, and a retract by id covered all that came. With it, an urgent event that is known hurries nothing.
+/// Patch: distinguish events with the same id by content, and by the time of a retract. Before, only the id
+/// mattered: the first content stayed, and a retract by id covered everything. With this patch, an urgent
+/// event we already have does not hurry anything.
 const CONTENT: &str = "content";
 
-/// The patch that sends a message at once which waits for its next attempt, when an operator flushes the key or retries the message.
-/// Earlier versions let it wait.
+/// Patch: when an operator flushes the key or retries the message, send a message waiting for its next
+/// attempt immediately. Before, it kept waiting.
 const HURRY: &str = "hurry";
 
 const NO_KEY: &str = "the workflow id is not digest/TENANT/TYPE/USER with each part percent-encoded";
 
-/// The patch that leaves a run with a timeout at once. In earlier versions the window was lost with the run.
+/// Patch: leave a run with a timeout immediately. Before, the window was lost with the run.
 const PAST_TIMEOUT: &str = "past-timeout";
 
-/// The digest workflow.
 #[workflow]
 pub struct Digest {
     state: State,
-    /// Options of the start that a digest should not have.
     start_options: StartOptions,
     unreadable: Option<UnreadableState>,
     run_id: String,
-    /// The start of this run, until its first workflow task ends. The first signals came at that time, although a worker may read
-    /// them much later, after the slot of their window.
+    /// Start time of this run, until its first workflow task ends. The first signals arrived then, although a
+    /// worker may read them much later, even after their window's slot.
     started_at: Option<Timestamp>,
-    /// Counted here: in a replay by temporalio-workflow 1.1.1, the server's suggestion to continue as new may come one workflow
-    /// task earlier. The fault is gone when `continue_as_new_suggested` is the same in each task of a replay as it was live.
+    /// We count steps ourselves: when replaying with temporalio-workflow 1.1.1, the server's suggestion to
+    /// continue as new may come one workflow task early. Remove this once `continue_as_new_suggested` is the
+    /// same in every task of a replay.
     steps: u32,
     bytes: usize,
-    /// The time of the last decision. A query has no clock.
+    /// Time of the last decision, because queries have no clock.
     decided_at: Timestamp,
     calls: Calls,
-    /// Commands, and signals about the recipient or a pause.
+    /// Number of commands, and of signals about the recipient or a pause.
     commands: u32,
-    /// Answers of commands that wait for a workflow task of their own. A run that continues as new would lose them.
+    /// Commands waiting for a workflow task of their own to return. They would be lost if the run continued
+    /// as new.
     answers: u32,
 }
 
@@ -154,7 +155,7 @@ impl Digest {
         }
     }
 
-    /// Collects, delivers, and completes when nothing is pending and nothing undelivered.
+    /// Collects and delivers, and completes once nothing is pending or undelivered.
     ///
     /// # Errors
     /// Cancelled, after the ledger recorded every pending event. Failed, if the workflow id is not a key.
@@ -180,7 +181,7 @@ impl Digest {
                 if ctx.all_handlers_finished() {
                     return Self::finish(ctx);
                 }
-                // A command that waits for its answer gets the answer first. Another command may give the run more to do.
+                // Let waiting commands return first. Another command may also give this run more to do.
                 wait_until(ctx, |w| decide(&w.state, now) != Decision::Finish || ctx.all_handlers_finished()).await;
                 continue;
             }
@@ -208,8 +209,8 @@ impl Digest {
         }
     }
 
-    /// One event, a list of events or an `EventBatch`, as JSON or protobuf. What cannot be decoded becomes a dead
-    /// letter.
+    /// Accepts an event, a list of events or an `EventBatch`, as JSON or protobuf. Anything we cannot decode
+    /// becomes a dead letter.
     #[signal(name = "events")] // names::SIGNAL
     pub fn events(&mut self, ctx: &mut SyncWorkflowContext<Self>, inbound: Inbound) {
         let now = timestamp(ctx.workflow_time());
@@ -234,24 +235,23 @@ impl Digest {
         for letter in decoded.dead_letters {
             records::keep_dead_letter(state, letter);
         }
-        // A signal that does not wake the run must be visible, too.
         ctx.set_current_details(self.details(now));
     }
 
-    /// The recipient's preferences changed, or a pause began or ended.
+    /// The recipient's preferences changed, or a pause started or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn preferences(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
         commands::facts_changed(self.state_mut_commanded(), timestamp(ctx.workflow_time()));
     }
 
-    /// The key's present step, with the reason.
+    /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Status {
         Status::new(&self.state, self.calls.last_error.clone(), self.decided_at)
     }
 
-    /// The events that a claim would take now. `None` while no window is open.
+    /// `None` if no window is open.
     #[query(name = "due")]
     #[must_use]
     pub fn due(&self, _: &WorkflowContextView) -> Option<Due> {
@@ -267,18 +267,18 @@ impl Digest {
         commands::flush(self.state_mut_commanded(), order.command(), hurries, now)
     }
 
-    /// Collects, but sends nothing.
+    /// Stops sending, but still collects events.
     #[update(name = "hold")]
     pub fn hold(&mut self, ctx: &mut SyncWorkflowContext<Self>, hold: CommandArgument<Hold>) -> Held {
         let now = timestamp(ctx.workflow_time());
-        // The validator knows the time of the last decision only.
+        // The validator only has the time of the last decision, so check again.
         if hold.check(now).is_err() && ctx.patched(PAST_HOLD) {
             return Held::default();
         }
         commands::hold(self.state_mut_commanded(), hold.command(), now)
     }
 
-    /// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
+    /// Ends a hold. Sends overdue events now, or after the key's share of the spread.
     #[update(name = "release")]
     pub fn release(&mut self, ctx: &mut SyncWorkflowContext<Self>, release: CommandArgument<Release>) -> Released {
         let release = release.command();
@@ -292,7 +292,6 @@ impl Digest {
         commands::discard(self.state_mut_commanded(), order.command())
     }
 
-    /// Gives the open window another deadline.
     #[update(name = "retime")]
     pub async fn retime(ctx: &mut WorkflowContext<Self>, retime: CommandArgument<Retime>) -> Retimed {
         let now = now(ctx);
@@ -307,12 +306,13 @@ impl Digest {
         answer_alone(ctx, answered, |state| commands::retimed(state, was)).await
     }
 
-    /// Resumes a digest that ended without a message, or that has no end. One that waits for its next attempt goes at once.
+    /// Resumes a digest that ended without a message or never ended. If it is waiting for its next attempt,
+    /// sends it now.
     #[update(name = "reopen")]
     pub async fn reopen(ctx: &mut WorkflowContext<Self>, reopen: CommandArgument<Reopen>) -> Reopened {
         let (now, reopen) = (now(ctx), reopen.command());
         let waits = |w: &Self| w.state.waits_for_attempt(now) && w.state.delivering_id() == Some(reopen.digest_id);
-        // What Tidings recovers by itself is not in a hurry.
+        // Automatic recovery by Tidings should not hurry.
         if reopen.order.by != Actor::Tidings.as_str() && ctx.state(waits) && ctx.patched(HURRY) {
             return ctx.state_mut(|w| commands::hurry(w.state_mut_commanded(), reopen.order, now));
         }
@@ -355,7 +355,6 @@ impl Digest {
     }
 }
 
-/// Calls the activity of a decision, and applies the answer.
 async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
     match decision {
         Decision::Wait(until) => wait_for_decision(ctx, until).await,
@@ -364,7 +363,7 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
         Decision::Stash => call(ctx, LocalFirst, || Activities::stash, begin_stash, apply_stash).await,
         Decision::Retract => call(ctx, LocalFirst, || Activities::retract, read(retract_input), apply_retract).await,
         Decision::Claim => call(ctx, LocalFirst, || Activities::claim, read(claim_input), apply_claim).await,
-        // A run that went on with a worker of an earlier version has sent the large message again.
+        // Before this patch, the run went straight to another attempt with the large message.
         Decision::Shorten if !ctx.patched(SHORTEN) => ctx.state_mut(|w| leave_to_attempt(&mut w.state)),
         Decision::Render | Decision::Shorten => {
             call(ctx, LocalFirst, || Activities::render, read(render_input), apply_render).await;
@@ -382,7 +381,6 @@ async fn act(ctx: &WorkflowContext<Digest>, decision: Decision) {
     }
 }
 
-/// Waits until this time, or until the state decides something else.
 async fn wait_for_decision(ctx: &WorkflowContext<Digest>, until: Timestamp) {
     let now = now(ctx);
     let length = Duration::try_from(until.duration_since(now)).unwrap_or_default().min(LONGEST_WAIT);
@@ -413,32 +411,30 @@ impl Driven for Digest {
         self.commands
     }
 
-    /// The present step in words.
     fn details(&self, now: Timestamp) -> String {
         let status = Status::new(&self.state, self.calls.last_error.clone(), now);
         format!("{status}{}", self.start_options)
     }
 }
 
-/// An input that changes nothing.
 fn read<I>(input: fn(&State, Timestamp) -> Option<I>) -> impl FnOnce(&mut State, Timestamp) -> Option<I> {
     move |state, now| input(state, now)
 }
 
 impl Digest {
-    /// The state for a signal or a command, which counts as a step.
+    /// For signals and commands; counts a step.
     const fn state_mut_counted(&mut self) -> &mut State {
         self.steps += 1;
         &mut self.state
     }
 
-    /// The state for a command, or for a signal that may have mended what a call waits for.
+    /// For commands, and for signals that may have fixed what a call is waiting for.
     const fn state_mut_commanded(&mut self) -> &mut State {
         self.commands = self.commands.wrapping_add(1);
         self.state_mut_counted()
     }
 
-    /// Reports that this run must continue as new before it does anything else.
+    /// Returns `true` if this run must continue as new before anything else.
     pub(crate) const fn is_full(&self) -> bool {
         self.steps >= STEPS_PER_RUN || self.bytes >= BYTES_PER_RUN
     }
@@ -469,26 +465,28 @@ impl Digest {
     }
 }
 
-// Answers of commands that wait for a local activity: each in a workflow task of its own. A task that also answers a query ends with the
-// query, and records an activity that has ended meanwhile. The workflow sees the result, and the command ends, in the next task. If a
-// worker replays the run in between, it delivers the result in the replay of the first task. A command that ends in a replay, and that no
-// history ends, stops the run: temporalio-sdk-core 0.10.1 sends the command of the answer without its message (`IssueNewMessage` in
-// `workflow_machines.rs`), and the server refuses this task and each later one. A timer that fires ends the replay. The fault is gone
-// when the tests `comes_with_a_query` pass without the timer.
+// Commands waiting for a local activity return in a workflow task of their own.
+//
+// If a task also answers a query, it ends with the query and records an activity that has completed
+// meanwhile. The workflow then sees the result, and the command ends, in the next task. If a worker replays
+// the run in between, it delivers the result while replaying the first task. A command that ends during such
+// a replay breaks the run: temporalio-sdk-core 0.10.1 sends the command without its message
+// (`IssueNewMessage` in `workflow_machines.rs`), and the server rejects this and each later task. A timer
+// avoids this, because the replay is over when it fires. Remove it once the tests `comes_with_a_query` pass
+// without it.
 
-/// The patch that answers in a workflow task of its own. Earlier versions answered in the task that brought the result.
+/// Patch: return in a separate workflow task. Before, we returned in the task with the result.
 const ANSWER_ALONE: &str = "answer-alone";
 
-/// The shortest timer that the server knows.
+/// Shortest timer the server supports.
 const NEXT_TASK: Duration = Duration::from_millis(1);
 
-/// Waits until a command is `answered`, and takes the answer.
 async fn answer_alone<T>(
     ctx: &WorkflowContext<Digest>,
     answered: impl Fn(&Digest) -> bool,
     take: impl FnOnce(&mut State) -> T,
 ) -> T {
-    // Asked before the activity ends: in the replay that brings its result, the patch would be unknown.
+    // Check before the activity ends: in a replay that delivers its result, the patch would be missing.
     let alone = ctx.patched(ANSWER_ALONE);
     wait_until(ctx, answered).await;
     let answer = ctx.state_mut(|w| {

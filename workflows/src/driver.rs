@@ -1,11 +1,11 @@
-//! The driver of all four workflows: calls activities, waits, and reads the clock.
+//! Shared driver for all four workflows: calls activities, waits, and reads the clock.
 //!
-//! A local activity costs one marker, but the workflow answers no query and no command while the activity runs. So a local
-//! activity gets one short attempt. If the attempt fails, the same activity runs remotely: remote retries leave no trace in
-//! history, and the run stays free to answer queries, to be cancelled and to continue as new.
+//! A local activity costs only one marker, but the workflow cannot handle queries or commands while it runs.
+//! So it gets one short attempt; if this fails, we run the same activity remotely. Remote retries leave no
+//! trace in history, and the run can still handle queries, be cancelled and continue as new.
 //!
-//! An error that no retry mends comes back to the workflow (rule 52): the run shows it, and tries again after ever longer waits, or as
-//! soon as a command comes.
+//! An error that retrying cannot fix is returned to the workflow (rule 52). The run shows it, and tries again
+//! with increasing backoff, or as soon as a command arrives.
 
 use std::{
     error::Error,
@@ -21,68 +21,61 @@ use temporalio_workflow::{
     WaitConditionOptions, WorkflowCancellationToken, WorkflowContext, workflows::select,
 };
 
-/// Time for the one local attempt, queueing included: long enough for a healthy store.
+/// Timeout for the single local attempt, including queueing. Long enough for a healthy store.
 const LOCAL_ATTEMPT: Duration = Duration::from_secs(3);
-/// After a failed local attempt, the run calls remotely at once for this time.
+/// After a failed local attempt, call remotely for this long.
 const LOCAL_COOLDOWN: Duration = Duration::from_mins(5);
-/// Time for one remote attempt at a few queries.
+/// For activities with a few queries.
 const REMOTE_ATTEMPT: Duration = Duration::from_mins(1);
-/// Time for one remote attempt at a delivery: longer than all of RFC 5321's phases together.
+/// Timeout for one remote delivery attempt: longer than all RFC 5321 phases together.
 const DELIVERY_ATTEMPT: Duration = Duration::from_mins(45);
-/// The server gives up a delivery of a silent worker after this time. A running delivery learns of a cancel within it.
+/// The server times out a delivery after this long without a heartbeat. A running delivery notices a cancel
+/// within this time.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The longest wait between two remote attempts.
 const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
-/// The longest wait between two calls while a person must mend something.
+/// Maximum backoff between calls while an operator must fix something.
 const LONGEST_OPERATOR_WAIT: Duration = Duration::from_hours(1);
 
-/// The patch that waits longer and longer for a person, and that a command wakes. Earlier versions called again each minute.
+/// Patch: increase the backoff while waiting for an operator, and wake on a command. Before, we called again
+/// every minute.
 const OPERATOR_WAIT: &str = "operator-wait";
 
-/// The answer of an update's validator.
 pub(crate) type Checked = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// A workflow that the driver calls activities for.
 pub(crate) trait Driven: Sized + 'static {
-    /// The part of the workflow that decides.
     type State;
 
-    /// The state; `None` if the workflow id is not a key.
+    /// `None` if the workflow id is not a key.
     fn state_mut(&mut self) -> Option<&mut Self::State>;
 
-    /// The record of the calls so far.
     fn calls(&mut self) -> &mut Calls;
 
-    /// Reports that everything ends without a message. A remote call that was started before is asked to stop.
+    /// Returns `true` if everything should end without a message. This cancels remote calls started before.
     fn winds_down(&self) -> bool;
 
-    /// Reports that the run must continue as new before anything else. A remote call is asked to stop.
+    /// Returns `true` if the run must continue as new first. This cancels remote calls.
     fn must_continue_as_new(&self) -> bool {
         false
     }
 
-    /// The number of commands so far, each of which may have mended what a call waits for.
+    /// Each may have fixed what a call is waiting for.
     fn commands(&self) -> u32 {
         0
     }
 
-    /// The present step with its trouble, for the Temporal UI.
     fn details(&self, now: Timestamp) -> String;
 
-    /// Reports that a cancel stops a remote call of this mode.
     fn is_interruptible(_: CallMode) -> bool {
         true
     }
 }
 
-/// The record of a workflow's calls.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    /// The error of the last activity, until one succeeds.
     pub last_error: Option<String>,
-    /// Local attempts are tried again from this time on.
+    /// Skip local attempts until then.
     local_retry_at: Timestamp,
-    /// The activity that waits for a person, and its failed calls in a row.
+    /// Activity waiting for an operator, with its consecutive failures.
     failed: Option<(String, u32)>,
 }
 
@@ -91,17 +84,15 @@ impl Calls {
         Self { last_error: None, local_retry_at: Timestamp::MIN, failed: None }
     }
 
-    /// The error in the words of a status.
     pub fn trouble(&self) -> String {
         self.last_error.as_ref().map(|trouble| format!("\n\nTrouble: {trouble}")).unwrap_or_default()
     }
 
-    /// Reports that the next call waits for a person.
     pub const fn waits_for_operator(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// The wait after a failed call of the activity: twice as long each time.
+    /// Backoff after a failure; doubles each time.
     fn operator_wait(&mut self, activity: &str) -> Duration {
         let times = self.failed.as_ref().filter(|(name, _)| name == activity).map_or(0, |(_, times)| *times);
         self.failed = Some((activity.to_owned(), times.saturating_add(1)));
@@ -109,19 +100,17 @@ impl Calls {
     }
 }
 
-/// The place and the time limits of an activity call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
-    /// A few queries: locally, then remotely if that fails.
+    /// For activities with a few queries; falls back to a remote call.
     LocalFirst,
-    /// A few queries, remotely.
+    /// For activities with a few queries.
     Remote,
-    /// A delivery, remotely.
+    /// For one delivery attempt.
     Delivery,
 }
 
 impl CallMode {
-    /// The options of a remote call.
     fn options(self, token: WorkflowCancellationToken) -> ActivityOptions {
         let retries = RetryPolicy::builder().maximum_interval(LONGEST_BACKOFF).build();
         match self {
@@ -139,8 +128,8 @@ impl CallMode {
     }
 }
 
-/// Calls an activity, and hands the answer to `apply`. Without an answer (the run must continue as new, was cancelled, or waited for a
-/// person) nothing changes, and the workflow decides again.
+/// Calls an activity and passes its result to `apply`. If there is none (because the run must continue as
+/// new, was cancelled, or waited for an operator), nothing changes, and the workflow should decide again.
 pub(crate) async fn call<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
@@ -168,16 +157,13 @@ pub(crate) async fn call<W, A>(
     });
 }
 
-/// The end of a local call.
 enum LocalCall<T> {
     Answered(T),
-    /// The same activity is to be called remotely.
     Failed,
-    /// The error was not one that a retry mends, and the wait is over.
+    /// We have waited for an operator.
     WaitsForOperator,
 }
 
-/// One short attempt.
 async fn call_locally<W, A>(ctx: &WorkflowContext<W>, activity: A, input: A::Input) -> LocalCall<A::Output>
 where
     W: Driven,
@@ -207,8 +193,9 @@ where
     }
 }
 
-/// Attempts without limit; `None` after a cancel, and after the wait for a person if the activity failed for good. When the run must
-/// continue as new or is cancelled, the activity is asked to stop. A delivery answers even so, and its answer counts.
+/// Retries without limit. Returns `None` after a cancel, or after waiting for an operator if the activity
+/// failed for good. If the run must continue as new or is cancelled, we cancel the activity. A delivery may
+/// still return a result, which counts.
 pub(crate) async fn call_remotely<W, A>(
     ctx: &WorkflowContext<W>,
     mode: CallMode,
@@ -222,7 +209,7 @@ where
     let name = activity.name().to_owned();
     let token = WorkflowCancellationToken::new();
     let mut running = ctx.execute_activity(activity, input, mode.options(token.clone()));
-    // A call that ends things after a cancel must not be stopped by the same cancel.
+    // A call that cleans up after a cancel must not be stopped by the same cancel.
     let detached = !W::is_interruptible(mode) || ctx.state(Driven::winds_down);
     let root = detached.then(WorkflowCancellationToken::new);
     let options = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
@@ -248,12 +235,12 @@ where
     }
 }
 
-/// Reports an error that no retry mends.
+/// Returns `true` if retrying cannot fix the error.
 fn is_lasting(error: &ActivityExecutionError) -> bool {
     matches!(error.reason(), Some(IncomingError::Application(failure)) if failure.is_non_retryable())
 }
 
-/// Waits before the next call after an error that a person must mend: longer each time, or until a command comes.
+/// Backs off after an error that an operator must fix: longer each time, or until a command arrives.
 async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, error: &ActivityExecutionError) {
     if !ctx.patched(OPERATOR_WAIT) {
         record_error(ctx, activity, error, None);
@@ -263,7 +250,7 @@ async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, 
     }
     let length = ctx.state_mut(|w| w.calls().operator_wait(activity));
     record_error(ctx, activity, error, Some(after(now(ctx), length)));
-    // What winds down already is not woken by that, nor by the cancel that it comes from.
+    // If already winding down, don't let that (or the cancel behind it) wake us.
     let winds_down = ctx.state(Driven::winds_down);
     let root = winds_down.then(WorkflowCancellationToken::new);
     let commands = ctx.state(Driven::commands);
@@ -271,7 +258,7 @@ async fn wait_for_operator<W: Driven>(ctx: &WorkflowContext<W>, activity: &str, 
     wait_under(ctx, root, length, format!("{activity} waits for an operator"), woken).await;
 }
 
-/// Waits for this time, or until `woken` or a cancel. Returns `true` if the time is over.
+/// Waits for this time, or until `woken` or a cancel. Returns `true` if the time has passed.
 pub(crate) async fn wait<W: Driven>(
     ctx: &WorkflowContext<W>,
     length: Duration,
@@ -281,7 +268,7 @@ pub(crate) async fn wait<W: Driven>(
     wait_under(ctx, None, length, summary, woken).await
 }
 
-/// As [`wait`], with a token in the place of the run's own.
+/// Like [`wait`], but with a separate token.
 async fn wait_under<W: Driven>(
     ctx: &WorkflowContext<W>,
     root: Option<WorkflowCancellationToken>,
@@ -289,9 +276,9 @@ async fn wait_under<W: Driven>(
     summary: String,
     woken: impl Fn(&W) -> bool,
 ) -> bool {
-    // temporalio-workflow 1.1.1 panics in every replay of a workflow task in which the timer fires and a cancel takes the
-    // timer away. So the timer's token is not a child of the run's; the condition ends at a cancel, too. The fault is gone
-    // when a cancel in the task in which the timer fires passes with the run's own token.
+    // temporalio-workflow 1.1.1 panics in every replay of a workflow task in which the timer fires and a
+    // cancel removes it. So this token is not a child of the run's; the condition also ends on a cancel. Use
+    // the run's token again once a cancel in the task in which the timer fires passes with it.
     let token = WorkflowCancellationToken::new();
     let mut timer = ctx.timer(TimerOptions::builder(length).cancellation_token(token.clone()).summary(summary).build());
     let options = WaitConditionOptions::builder().maybe_cancellation_token(root).build();
@@ -299,21 +286,19 @@ async fn wait_under<W: Driven>(
     select! {
         _ = timer => true,
         _ = woke => {
-            // Dropping a timer does not cancel the timer.
             token.cancel();
             false
         }
     }
 }
 
-/// Waits for a condition that comes true after a cancel, too.
+/// This also works after a cancel.
 pub(crate) async fn wait_until<W: Driven>(ctx: &WorkflowContext<W>, condition: impl Fn(&W) -> bool) {
     let detached = WaitConditionOptions::builder().cancellation_token(WorkflowCancellationToken::new()).build();
-    // Only a cancel of this token could end the wait early, and no code cancels it.
     ctx.wait_condition_with_options(condition, detached).await.ok();
 }
 
-/// Shows the error, also while its call is repeated or waits.
+/// Shows the error, including while the call is retried.
 fn record_error<W: Driven>(
     ctx: &WorkflowContext<W>,
     activity: &str,
@@ -326,7 +311,8 @@ fn record_error<W: Driven>(
     ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
 }
 
-/// Ends the trouble after an answer. Another activity's waits stay as long as they were: what failed has not been asked.
+/// Clears the error after a success. Other activities keep their backoff, since they have not been called
+/// again.
 fn forget_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str) {
     let recovered = ctx.state_mut(|w| {
         let calls = w.calls();
@@ -338,7 +324,6 @@ fn forget_error<W: Driven>(ctx: &WorkflowContext<W>, activity: &str) {
     }
 }
 
-/// The server's clock at the current workflow task.
 pub(crate) fn now<W>(ctx: &WorkflowContext<W>) -> Timestamp {
     timestamp(ctx.workflow_time())
 }
@@ -347,7 +332,7 @@ pub(crate) fn timestamp(time: Option<SystemTime>) -> Timestamp {
     time.and_then(|time| Timestamp::try_from(time).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// A delay after `now`, or the end of time if the sum is later.
+/// Saturates at the maximum timestamp.
 pub(crate) fn after(now: Timestamp, delay: Duration) -> Timestamp {
     SignedDuration::try_from(delay).ok().and_then(|delay| now.saturating_add(delay).ok()).unwrap_or(Timestamp::MAX)
 }

@@ -1,5 +1,5 @@
-//! Signals, start arguments and arguments of updates as they arrive. Anybody may send one with any payload, and a handler that cannot read its argument would fail each workflow task
-//! for ever.
+//! Incoming signals, start arguments and update arguments. Anybody can send these with any payload, and a
+//! handler that failed to decode its argument would fail every workflow task for ever.
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -17,19 +17,18 @@ use tidings_model::{
 
 use crate::driver::Checked;
 
-/// The metadata of a payload that came by a signal of this name.
+/// Metadata key for the original name of a misnamed signal.
 const SENT_AS: &str = "tidings-signal";
-/// Characters of that name in the reason of a dead letter.
 const SENT_AS_CHARS: usize = 64;
 
-/// The payloads of one signal, not decoded yet. Taking a signal in can never fail, because a failure would wedge the workflow for
+/// Raw payloads of one signal. Accepting a signal must never fail, because this would wedge the workflow for
 /// ever.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inbound(Vec<Payload>);
 
 impl Inbound {
-    /// The payloads of a signal of another name, to be handed over again as the signal `events`: each becomes a dead letter that names
-    /// the right signal.
+    /// Wraps a signal with an unknown name, to be passed on as the signal `events`. Each payload becomes a
+    /// dead letter that names the right signal.
     #[must_use]
     pub fn misnamed(name: &str, mut payloads: Vec<Payload>) -> Vec<Payload> {
         if payloads.is_empty() {
@@ -41,20 +40,19 @@ impl Inbound {
         payloads
     }
 
-    /// Decodes the events and retracts of `key`; see [`decode::decode`].
+    /// See [`decode::decode`].
     #[must_use]
     pub fn for_key(&self, key: &Key, next_seq: u64) -> Decoded {
         self.refused_by_name(next_seq).unwrap_or_else(|| decode::decode(key, self.payloads(), next_seq))
     }
 
-    /// Decodes for a run, which may have begun before today's edition of the contract; see [`decode::decode_behind`].
+    /// The run may have started with an earlier edition of the contract; see [`decode::decode_behind`].
     #[must_use]
     pub fn for_run(&self, key: &Key, next_seq: u64, is_today: impl FnOnce() -> bool) -> Decoded {
         let decoded = || decode::decode_behind(key, self.payloads(), next_seq, is_today);
         self.refused_by_name(next_seq).unwrap_or_else(decoded)
     }
 
-    /// The dead letters of a signal that came under another name.
     fn refused_by_name(&self, next_seq: u64) -> Option<Decoded> {
         let name = self.0.first().map(|payload| metadata(payload, SENT_AS)).filter(|name| !name.is_empty())?;
         let name: String = String::from_utf8_lossy(name).chars().take(SENT_AS_CHARS).collect();
@@ -63,13 +61,12 @@ impl Inbound {
         Some(Decoded { dead_letters: self.refuse(&reason, next_seq), ..Decoded::default() })
     }
 
-    /// Refuses everything for one reason, for a workflow that stands for no key.
+    /// For a workflow id that is not a key.
     #[must_use]
     pub fn refuse(&self, reason: &str, next_seq: u64) -> Vec<DeadLetter> {
         decode::refuse(self.payloads(), reason, next_seq)
     }
 
-    /// Bytes of the payloads.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|payload| payload.data.len()).sum()
@@ -80,7 +77,6 @@ impl Inbound {
     }
 }
 
-/// The payload as the model reads it.
 fn signal_payload(payload: &Payload) -> SignalPayload<'_> {
     SignalPayload {
         encoding: metadata(payload, "encoding"),
@@ -110,7 +106,6 @@ impl TemporalDeserializable for Inbound {
     }
 }
 
-/// The payloads of a signal without content, whatever they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ignored;
 
@@ -120,25 +115,25 @@ impl TemporalDeserializable for Ignored {
     }
 }
 
-/// As other SDKs send an argument that is nothing.
+/// Encoded like other SDKs encode an empty argument.
 impl TemporalSerializable for Ignored {
     fn to_payload(&self, _: &SerializationContext<'_>) -> Result<Payload, PayloadConversionError> {
         Ok(encoded("binary/null", Vec::new()))
     }
 }
 
-/// The SDK asks for it of every signal; clients send payloads of their own.
+/// The SDK requires this for every signal, but clients send their own payloads.
 impl TemporalSerializable for Inbound {}
 
-// A workflow's start argument: the state of the previous run. It counts in a run that another one continues as, and for its own key only.
-// Producers start a workflow without an argument, and anybody may start one with any argument: "Start Workflow Like This One" of the
-// Temporal UI offers that of another run.
+// A workflow's start argument is the previous run's state. We accept it only when continuing as new, and only
+// for the same key. Producers start workflows without an argument, but anybody may pass one: "Start Workflow
+// Like This One" in the Temporal UI copies it from another run.
 
-/// The state that one run hands to the next, as JSON; empty in the first run.
+/// As JSON. Empty for the first run.
 #[derive(Clone, Debug, Default)]
 pub struct CarriedState(Vec<u8>);
 
-/// The place at which the state of the previous run cannot be read. The state's text is left out, since users wrote parts.
+/// Where the previous run's state could not be read. Does not show its text, because parts come from users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the state of the previous run cannot be read, byte {byte} of {length}: a later version of the worker wrote it; start workers \
@@ -150,13 +145,13 @@ pub struct UnreadableState {
 }
 
 impl CarriedState {
-    /// Serializes a state.
     pub(crate) fn new(state: &impl Serialize) -> Result<Self, PayloadConversionError> {
         serde_json::to_vec(state).map(Self).map_err(|error| PayloadConversionError::EncodingError(error.into()))
     }
 
-    /// The state that a run continues with, or the reason for [`UnreadableState::fail_task`] as soon as the workflow runs.
-    /// `continued`: another run handed it over. `is_own`: the state is of the key that the workflow id names.
+    /// Returns the state to continue with, or an error for [`UnreadableState::fail_task`] once the workflow
+    /// runs. `continued` is `true` if another run passed it on, `is_own` if the state's key matches the
+    /// workflow id.
     pub(crate) fn state<S: DeserializeOwned>(
         &self,
         continued: bool,
@@ -173,18 +168,19 @@ impl CarriedState {
         if !continued || self.0.is_empty() {
             return Ok(None);
         }
-        // All of it is one line, so the column is the byte.
+        // It is all on one line, so the column is the byte offset.
         let unreadable = |error: serde_json::Error| UnreadableState { byte: error.column(), length: self.0.len() };
         serde_json::from_slice(&self.0).map_err(unreadable)
     }
 }
 
 impl UnreadableState {
-    /// Fails the workflow task. The server offers it again until a worker has it that can read the state; a run that went on
-    /// without it would forget what was pending, and one that failed would not be taken up by any worker.
+    /// Fails the workflow task. The server retries it until a worker can read the state. If we continued
+    /// without it, we would lose pending events; if we failed the run, no worker would pick it up again.
     ///
     /// # Panics
-    /// Always: that is how a workflow fails a task. Not in `#[init]`, where it would end the worker.
+    /// Always, because this is how a workflow fails a task. Do not call this in `#[init]`, where it would end
+    /// the worker.
     pub(crate) fn fail_task(&self) {
         panic!("{self}");
     }
@@ -209,8 +205,8 @@ impl TemporalDeserializable for CarriedState {
     }
 }
 
-/// The command of an operator, or why it cannot be read. If reading failed here, the SDK would answer `Wrong encoding`, which names
-/// neither the field nor what is needed; the validator does.
+/// An operator's command, or why it cannot be decoded. If decoding failed here, the SDK would only return
+/// `Wrong encoding`. The validator instead names the field and what it expects.
 #[derive(Clone, Debug)]
 pub struct CommandArgument<C>(Result<Argument<C>, Invalid>);
 
@@ -219,7 +215,8 @@ impl<C: Command> CommandArgument<C> {
         Ok(self.0.as_ref().map_err(Invalid::clone)?.check(now)?)
     }
 
-    /// The command, which the validator has checked. In a replay of a command of a later version, the task fails and waits for that.
+    /// Returns the command, already checked by the validator. If a replay contains a command from a later
+    /// version, this fails the task until a newer worker takes over.
     pub(crate) fn command(self) -> C {
         self.0.expect("the validator refuses what cannot be read").command
     }

@@ -1,7 +1,6 @@
-//! The deterministic part of Tidings: the workflows of digests, messages, retention and
-//! subscriptions.
+//! The deterministic part of Tidings: workflows for digests, messages, retention and subscriptions.
 //!
-//! Nothing here reads a clock, draws a random number or does I/O; `clippy.toml` forbids it.
+//! Nothing here may read a clock, draw random numbers or do I/O; `clippy.toml` forbids this.
 
 pub mod activities;
 pub mod digest;

@@ -1,5 +1,5 @@
-//! A single message: one e-mail that a service hands over under an idempotency key. Its workflow delivers the message from the
-//! outbox as a digest's does, but collects nothing.
+//! A single message: one email sent by a service under an idempotency key. This workflow delivers from the
+//! outbox like a digest's, but collects nothing.
 
 use jiff::Timestamp;
 use temporalio_common::error::ApplicationFailure;
@@ -33,20 +33,18 @@ mod status;
 
 pub use self::status::{Stage, Status};
 
-/// Decisions that one run carries out before it continues as new: a relay may be at fault for weeks.
+/// Decisions per run before it continues as new, since a relay may be down for weeks.
 const STEPS_PER_RUN: u32 = 500;
 
 const NO_KEY: &str = "the workflow id is not message/TENANT/KEY with each part percent-encoded";
 
-/// The message workflow.
 #[workflow]
 pub struct Message {
-    /// `None`: the workflow id is not a key.
     state: Option<State>,
     unreadable: Option<UnreadableState>,
     steps: u32,
     calls: Calls,
-    /// Commands, and signals about a pause.
+    /// Number of commands, and of signals about a pause.
     commands: u32,
 }
 
@@ -63,10 +61,10 @@ impl Message {
         Self { state, unreadable, steps: 0, calls: Calls::new(), commands: 0 }
     }
 
-    /// Delivers the message, and completes with its end.
+    /// Delivers the message, and completes once it has ended.
     ///
     /// # Errors
-    /// Cancelled, after the outbox recorded the end. Failed, if the workflow id is not a key.
+    /// Cancelled, after the outbox recorded the outcome. Failed, if the workflow id is not a key.
     #[run(name = "message")] // names::MESSAGE_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Closed> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
@@ -82,7 +80,7 @@ impl Message {
             ctx.set_current_details(ctx.state(|w| w.details(now(ctx))));
             match decision {
                 Decision::Finish if ctx.all_handlers_finished() => return Self::finish(ctx),
-                // A command that waits for its answer gets the answer first. Another command may give the run more to do.
+                // Let waiting commands return first. Another command may also give this run more to do.
                 Decision::Finish => {
                     wait_until(ctx, |w| w.decision() != Some(Decision::Finish) || ctx.all_handlers_finished()).await;
                 }
@@ -100,14 +98,13 @@ impl Message {
         }
     }
 
-    /// The message's present step, with the reason.
+    /// Current step and its reason.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Option<Status> {
         self.current_status()
     }
 
-    /// A pause began or ended.
     #[signal(name = "preferences")] // names::PREFERENCES_SIGNAL
     pub fn facts_changed(&mut self, ctx: &mut SyncWorkflowContext<Self>, _: Ignored) {
         let now = timestamp(ctx.workflow_time());
@@ -115,7 +112,7 @@ impl Message {
         self.state.iter_mut().for_each(|state| state.look_again(now));
     }
 
-    /// Sends a message again that failed, or that waits for its next attempt.
+    /// Also sends a message waiting for its next attempt.
     #[update(name = "retry")]
     pub async fn retry(ctx: &mut WorkflowContext<Self>, retry: CommandArgument<Retry>) -> Retried {
         let refused = ctx.state_mut(|w| {
@@ -134,7 +131,7 @@ impl Message {
         answer.unwrap_or_else(|| Retried::Refused { why: NO_KEY.to_owned() })
     }
 
-    /// Sends nothing more. Answers when the message has ended.
+    /// Stops sending. Returns once the message has ended.
     #[update(name = "cancel")]
     pub async fn cancel(ctx: &mut WorkflowContext<Self>, order: CommandArgument<Order>) -> Cancelled {
         ctx.state_mut(|w| {
@@ -166,7 +163,7 @@ impl Message {
         self.state.as_ref().map(|state| Status::new(state, self.calls.last_error.clone()))
     }
 
-    /// Continues as new between two attempts if the run is long. The next run goes on waiting.
+    /// The next run continues the wait.
     fn continue_as_new(ctx: &Ctx) -> Result<(), WorkflowTermination> {
         if ctx.state(|w| w.steps >= STEPS_PER_RUN) && ctx.all_handlers_finished() {
             ctx.continue_as_new(ctx.state(|w| CarriedState::new(&w.state))?, ContinueAsNewOptions::default())?;
@@ -182,7 +179,6 @@ impl Message {
     }
 }
 
-/// Calls the activity of a decision, and applies the answer.
 async fn act(ctx: &Ctx, decision: Decision) {
     let send = |state: &mut State, now| Some(state.begin_send(now));
     let close = |state: &mut State, now| Some(state.close_input(now));
@@ -201,7 +197,6 @@ async fn act(ctx: &Ctx, decision: Decision) {
     }
 }
 
-/// Waits until this time, or until the state decides something else.
 async fn wait_for_decision(ctx: &Ctx, at: Timestamp) {
     let length = at.duration_since(now(ctx)).try_into().unwrap_or_default();
     if wait(ctx, length, format!("until {at:.0}"), |w| w.decision() != Some(Decision::Wait(at))).await {
@@ -232,7 +227,7 @@ impl Driven for Message {
         self.current_status().map(|status| status.to_string()).unwrap_or_default()
     }
 
-    /// Only a delivery is asked to stop. The other activities must answer.
+    /// Only a delivery may be stopped. We need the results of all other activities.
     fn is_interruptible(mode: CallMode) -> bool {
         mode == Delivery
     }

@@ -1,4 +1,4 @@
-//! Retention: purges rows that are older than their retention, batch by batch. A schedule starts this workflow every night.
+//! Purges rows past their retention, batch by batch. A schedule starts this workflow every night.
 
 use jiff::Timestamp;
 use temporalio_macros::{workflow, workflow_methods};
@@ -18,10 +18,9 @@ mod state;
 
 pub use self::state::Report;
 
-/// Batches that one run takes before it continues as new: each is a few events of history.
+/// Batches per run before it continues as new. Each adds a few events to the history.
 const STEPS_PER_RUN: u32 = 500;
 
-/// The retention workflow.
 #[workflow]
 pub struct RetentionRun {
     state: State,
@@ -38,10 +37,10 @@ impl RetentionRun {
         Self { state: state.unwrap_or_default(), unreadable, steps: 0, calls: Calls::new() }
     }
 
-    /// Purges what is older than its retention, and completes with the counts.
+    /// Purges everything past its retention, and completes with the counts.
     ///
     /// # Errors
-    /// Cancelled. Each batch is purged as a whole or not at all, so the next run continues where this one ended.
+    /// Cancelled. A batch is purged completely or not at all, so the next run continues from here.
     #[run(name = "upkeep")] // names::RETENTION_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<Report> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
@@ -70,7 +69,6 @@ impl RetentionRun {
         }
     }
 
-    /// The purged rows so far.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> Report {
@@ -93,7 +91,7 @@ impl Driven for RetentionRun {
         format!("{}{}", self.state.report, self.calls.trouble())
     }
 
-    /// A cancel alone stops a batch.
+    /// Only a cancel stops a batch.
     fn winds_down(&self) -> bool {
         false
     }

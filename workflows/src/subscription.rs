@@ -1,4 +1,5 @@
-//! Deliveries to a subscription: one workflow each, which runs while there is something to deliver.
+//! Deliveries to a subscription. Each subscription has one workflow, which runs while there is something to
+//! deliver.
 
 use std::time::Duration;
 
@@ -21,13 +22,11 @@ mod state;
 
 pub use self::state::SubscriptionStatus;
 
-/// Steps of a run before it continues as new: each is a few events of history.
+/// Steps per run before it continues as new. Each adds a few events to the history.
 const STEPS_PER_RUN: u32 = 500;
 
-/// The subscription workflow.
 #[workflow]
 pub struct Deliveries {
-    /// `None`: the workflow id names no subscription.
     state: Option<State>,
     unreadable: Option<UnreadableState>,
     steps: u32,
@@ -48,7 +47,7 @@ impl Deliveries {
     /// Delivers until nothing waits, and completes with the counts.
     ///
     /// # Errors
-    /// Cancelled. What waits stays in the store, and the next notice starts the workflow again.
+    /// Cancelled. Waiting notices stay in the store, and the next notice starts the workflow again.
     #[run(name = "subscription")] // names::SUBSCRIPTION_WORKFLOW_TYPE
     pub async fn run(ctx: &mut WorkflowContext<Self>) -> WorkflowResult<SubscriptionStatus> {
         ctx.state(|w| w.unreadable.iter().for_each(UnreadableState::fail_task));
@@ -79,7 +78,6 @@ impl Deliveries {
         }
     }
 
-    /// A notice waits.
     #[signal(name = "notice")] // names::NOTICE_SIGNAL
     pub fn notice(&mut self, _: &mut SyncWorkflowContext<Self>, _: Ignored) {
         if let Some(state) = &mut self.state {
@@ -87,7 +85,6 @@ impl Deliveries {
         }
     }
 
-    /// The deliveries so far.
     #[query(name = "status")]
     #[must_use]
     pub fn status(&self, _: &WorkflowContextView) -> SubscriptionStatus {
@@ -105,7 +102,7 @@ impl Deliveries {
         });
         let Some(input) = input else { return };
         let Some(answer) = call_remotely(ctx, Delivery, Activities::deliver, input).await else {
-            // Without an answer the notice still waits.
+            // Without a result, the notice is still waiting.
             ctx.state_mut(|w| w.state.iter_mut().for_each(|state| state.woken = true));
             return;
         };
@@ -137,7 +134,7 @@ impl Driven for Deliveries {
         self.calls.trouble()
     }
 
-    /// A cancel alone stops a delivery.
+    /// Only a cancel stops a delivery.
     fn winds_down(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! The consequences of an attempt's end (rules 25 to 27).
+//! Decides what follows from an attempt's end (rules 25 to 27).
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use tidings_model::{
 
 use super::Shorter;
 
-/// The end of an attempt that must not be made: an earlier attempt was past the dot, and the stream sends at most once.
 pub(super) fn withheld() -> (AttemptEnd, Closed) {
     let why = "an earlier attempt was past the dot, and the stream sends at most once".to_owned();
     let closed = Closed { outcome: Outcome::Ambiguous, why };
@@ -30,41 +29,32 @@ pub(super) fn withheld() -> (AttemptEnd, Closed) {
     (end, closed)
 }
 
-/// Who pays for a relay that opens no connection while another one would, or for a refusal of the recipient or by policy: see
+/// What to blame for an unreachable relay or a rejection. See
 /// [`Breaker::charges`](tidings_model::breaker::Breaker::charges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charge {
-    /// The relay: the message waits for its breaker.
     Relay,
-    /// Nobody yet: the message is sent once more.
+    /// We cannot tell yet, so we send the message once more.
     Nobody,
-    /// The message.
     Message,
-    /// The message, whose sender is not ours any more. Mail of today's sender may do well.
+    /// The message's sender, which has changed since. Email from the current sender may be fine.
     FormerSender,
 }
 
-/// The circumstances that decide if another attempt may follow.
 #[derive(Clone, Copy)]
 pub(super) struct RetryContext {
-    /// An ambiguous attempt may be repeated.
     pub may_resend: bool,
-    /// The message that follows one that is too large.
     pub shorter: Shorter,
-    /// No attempt follows a failure of this one.
     pub last: bool,
-    /// An earlier attempt was ambiguous.
     pub had_ambiguous_attempt: bool,
     /// See [`Settings::soft_bounces`](tidings_model::settings::Settings::soft_bounces).
     pub soft_bounces: u32,
-    /// Who pays for a refusal that may mean us.
     pub charge: Charge,
-    /// The wait before a message is sent again that costs no attempt.
     pub retry_delay: Duration,
 }
 
-/// Decides what each class of outcome leads to, for the ledger and for the workflow. No other place does. A message is of an origin, and
-/// goes to an address.
+/// Maps each class of outcome to its effects on the ledger and the workflow. This is the only place to decide
+/// it.
 pub(super) fn verdict(
     delivery: &AttemptOutcome,
     (origin, envelope_to): (&Origin, &str),
@@ -80,7 +70,7 @@ pub(super) fn verdict(
         }
         _ => (None, 1),
     };
-    // What is sent again is not over for the address.
+    // Do not suppress the address while we still retry.
     let suppress = suppress.filter(|_| matches!(sent, Sent::Closed { .. }));
     let end = AttemptEnd {
         phase: delivery.phase,
@@ -118,7 +108,7 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
     match delivery.class {
         AttemptClass::Sent => closed(Outcome::Sent, String::new()),
         AttemptClass::Ambiguous if !may_resend => closed(Outcome::Ambiguous, why),
-        // The recipient may have the message. Another digest must not repeat its events.
+        // The recipient may have the message, so another digest must not repeat its events.
         AttemptClass::Ambiguous if last => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if delivery.refusal().is_some_and(|row| !row.about.costs_attempt()) => later(),
         AttemptClass::Policy | AttemptClass::Configuration | AttemptClass::RecipientPolicy
@@ -130,14 +120,16 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
                 (true, false) => exhausted(Outcome::Failed),
             }
         }
-        // The message meets this each time. Others go by the relay.
+        // This message is rejected every time, but the relay accepts others.
         AttemptClass::Policy if charge == Charge::Message && last => exhausted(Outcome::Failed),
         AttemptClass::Policy if charge == Charge::Message => Sent::Deferred { why, again_in: None },
-        // The relay refuses everybody, or opens no connection while another one would. Its breaker decides when it is tried again.
+        // The relay rejects everyone, or cannot be reached while another could. Its breaker decides when to
+        // try again.
         AttemptClass::Refused | AttemptClass::RecipientPolicy | AttemptClass::Deferred if charge == Charge::Relay => {
             Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }
-        // Perhaps we are meant and not the recipient. If so, the relay's breaker is open by then.
+        // The relay may be rejecting us and not the recipient. In this case its breaker should be open at the
+        // next try.
         AttemptClass::Refused | AttemptClass::RecipientPolicy if charge == Charge::Nobody => later(),
         AttemptClass::Deferred if last && had_ambiguous_attempt => exhausted(Outcome::Ambiguous),
         AttemptClass::Deferred if last => exhausted(Outcome::Failed),
@@ -148,7 +140,7 @@ fn answer(delivery: &AttemptOutcome, context: RetryContext, now: Timestamp) -> S
             let too_large = if let Shorter::Asked(attempt) = shorter { Some(attempt) } else { None };
             Sent::Waiting { until: now, why, pause: None, too_large, moment: false }
         }
-        // The relay is at fault. The breakers decide when a relay takes the message.
+        // The relay is at fault. The breakers decide when a relay accepts the message.
         AttemptClass::Throttled | AttemptClass::Configuration | AttemptClass::Policy => {
             Sent::Waiting { until: now, why, pause: None, too_large: None, moment: false }
         }

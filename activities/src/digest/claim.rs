@@ -1,8 +1,8 @@
-//! `load`: claims the events of a due window, defers the window, or ends it.
+//! `claim`: claims a due window's events, defers the window, or ends it.
 //!
-//! The claim of an ordinary window stores its message, too: the window's digest is new, and its events are all in the input. Every
-//! other window is claimed by the ledger, which knows what else belongs to it, and `render` makes its message. The same holds for a
-//! window with an event that the recipient has seen.
+//! For an ordinary window this also stores the message: the digest is new, and the input contains all its
+//! events. Otherwise the ledger does the claim, since it may have more events, and `render` makes the
+//! message. The same applies if the recipient has already seen an event.
 
 use std::collections::BTreeSet;
 
@@ -28,11 +28,11 @@ use tidings_services::{
 
 use super::seen::seen_events;
 
-/// Admits the window and, if admitted, claims its events under the recipient's cap. Without a table of the digest type the window waits
-/// (rule 33).
+/// Admits the window and claims its events within the recipient's cap. If the digest type is not configured,
+/// the window waits (rule 33).
 ///
 /// # Errors
-/// The store or the team's own directory cannot answer, or only another worker has the table.
+/// If the store or the team's own directory fails, or only another worker has the digest type configured.
 pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> {
     let now = now(input.asked_at);
     let window = &input.window;
@@ -56,7 +56,6 @@ pub async fn run(deps: &Deps, input: &ClaimInput) -> Result<ClaimAnswer, Error> 
     }
 }
 
-/// The answer to a window that is not claimed now.
 async fn answer(deps: &Deps, input: &ClaimInput, admission: Admission, now: Timestamp) -> Result<ClaimAnswer, Error> {
     match admission {
         Admission::Later { until, why, limit_ends_at } => {
@@ -77,12 +76,10 @@ async fn answer(deps: &Deps, input: &ClaimInput, admission: Admission, now: Time
     }
 }
 
-/// The limits that the window's plan keeps, or today's.
 fn limits(deps: &Deps, settings: &DigestSettings, input: &ClaimInput) -> FrequencyLimits {
     input.limits.unwrap_or_else(|| deps.settings.frequency_limits(settings))
 }
 
-/// Claims the events of an admitted window, with the message if that needs no ledger.
 async fn admitted(
     deps: &Deps,
     input: &ClaimInput,
@@ -103,7 +100,8 @@ async fn admitted(
     claim(deps, input, &Terms { limits, cap, seen }, facts, now).await
 }
 
-/// Claims a fresh window with its message. `None`: the window needs the ledger, or its message does not work; nothing is written.
+/// Claims a fresh window with its message. Returns `None` and writes nothing if this needs the ledger, or the
+/// message fails.
 async fn claim_rendered(
     deps: &Deps,
     input: &ClaimInput,
@@ -124,7 +122,7 @@ async fn claim_rendered(
     }
     let contents = contents(events, now, settings.shown());
     let email = Email { window, facts, recipient, date: now, message_id: None };
-    // `render` reports why a message does not work.
+    // `render` will report why the message cannot be composed.
     let Ok(Composed::Message(message)) = email.compose(deps, &contents).await else { return Ok(None) };
     let slot_at = slot_at(input, limits, &Effective::new(settings, facts, now), now);
     let claim = RenderedClaim { window, events, planned: planned.as_ref(), message: &message, slot_at, now };
@@ -133,12 +131,9 @@ async fn claim_rendered(
     Ok(claimed.then_some(ClaimAnswer::Claimed { items, groups, taken: items, rendered: true }))
 }
 
-/// The terms of a claim besides the recipient's facts.
 struct Terms {
     limits: FrequencyLimits,
-    /// The cap, unless an operator or an urgent event passes it.
     cap: Option<Cap>,
-    /// Events that the recipient has seen elsewhere.
     seen: BTreeSet<String>,
 }
 
@@ -172,20 +167,19 @@ async fn claim(
             Ok(ClaimAnswer::Claimed { items, groups, taken, rendered: false })
         }
         Claimed::Claim(claim) => {
-            // Events that the claim did not take are not part of this end.
+            // Events not taken by the claim are not affected by this end.
             let Ending { closed, .. } = close(deps, input, &empty(&claim), &[], now).await?;
             Ok(ClaimAnswer::Nothing(Ending { closed, taken: claim.taken, returned: None }))
         }
     }
 }
 
-/// The time from which limits count the digest, if that is not its claim.
+/// Returns when the limits should count the digest, if not at its claim.
 fn slot_at(input: &ClaimInput, limits: &FrequencyLimits, effective: &Effective, now: Timestamp) -> Option<Timestamp> {
     let (Effective { cadence, zone, .. }, due_at) = (effective, input.window.due_at);
     counts_from(cadence, due_at, limits.counted_end(cadence, due_at, input.limit_ended_at, zone), now)
 }
 
-/// Ends the window without a message. The ledger keeps its events.
 async fn refuse(deps: &Deps, input: &ClaimInput, closed: &Closed, now: Timestamp) -> Result<ClaimAnswer, Error> {
     Ok(ClaimAnswer::Nothing(close(deps, input, closed, &input.events, now).await?))
 }
@@ -209,7 +203,6 @@ async fn close(
     Ok(deps.store.close(closing).await?)
 }
 
-/// The end of a window whose claim found no events of its own.
 fn empty(claim: &Claim) -> Closed {
     let why = match claim.aside {
         0 => "every event was in an earlier digest",

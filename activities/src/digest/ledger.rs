@@ -1,4 +1,5 @@
-//! The steps that only write to the ledger: an end, a retract (rule 6), a reopened digest (rule 30), operators' commands and dead letters.
+//! Steps which only write to the ledger: ends, retracts (rule 6), reopened digests (rule 30), operators'
+//! commands and dead letters.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -15,10 +16,10 @@ use tidings_services::{
 
 use super::send::returned_by;
 
-/// Records the end. The ledger keeps the first end that it was given.
+/// Records the end. The ledger keeps the first one.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
     let CloseInput { asked_at, window, events, closed, by, planned, opens_returned } = input;
     let by = Actor::of_login(by);
@@ -34,7 +35,7 @@ pub async fn close(deps: &Deps, input: &CloseInput) -> Result<Ending, Error> {
 /// Records each command once.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn audit(deps: &Deps, input: &AuditInput) -> Result<(), Error> {
     Ok(deps.store.audit(input).await?)
 }
@@ -42,7 +43,7 @@ pub async fn audit(deps: &Deps, input: &AuditInput) -> Result<(), Error> {
 /// Records each dead letter once.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn dead_letters(deps: &Deps, input: &DeadLettersInput) -> Result<(), Error> {
     tracing::warn!(alert = %Alert::DeadLetters, count = input.letters.len(), "malformed events");
     deps.store.put_dead_letters(input, Timestamp::now()).await?;
@@ -50,25 +51,25 @@ pub async fn dead_letters(deps: &Deps, input: &DeadLettersInput) -> Result<(), E
     Ok(())
 }
 
-/// Reopens the digest, or refuses with a reason.
+/// Reopens the digest, or rejects this with a reason.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn reopen(deps: &Deps, input: &ReopenInput) -> Result<Resumed, Error> {
     Ok(deps.store.reopen(input, now(input.asked_at)).await?)
 }
 
-/// Removes retracted events from the window. The next claim leaves out those that are in the store or still to come.
+/// Removes retracted events from the window. The next claim skips events already stored or still to arrive.
 ///
 /// # Errors
-/// The store cannot answer.
+/// If the store fails.
 pub async fn retract(deps: &Deps, input: &RetractInput) -> Result<(), Error> {
     let now = now(input.asked_at);
-    // The events first: a retract by id covers what the ledger has of the id.
+    // Store the events first, because a retract by id only covers events in the ledger.
     if let Some(window) = &input.window {
         exclude(deps, input, window, now).await?;
     }
-    // Until it was read, and not until this call, which may be a later one.
+    // Limit the retract to when the workflow read it; this call may be a late retry.
     Ok(deps.store.put_retracts(&input.key, &input.retracts, input.asked_at).await?)
 }
 

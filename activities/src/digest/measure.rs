@@ -1,4 +1,4 @@
-//! The metrics of a digest's steps, from the step's input and answer. A repeated step counts again.
+//! Records metrics for a digest's steps, from each step's input and result. A repeated step counts again.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -9,7 +9,6 @@ use tidings_model::{
 };
 use tidings_services::metrics;
 
-/// Counts the answer of a claim.
 pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAnswer, now: Timestamp) {
     let key = &input.window.key;
     match answer {
@@ -22,7 +21,7 @@ pub(super) fn claimed(settings: &Settings, input: &ClaimInput, answer: &ClaimAns
     }
 }
 
-/// Counts the answer of an attempt. `window` is that of the claim.
+/// Counts an attempt's result. `window` should be the claimed one.
 pub(super) fn sent(settings: &Settings, window: &Window, answer: &Sent, now: Timestamp) {
     let Sent::Closed { closed, .. } = answer else { return };
     if closed.outcome == Outcome::Sent {
@@ -31,13 +30,11 @@ pub(super) fn sent(settings: &Settings, window: &Window, answer: &Sent, now: Tim
     ended(settings, &window.key, closed);
 }
 
-/// Counts an end that took events to the ledger.
 pub(super) fn ended_with_events(settings: &Settings, key: &Key, Ending { closed, taken, .. }: &Ending) {
     metrics::events(settings, &key.digest_type, *taken);
     ended(settings, key, closed);
 }
 
-/// Counts an end.
 pub(super) fn ended(settings: &Settings, key: &Key, closed: &Closed) {
     metrics::digest(settings, &key.digest_type, closed.outcome);
 }

@@ -21,11 +21,11 @@ use tidings_services::{
     metrics,
 };
 
-/// Plans the window from the digest type's settings, the facts about the recipient, and the events so far. Without a table of the
-/// digest type the plan is provisional, and the window waits at its claim (rule 33).
+/// Plans the window. If the digest type is not configured, the plan is provisional and the window will wait
+/// at its claim (rule 33).
 ///
 /// # Errors
-/// The store or the team's own directory cannot answer, or only another worker has the table.
+/// If the store or the team's own directory fails, or only another worker has the digest type configured.
 pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     let settings = deps.settings.digest(&input.key);
     let facts = if settings.is_some() {
@@ -40,7 +40,8 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     }
     let known = known.event_ids;
     let now = now(input.asked_at.unwrap_or(Timestamp::MIN));
-    // A recovery emits a returned event again, and the workflow does not know yet that events wait for a window.
+    // A recovery emits a returned event again, and the workflow may not know yet about events waiting for a
+    // window.
     let returned = match known[..] {
         [_, ..] if input.opens_returned => deps.store.returned(&input.key).await?,
         _ => None,
@@ -59,13 +60,13 @@ pub async fn run(deps: &Deps, input: &PlanInput) -> Result<Plan, Error> {
     Ok(with_unknown_zone(plan, settings, &facts, input))
 }
 
-/// Says that the zone of the recipient is unknown, and alerts operators: the digest goes out by another zone.
+/// Alerts operators and adds a warning, since the digest will use another zone.
 fn with_unknown_zone(plan: Plan, settings: &DigestSettings, facts: &Facts, input: &PlanInput) -> Plan {
     let Some((zone, in_force)) = unknown_zone(settings, facts) else { return plan };
     metrics::unknown_zone();
     tracing::warn!(alert = %Alert::UnknownZone, key = %input.key, zone, "no zone data has the zone of the recipient: {in_force} counts");
     let words = format!("the zone {zone:?} is unknown: {in_force} counts");
-    // A plan that keeps its deadline has the words already.
+    // A plan which keeps its deadline already contains the warning.
     let why = if plan.why.contains(&words) { plan.why } else { [plan.why, words].join(THEN) };
     Plan { why, ..plan }
 }

@@ -1,4 +1,4 @@
-//! A message that waits is made again where it would be another one today, until an attempt has passed the dot (rule 60).
+//! Renders a waiting message again if it would be different today, until an attempt is committed (rule 60).
 
 use std::collections::BTreeSet;
 
@@ -24,30 +24,22 @@ use tidings_services::{
 use super::{render, seen::seen_events};
 use crate::attempt::Outgoing;
 
-/// The age from which the `Date` of a message is not true any more.
+/// From this age, a message's `Date` is too old.
 const OLD: SignedDuration = SignedDuration::from_hours(1);
 
-/// The age of a message from which the service of `seen_url` is asked again.
+/// From this age, we query the `seen_url` service again.
 const SEEN_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// The answer of [`follow_changes`].
 pub(super) enum Followed {
-    /// The message to send. `None`: it cannot be made again any more.
     Message(Option<WaitingMessage>),
-    /// Nothing is left to send.
     Nothing(Closed),
-    /// No attempt begins now.
     NotNow(Sent),
 }
 
-/// The differences between a message and the one that would be made now, as far as they can be seen without its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Differences {
-    /// Its digest has other events.
     events: bool,
-    /// Its `Date` is old.
     old: bool,
-    /// Its recipient, the recipient's choices, or the configuration.
     made_from: bool,
 }
 
@@ -57,12 +49,12 @@ impl Differences {
     }
 }
 
-/// Makes the message again if the recipient, their choices, the configuration or the digest's events changed since it was made, or if
-/// it is old. Asks the team's own directory, and for events that the recipient has seen since. While no relay takes the message, nobody
-/// is asked, and it stays as it is.
+/// Renders the message again if it is old, or its recipient, preferences, configuration or events have
+/// changed. This also queries the team's own directory and the `seen_url` service, unless no relay accepts
+/// the message.
 ///
 /// # Errors
-/// The store cannot answer, or the message cannot be made.
+/// If the store fails, or the message cannot be rendered.
 pub(super) async fn follow_changes(
     deps: &Deps,
     outgoing: &Outgoing<'_>,
@@ -72,7 +64,8 @@ pub(super) async fn follow_changes(
 ) -> Result<Followed, Error> {
     let now = outgoing.now;
     let Some(settings) = deps.settings.digest(&window.key) else {
-        // Without the table no message can be made. The one that is there still tells the truth, unless the digest has other events.
+        // Without the digest type's table we cannot render. The existing message is still correct unless the
+        // digest's events have changed.
         if !waiting.outdated {
             return Ok(Followed::Message(Some(waiting)));
         }
@@ -102,7 +95,6 @@ fn age(waiting: &WaitingMessage, now: Timestamp) -> SignedDuration {
     now.duration_since(waiting.message.made_at)
 }
 
-/// A recipient who is gone is a difference.
 fn differences(
     deps: &Deps,
     window: &Window,
@@ -119,7 +111,7 @@ fn differences(
     Ok(Differences { events: waiting.outdated, old: age(waiting, now) > OLD, made_from })
 }
 
-/// The email as it would be made now. It keeps its `Date` unless that is old, so that a message that is the same has the same bytes.
+/// `Date` only changes if it is too old, so an unchanged message has the same bytes.
 fn email<'a>(
     window: &'a Window,
     facts: &'a Facts,
@@ -131,13 +123,10 @@ fn email<'a>(
     Email { window, facts, recipient, date, message_id: Some(&waiting.message.message_id) }
 }
 
-/// What it takes to make a message again.
 struct Remake<'a> {
     deps: &'a Deps,
     settings: &'a DigestSettings,
-    /// Ask the team's own directory for the recipient.
     asks_directory: bool,
-    /// Ask for events that the recipient has seen elsewhere.
     asks_seen: bool,
 }
 
@@ -196,7 +185,7 @@ impl Remake<'_> {
         };
         let why = words(withdrawn, message.envelope_to != waiting.message.envelope_to, differences);
         let Some(epoch) = deps.store.remake_message(&message, withdrawn.epoch, &why, now).await? else {
-            // Another call changed the digest: this message may have events that are not in it any more.
+            // Another call changed the digest, so this message may contain removed events.
             return Err(Error::Fenced);
         };
         let WaitingMessage { attempted, shortened, .. } = *waiting;
@@ -206,7 +195,6 @@ impl Remake<'_> {
     }
 }
 
-/// The reason why a message is made again. Each reason that is known is named.
 fn words(Withdrawn { retracted, opted_out, seen, .. }: Withdrawn, address: bool, differences: Differences) -> String {
     let events = |count: u64, what: &str| match count {
         0 => None,
@@ -230,7 +218,7 @@ fn words(Withdrawn { retracted, opted_out, seen, .. }: Withdrawn, address: bool,
     why.join("; ")
 }
 
-/// The message that stays as it is. Nothing that it needs is missing, or not any more.
+/// Clears `missing_since`, because nothing is missing now.
 async fn as_it_is(deps: &Deps, waiting: WaitingMessage) -> Result<Followed, Error> {
     if waiting.missing_since.is_some() {
         deps.store.note_missing(waiting.message.id, None).await?;
@@ -238,7 +226,7 @@ async fn as_it_is(deps: &Deps, waiting: WaitingMessage) -> Result<Followed, Erro
     Ok(Followed::Message(Some(waiting)))
 }
 
-/// The answer while a message cannot be made again, because its recipient or its digest type is missing. It waits as a window does.
+/// Waits or ends the digest like a window while its recipient or digest type is missing.
 async fn wait_or_end(deps: &Deps, waiting: &WaitingMessage, missing: Missing) -> Result<Followed, Error> {
     match missing {
         Missing::Ends(closed) => Ok(Followed::Nothing(closed)),
@@ -251,7 +239,6 @@ async fn wait_or_end(deps: &Deps, waiting: &WaitingMessage, missing: Missing) ->
     }
 }
 
-/// The end of a digest without events.
 fn emptied() -> Closed {
     let why = "every event was retracted, opted out of or seen elsewhere before the message went out".to_owned();
     Closed { outcome: Outcome::Skipped, why }

@@ -1,4 +1,4 @@
-//! `render`: makes the email of a claimed digest once and puts it in the outbox.
+//! `render`: renders a claimed digest's email once and puts it in the outbox.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -15,14 +15,15 @@ use tidings_services::{
     metrics,
 };
 
-/// The most groups that an email shows after a relay found the full one too large, each with its latest item.
+/// How many groups to show, each with its latest item, after a relay found the full email too large.
 const FEW_GROUPS: u32 = 5;
 
-/// Renders the email and stores it, unless the claim stored it, or replaces one that a relay found too large. Ends the digest instead if the recipient is gone
-/// or has an invalid address, if no shorter email is possible, or if no table has had the digest type for seven days.
+/// Renders and stores the email unless the claim did, or replaces one which a relay found too large. Ends the
+/// digest if the recipient is missing or invalid, no shorter email is possible, or the digest type has not
+/// been configured for seven days.
 ///
 /// # Errors
-/// The store cannot answer, no table has the digest type yet, no template works, or the DKIM key cannot sign.
+/// If the store fails, the digest type is not configured yet, no template works, or the DKIM key cannot sign.
 pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     if let Some(too_large) = &input.too_large {
         return render_shorter(deps, input, too_large).await;
@@ -43,13 +44,13 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
             match email.compose(deps, &contents).await? {
                 Composed::Message(mut message) => {
                     if facts.changed_at > contents.claimed_at {
-                        // The claim chose the events by what the recipient had chosen then: the first attempt looks again.
+                        // The claim used the preferences at the time. Clearing the hash makes the first
+                        // attempt compare again.
                         message.made_from.clear();
                     }
                     if deps.store.put_message(&message, Some(contents.items)).await? {
                         return Ok(Rendered::Stored);
                     }
-                    // The digest has other events by now: render again.
                 }
                 Composed::Undeliverable { why } => break why,
             }
@@ -58,7 +59,6 @@ pub async fn run(deps: &Deps, input: &RenderInput) -> Result<Rendered, Error> {
     end(deps, window, failed(why), now).await
 }
 
-/// Replaces the email by a shorter one, or ends the digest if that is not possible.
 async fn render_shorter(
     deps: &Deps,
     input: &RenderInput,
@@ -74,7 +74,8 @@ async fn render_shorter(
     end(deps, window, failed(why.clone()), now(*asked_at)).await
 }
 
-/// The answer while no table has the digest type. There was one when the window was claimed: the seven days begin there.
+/// Waits while the digest type is not configured. It was configured at the claim, so the seven days start
+/// there.
 async fn without_table(deps: &Deps, window: &Window, now: Timestamp) -> Result<Rendered, Error> {
     deps.leave_to_other_worker(&window.key).await?;
     let claimed_at = deps.store.digest(window.digest_id).await?.and_then(|digest| digest.claimed_at);
@@ -84,20 +85,18 @@ async fn without_table(deps: &Deps, window: &Window, now: Timestamp) -> Result<R
     }
 }
 
-/// An email that a relay found too large.
 #[derive(Clone, Copy)]
 pub(super) struct Large<'a> {
     pub address: &'a str,
     pub message_id: &'a str,
-    /// Its `Date`.
     pub date: Timestamp,
 }
 
-/// Replaces an email that attempt `number` found too large for the relay by a shorter one to the same address. `false`: no
-/// shorter one is possible, or the email was replaced before.
+/// Replaces the email of attempt `number` with a shorter one to the same address. Returns `false` if this is
+/// impossible, or was already done.
 ///
 /// # Errors
-/// The store cannot replace the email, or an error that is `handed_on` keeps a shorter one from being made.
+/// If the store fails, or rendering fails with an error for which `handed_on` is `true`.
 pub(super) async fn shorten(
     deps: &Deps,
     window: &Window,
@@ -116,7 +115,6 @@ pub(super) async fn shorten(
     }
 }
 
-/// A shorter message to the address of the large one. The next attempt follows a change of the address.
 async fn compose_shorter(
     deps: &Deps,
     window: &Window,
@@ -133,7 +131,6 @@ async fn compose_shorter(
     }
 }
 
-/// The groups of a message that follows one that a relay found too large.
 pub(super) fn shorter(settings: &DigestSettings) -> Shown<'_> {
     Shown { groups: FEW_GROUPS, items: 1, ..settings.shown() }
 }

@@ -1,4 +1,5 @@
-//! Asks a team's service which events of a due window the recipient has seen (rule 20). Without an answer none is.
+//! Queries a team's service for events in a due window the recipient has already seen (rule 20). If it fails,
+//! none count as seen.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,6 @@ use tidings_services::{
     team_service::{self, NoAnswer, ask},
 };
 
-/// The failure of a question, with its reason in words that name no secret.
 struct Failure {
     result: SeenResult,
     why: String,
@@ -32,10 +32,10 @@ impl From<team_service::Failure> for Failure {
     }
 }
 
-/// Returns the ids of events that the recipient has seen. A `fresh` window has no other events than these.
+/// Returns the ids of seen events. A `fresh` window has no events except these.
 ///
 /// # Errors
-/// The store cannot answer, or the digest type is not configured.
+/// If the store fails, or the digest type is not configured.
 pub(super) async fn seen_events(
     deps: &Deps,
     window: &Window,

@@ -1,4 +1,4 @@
-//! `send`: attempts to deliver the email of a digest once.
+//! `send`: attempts to deliver a digest's email once.
 
 use std::{pin::pin, time::Duration};
 
@@ -31,12 +31,12 @@ use crate::{
     context::Cancellable,
 };
 
-/// Makes one attempt, and answers with what follows. The end of a digest that returned its events says which events of the key
-/// wait for a window, also when an attempt is repeated whose answer was lost.
+/// Makes one attempt and returns what follows. If the digest returns its events, the result lists the key's
+/// waiting events, even for a repeated attempt.
 ///
 /// # Errors
-/// The store cannot answer, or a later attempt has begun. Dropping the future past the dot leaves the attempt
-/// ambiguous, as a crash does.
+/// If the store fails, or a later attempt has begun. Dropping the future after the commit leaves the attempt
+/// ambiguous, like a crash.
 pub async fn run(
     deps: &Deps,
     input: &SendInput,
@@ -51,7 +51,6 @@ pub async fn run(
     Ok(sent)
 }
 
-/// The events of the key that wait for a window, if the digest with this end returned some.
 pub(super) async fn returned_by(deps: &Deps, window: &Window, closed: &Closed) -> Result<Option<Returned>, Error> {
     if closed.outcome != Outcome::Failed {
         return Ok(None);
@@ -80,7 +79,7 @@ async fn attempt(
         return Ok(Cancellable::Done(in_time(outgoing.record_end(unrecorded, shorter).await?, again_in)));
     }
     if deps.settings.digest(&window.key).is_none() {
-        // That one knows the quiet hours, and makes the message again if it is another one by now.
+        // The other worker has the quiet hours, and can render the message again if needed.
         deps.leave_to_other_worker(&window.key).await?;
     }
     let (facts, waiting) = deps.facts_for_attempt(window).await?;
@@ -88,7 +87,8 @@ async fn attempt(
         Some(waiting) => waiting.message.envelope_to.clone(),
         None => deps.store.message(window.digest_id).await?.map(|message| message.envelope_to).unwrap_or_default(),
     };
-    // Until a dot the message follows the recipient to another address, where the digest type has a table to make it by.
+    // Until a commit, the message follows the recipient to a new address. We need the digest type's table to
+    // render it.
     let moves = waiting.is_some() && deps.settings.digest(&window.key).is_some();
     if let Some(closed) = blocked(deps, window, &facts, (!moves).then_some(&*made_for)).await? {
         return Ok(Cancellable::Done(Sent::closed(close(deps, window, &closed, now).await?)));
@@ -108,7 +108,8 @@ async fn attempt(
     };
     let mut cancelled = pin!(cancelled);
     let beginning = match waiting {
-        // A message can be made shorter while its attempt is under way only if the ledger has the attempt.
+        // Combine start and commit only if the workflow schedules a shorter message. Otherwise the ledger
+        // must have the attempt first.
         Some(WaitingMessage { message, epoch, attempted: false, .. }) if *shortens => {
             outgoing.begin_first(message, epoch, cancelled.as_mut()).await?
         }
@@ -131,7 +132,6 @@ async fn attempt(
     Ok(attempt.finish(&delivery, shorter).await?.map(|sent| in_time(sent, again_in)))
 }
 
-/// The answer with the stream's wait before the next attempt, which finds out then if that is a good moment.
 fn in_time(sent: Sent, again_in: Option<Duration>) -> Sent {
     match sent {
         Sent::Deferred { why, .. } => Sent::Deferred { why, again_in },
@@ -139,15 +139,16 @@ fn in_time(sent: Sent, again_in: Option<Duration>) -> Sent {
     }
 }
 
-/// The answer while the recipient pauses, or while the wait that is over leads to no good moment (rule 56). No attempt is made. As at the
-/// claim, nothing goes past a pause, and what goes at once goes right at its end.
+/// Waits while the recipient has paused, or if a wait ended at a bad time (rule 56). As for a claim, nothing
+/// bypasses a pause, and instant digests go out right at its end.
 fn put_off(deps: &Deps, input: &SendInput, facts: &Facts, now: Timestamp) -> Option<Sent> {
     let wait = input.after.filter(|wait| wait.goes() != Goes::AtOnce);
     let waiting = |until, why, moment| Some(Sent::Waiting { until, why, pause: None, too_large: None, moment });
     if let Some(until) = facts.preferences.paused_until.filter(|until| *until > now) {
         let why = format!("paused until {until:.0}");
         if wait.is_none() {
-            // No moment that this workflow waits for: it asks again meanwhile, because the recipient may end the pause.
+            // This workflow does not wait for a time, so check again earlier in case the recipient ends the
+            // pause.
             return waiting(until.min(later(now, LOOK_AGAIN_AFTER)), why, false);
         }
         return match next_moment(deps, &input.window, facts, Wait::PauseOfRecipient, until) {
@@ -164,15 +165,14 @@ fn later(at: Timestamp, wait: Duration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// The next good moment for the digest, if `wait` ends at `from` and that is none. A digest type that is gone has no quiet hours.
+/// Returns the next good time if `from` is a bad one. A digest type no longer configured has no quiet hours.
 fn next_moment(deps: &Deps, window: &Window, facts: &Facts, wait: Wait, from: Timestamp) -> Option<Deadline> {
     let settings = deps.settings.digest(&window.key)?;
     let effective = Effective::new(settings, facts, from);
     Timing::new(settings, &window.key, &effective).put_off(&effective.cadence, wait, window.due_at, from)
 }
 
-/// The end of a digest that must not be sent any more (rule 28). After a dot the message stays with the address for which it was made,
-/// and the directory may have another address by now.
+/// Ends a digest which must not be sent any more (rule 28). After a commit the message keeps its address.
 async fn blocked(deps: &Deps, window: &Window, facts: &Facts, made_for: Option<&str>) -> Result<Option<Closed>, Error> {
     if let Some(block) = consent_or_suppression_block(facts) {
         return Ok(Some(block.closed()));
@@ -187,7 +187,8 @@ async fn blocked(deps: &Deps, window: &Window, facts: &Facts, made_for: Option<&
     Ok(reason.map(|reason| Closed { outcome: Outcome::Suppressed, why: why(reason) }))
 }
 
-/// The answer while an operator's pause covers the key (rule 35). A digest type that is gone has no spread.
+/// Waits while an operator's pause covers the key (rule 35). A digest type no longer configured has no
+/// spread.
 fn paused(deps: &Deps, window: &Window, facts: &Facts, now: Timestamp) -> Option<Sent> {
     let spread = deps.settings.digest(&window.key).and_then(|settings| settings.spread);
     let pause = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now)?;
@@ -207,9 +208,8 @@ async fn close(deps: &Deps, window: &Window, closed: &Closed, now: Timestamp) ->
     Ok(closed)
 }
 
-/// Replaces an email that the relay found too large by a shorter one, while the attempt is under way: for a workflow that does
-/// not have a shorter one made, or whose worker of an earlier version did not make one. A failure to render does not keep the
-/// attempt from being recorded.
+/// Shortens an email during the attempt, for workflows started by an older version. If rendering fails, the
+/// attempt is still recorded.
 async fn shorten(
     deps: &Deps,
     window: &Window,

@@ -1,4 +1,5 @@
-//! `stash`: moves events from the workflow's state to the ledger, and reads earlier runs back from their histories.
+//! `stash`: moves events from the workflow's state to the ledger, and recovers events from earlier runs'
+//! histories.
 
 use futures::TryStreamExt;
 use jiff::Timestamp;
@@ -14,13 +15,12 @@ use tidings_services::{deps::Deps, error::Error, history, metrics};
 use tidings_workflows::{PAGE_EVENTS, RunInput};
 use uuid::Uuid;
 
-/// The number of the dead letter about a whole run.
 const LOST: u64 = 0xffff_ffff;
 
-/// Writes the page of events to the ledger, and those that earlier runs could neither carry nor stash.
+/// Writes this page of events to the ledger, and events earlier runs could neither carry nor stash.
 ///
 /// # Errors
-/// The store cannot answer, or the history of an earlier run cannot be read.
+/// If the store fails, or an earlier run's history cannot be read.
 pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<Stashed, Error> {
     let StashInput { window, events, runs, delivering, opens_returned, counts_new } = input;
     let taken = deps.store.stash(window, events, *delivering, Timestamp::now()).await?;
@@ -35,7 +35,6 @@ pub async fn run(deps: &Deps, temporal: Client, input: &StashInput) -> Result<St
     Ok(Stashed { taken, returned, events })
 }
 
-/// The events of the key that wait for a window. A window that takes events takes these, too, at its claim.
 async fn late(deps: &Deps, window: &Window) -> Result<Option<Returned>, Error> {
     let digest = deps.store.digest(window.digest_id).await?;
     if digest.is_none_or(|digest| digest.state.takes_events()) {
@@ -44,7 +43,6 @@ async fn late(deps: &Deps, window: &Window) -> Result<Option<Returned>, Error> {
     Ok(deps.store.returned(&window.key).await?)
 }
 
-/// Stashes the events that the run carried and those of its signals, and records its retracts.
 async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str) -> Result<(), Error> {
     let key = &input.window.key;
     let mut inputs = std::pin::pin!(history::run_inputs(temporal, key, run));
@@ -52,7 +50,7 @@ async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str)
     while let Some(RunInput { events, retracts, .. }) = inputs.try_next().await? {
         page.extend(events);
         if !retracts.is_empty() {
-            // What came before a retract goes to the ledger first, and what comes later may be new.
+            // Events before a retract must be stored first; events after it may be new.
             stash_or_return(deps, input, &std::mem::take(&mut page)).await?;
             deps.store.put_retracts(key, &retracts, Timestamp::now()).await?;
         }
@@ -63,7 +61,7 @@ async fn read_back(deps: &Deps, temporal: Client, input: &StashInput, run: &str)
     stash_or_return(deps, input, &page).await
 }
 
-/// Names a run in a dead letter whose events are lost with its history. Otherwise the key would wait for them for ever.
+/// Writes a dead letter for a run whose history is gone. Otherwise the key would wait for its events forever.
 async fn give_up(deps: &Deps, input: &StashInput, run: &str, error: &Error) -> Result<(), Error> {
     let letter = DeadLetter {
         // The run's own letters count from 0.
@@ -83,7 +81,7 @@ async fn give_up(deps: &Deps, input: &StashInput, run: &str, error: &Error) -> R
     Ok(())
 }
 
-/// Stashes the page. Events that come too late for the window's digest are returned, and join the key's next claim.
+/// Stashes the page. Events too late for the window's digest are returned, and join the key's next claim.
 async fn stash_or_return(deps: &Deps, input: &StashInput, page: &[Event]) -> Result<(), Error> {
     let (window, now) = (&input.window, Timestamp::now());
     let taken = deps.store.stash(window, page, input.delivering, now).await?;

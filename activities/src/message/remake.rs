@@ -1,15 +1,15 @@
-//! A single message that waits has the sender, the links and the signature of today, until an attempt has passed the dot (rule 60). Its
-//! content stays its sender's.
+//! Keeps a waiting message's sender, links and signature up to date until a commit (rule 60). The content
+//! never changes.
 
 use jiff::Timestamp;
 use tidings_model::records::{MessageRecord, Origin};
 use tidings_services::{deps::Deps, error::Error, message_configuration::Configuration};
 
-/// Makes the message again if the configuration is another one than it was made from. After a dot its bytes stand, and so do those of a
-/// message that an earlier version accepted.
+/// Composes the message again if the configuration has changed. After a commit, and for messages from an
+/// older version, the bytes never change.
 ///
 /// # Errors
-/// The store cannot answer, or the message cannot be composed or signed.
+/// If the store fails, or the message cannot be composed or signed.
 pub(super) async fn follow_configuration(deps: &Deps, record: &MessageRecord, now: Timestamp) -> Result<(), Error> {
     let Origin::Single { key, user, .. } = &record.origin else { return Ok(()) };
     let Deps { settings, signers, store, .. } = deps;
@@ -24,7 +24,7 @@ pub(super) async fn follow_configuration(deps: &Deps, record: &MessageRecord, no
         tracing::warn!(id = %record.id, "a message keeps its sender and links, because it cannot be read back");
         return Ok(());
     };
-    // If another call was faster, the attempt sends what that one stored.
+    // If another call was faster, the attempt will send its result.
     store.remake_message(&again, epoch, "the sender, the links or the signature changed", now).await?;
     Ok(())
 }

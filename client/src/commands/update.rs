@@ -1,4 +1,4 @@
-//! Workflow updates, their retry while a run completes, and their failures.
+//! Workflow updates, with retries while a run completes, and their errors.
 
 use std::{future::pending, marker::PhantomData, time::Duration};
 
@@ -19,23 +19,18 @@ use crate::{
     signal::{CONFLICT, REUSE, rpc_options},
 };
 
-/// The pause before a command is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An answer after this time takes long. Most take some milliseconds.
+/// After this time we check if the workflow is paused. Most responses take milliseconds.
 const LONG: Duration = Duration::from_secs(2);
 
-/// The connection of the commands.
 #[derive(Clone)]
 pub(super) struct Caller {
     pub temporal: Client,
-    /// The task queue of the digests.
     pub task_queue: String,
-    /// The time for an answer.
     pub patience: Duration,
 }
 
-/// An update or a query by its name, with the types of its input and its answer.
 pub(super) struct Named<I, O> {
     pub name: &'static str,
     types: PhantomData<fn(I) -> O>,
@@ -83,12 +78,11 @@ where
     }
 }
 
-/// Sends a command until a run takes it; `None` if no answer came in time.
+/// Sends a command until a run accepts it. `None` if there was no response in time.
 ///
-/// A signal may arrive while a run is about to complete. The server then repeats the workflow task, forgets the command,
-/// and answers `FailedPrecondition`.
-///
-/// `send` is no async closure: the compiler cannot tell that the future of one can be sent between threads.
+/// If a signal arrives while a run completes, the server repeats the workflow task, discards the command, and
+/// returns `FailedPrecondition`. `send` is not an async closure, because the compiler cannot prove its future
+/// to be `Send`.
 pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T, E>>>(
     patience: Duration,
     mut send: impl FnMut() -> F,
@@ -104,10 +98,9 @@ pub(super) async fn until_taken<T, E: Into<Failure>, F: Future<Output = Result<T
     timeout(patience, answer).await.ok()
 }
 
-/// The workflow is paused in Temporal.
 pub(super) struct Paused;
 
-/// Waits for an answer. An answer that takes long may wait for a workflow that is paused in Temporal: asks once.
+/// Waits for a response. If it takes long, checks once if the workflow is paused in Temporal.
 pub(super) async fn unless_paused<T>(
     workflow: UntypedWorkflowHandle<Client>,
     answer: impl Future<Output = T>,
@@ -125,9 +118,7 @@ pub(super) async fn unless_paused<T>(
     }
 }
 
-/// A workflow that starts to take an update.
 pub(super) struct Target {
-    /// The key or the message, in errors.
     pub name: String,
     pub workflow_type: &'static str,
     pub workflow_id: String,
@@ -136,7 +127,6 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Sends the update to the running workflow, or to a new run.
     pub async fn update<I, O>(
         &self,
         Caller { temporal, patience, .. }: &Caller,
@@ -169,68 +159,35 @@ impl Target {
     }
 }
 
-/// A command that failed, or whose answer did not arrive.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// No worker answered in time. Temporal keeps the command, so a worker may still carry it out.
     #[error("{workflow} does not answer; is a worker running on task queue {task_queue:?}?")]
-    Unanswered {
-        /// The key or the message.
-        workflow: String,
-        /// The task queue of the workflow.
-        task_queue: String,
-    },
-    /// The workflow is paused in Temporal, which forgets the command.
+    Unanswered { workflow: String, task_queue: String },
     #[error(
         "{workflow} is paused in Temporal, and takes no commands before `temporal workflow unpause --workflow-id '{workflow_id}'`; its \
          events collect"
     )]
-    Paused {
-        /// The key or the message.
-        workflow: String,
-        /// Its workflow id.
-        workflow_id: String,
-    },
-    /// The workflow has not begun.
+    Paused { workflow: String, workflow_id: String },
     #[error(
         "{workflow} has not begun: its producer set a start delay or a cron schedule; the next event begins it, and so does `tidings \
          flush`"
     )]
-    NotStarted {
-        /// The key or the message.
-        workflow: String,
-    },
-    /// No worker can execute the workflow.
+    NotStarted { workflow: String },
     #[error(
         "the workflow tasks of {workflow} fail, and it does nothing until a worker can execute them: the worker's log and the \
          Temporal UI have the reason, and `tidings runs list` a run of another workflow type"
     )]
-    TasksFail {
-        /// The key or the message.
-        workflow: String,
-    },
-    /// The workflow refused the command.
+    TasksFail { workflow: String },
     #[error("{workflow} refuses: {why}")]
-    Refused {
-        /// The key or the message.
-        workflow: String,
-        /// The reason of the workflow.
-        why: String,
-    },
-    /// Temporal did not take the command.
+    Refused { workflow: String, why: String },
     #[error(transparent)]
     Temporal(#[from] Error),
 }
 
-/// One failed attempt at a call.
 pub(super) enum Failure {
-    /// The run does not exist, or the namespace does not.
     NotFound(tonic::Status),
-    /// The workflow refused the command.
     Refused(String),
-    /// The server answered with a status.
     Status(tonic::Status),
-    /// The call failed on this side.
     Other(String),
 }
 
@@ -276,7 +233,6 @@ impl From<WorkflowInteractionError> for Failure {
 }
 
 impl Failure {
-    /// Returns the error for a query to `workflow`, whose run may be unable to answer.
     pub fn of_query(self, workflow: &str) -> CommandError {
         let said = match &self {
             Self::Status(status) if status.code() == Code::FailedPrecondition => status.message(),
@@ -291,7 +247,6 @@ impl Failure {
         }
     }
 
-    /// Returns the error for a command to `workflow`.
     pub fn of(self, workflow: &str) -> CommandError {
         match self {
             Self::Refused(why) => CommandError::Refused { workflow: workflow.to_owned(), why },

@@ -1,8 +1,8 @@
-//! Temporal's frontends: one of the addresses of its name serves all calls of a connection.
+//! Balances over Temporal's frontends: a connection uses one of its name's addresses for all calls.
 //!
-//! temporalio-client 1.1.1 balances calls over all addresses of a name, those of dead and of frozen hosts included, and notices a
-//! frozen one after 45 s, to connect to it again. Here the first address that answers a call is used. As soon as it leaves calls
-//! without an answer, while another one, or a new connection to the same one, answers, the calls move there.
+//! temporalio-client 1.1.1 also uses dead and frozen hosts, and takes 45 s to notice a frozen one. We use the
+//! first address which responds. If it stops responding while another one, or a new connection to it, does
+//! respond, we move all calls there.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -34,45 +34,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, ConnectFailure, Credentials, Tls};
 
-/// The longest search for an address that answers, if nothing but time is missing.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two searches.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The next address gets its turn while the one before is being asked.
 const STAGGER: Duration = Duration::from_millis(200);
-/// The longest TCP and TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// The longest answer to the smallest call.
 const ANSWER: Duration = Duration::from_secs(2);
-/// The calls of a frontend wait this long without a sign of life before it is asked for one. A digest is late by this, by the
-/// answer that does not come, and by Temporal's time limit for a workflow task, 10 s: together they stay below 15 s.
+/// How long calls may go without a response before a health check. Together with the check's timeout and
+/// Temporal's 10 s limit for a workflow task, this delays a digest by less than 15 s.
 const SILENCE: Duration = Duration::from_millis(1_500);
-/// Between two looks at the frontends in use.
 const LOOK: Duration = Duration::from_millis(500);
-/// Files with credentials are read again after this time.
 const REREAD: Duration = Duration::from_secs(30);
-/// A connection is replaced after this time, so that calls spread over hosts that came later. Temporal's own limit is the same.
+/// How often to replace a connection, so calls also reach hosts added later. Temporal uses the same limit.
 const REPLACE: Duration = Duration::from_mins(5);
-/// Sends a call that changes nothing this often, if connections break under it.
+/// How often to send a read-only call if connections break during it.
 const TRIES: u32 = 3;
 
 const SYSTEM_INFO: (&str, &str) = ("temporal.api.workflowservice.v1.WorkflowService", "GetSystemInfo");
 
-/// The frontends of one connection.
 pub(crate) struct Frontends {
     settings: Settings,
     credentials: Credentials,
     secrets: Mutex<Secrets>,
     state: Mutex<State>,
-    /// The failure of the last search, for those who waited for it. One searches at a time.
+    /// The last search's failure, shared with concurrent callers. Only one searches at a time.
     search: tokio::sync::Mutex<Option<(Instant, ConnectFailure)>>,
 }
 
-/// The options that never change.
 #[derive(Clone)]
 struct Settings {
     target: Url,
-    /// Instead of those that the target's name has.
     addresses: Option<Vec<SocketAddr>>,
     origin: Option<Uri>,
     keep_alive: Option<(Duration, Duration)>,
@@ -80,7 +70,6 @@ struct Settings {
     headers: HeaderMap,
 }
 
-/// The options that files may change.
 #[derive(Clone)]
 struct Secrets {
     api_key: Option<String>,
@@ -90,56 +79,44 @@ struct Secrets {
 
 #[derive(Default)]
 struct State {
-    /// The frontend of the next call.
     current: Option<Arc<Frontend>>,
-    /// Those before it that still have calls.
     draining: Vec<Arc<Frontend>>,
-    /// The last try to replace it. One that fails is not repeated at each look.
     replaced_at: Option<Instant>,
 }
 
-/// A connection to one address.
 struct Frontend {
     address: SocketAddr,
     channel: Channel,
     connected_at: Instant,
     calls: Mutex<Calls>,
-    /// It stopped to answer: its calls end.
     abandoned: CancellationToken,
 }
 
-/// The calls that a frontend has.
 #[derive(Clone, Copy, Debug)]
 struct Calls {
     waiting: usize,
-    /// The last answer, or the start of the first call after it.
     heard_at: Instant,
 }
 
 impl Calls {
-    /// The frontend should be asked for a sign of life.
     fn is_silent(&self, now: Instant) -> bool {
         self.waiting > 0 && now.saturating_duration_since(self.heard_at) >= SILENCE
     }
 }
 
-/// A call that has no answer of Temporal.
 enum CallFailure {
-    /// Temporal's own status.
     Refused(Status),
-    /// The time for the call is over.
     Late(Status),
-    /// The connection broke. `unsent`: before the call.
     Broken { failure: ConnectFailure, unsent: bool },
 }
 
-/// The call changes nothing, so that it may be sent twice.
+/// Returns `true` for read-only calls, which are safe to send twice.
 fn only_reads(rpc: &str) -> bool {
     ["Get", "Describe", "List", "Count", "Query"].iter().any(|verb| rpc.starts_with(verb))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that holds one of these locks leaves a half of a change behind.
+    // No code panics halfway through a change while holding one of these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -171,12 +148,10 @@ impl Frontends {
         this
     }
 
-    /// Waits for the first frontend.
     pub async fn first(&self) -> Result<(), ConnectFailure> {
         self.current().await.map(drop)
     }
 
-    /// Carries out a call of the SDK.
     pub async fn call(self: Arc<Self>, mut request: GrpcRequest) -> Result<GrpcSuccessResponse, Status> {
         self.authorize(&mut request.headers);
         let mut tries = 1;
@@ -205,7 +180,6 @@ impl Frontends {
         }
     }
 
-    /// Returns the frontend in use, or searches for one.
     async fn current(&self) -> Result<Arc<Frontend>, ConnectFailure> {
         let in_use = || locked(&self.state).current.clone();
         if let Some(frontend) = in_use() {
@@ -234,7 +208,6 @@ impl Frontends {
         }
     }
 
-    /// Connects to the addresses, one after the other in any order, and takes the first that answers.
     async fn choose(&self) -> Result<Arc<Frontend>, ConnectFailure> {
         let addresses = self.resolve().await?;
         let secrets = locked(&self.secrets).clone();
@@ -253,7 +226,6 @@ impl Frontends {
         while let Some(attempt) = attempts.join_next().await {
             match attempt {
                 Ok(Ok(frontend)) => return Ok(Arc::new(frontend)),
-                // A host that is away says less than one that refuses.
                 Ok(Err(failure)) if first.as_ref().is_none_or(ConnectFailure::is_passing) => first = Some(failure),
                 _ => {}
             }
@@ -261,7 +233,7 @@ impl Frontends {
         Err(first.unwrap_or_else(|| ConnectFailure::NoAnswer("its name has no address".to_owned())))
     }
 
-    /// The addresses, in any order: clients would all use the first host otherwise.
+    /// Resolves the addresses in random order. Otherwise all clients would use the first host.
     async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectFailure> {
         let mut addresses = match &self.settings.addresses {
             Some(addresses) => addresses.clone(),
@@ -281,7 +253,6 @@ impl Frontends {
         state.draining.extend(before);
     }
 
-    /// Sends no further calls to this frontend.
     fn leave(&self, frontend: &Arc<Frontend>) {
         let mut state = locked(&self.state);
         if let Some(before) = state.current.take_if(|current| Arc::ptr_eq(current, frontend)) {
@@ -289,7 +260,6 @@ impl Frontends {
         }
     }
 
-    /// Looks at all frontends that have calls.
     async fn look(&self) {
         let changed = self.reread();
         let (current, draining) = {
@@ -333,7 +303,6 @@ impl Frontends {
         due
     }
 
-    /// Reads the files with credentials again. `true`: a connection needs others than it has.
     fn reread(&self) -> bool {
         let due = self.credentials == Credentials::Reread && locked(&self.secrets).read_at.elapsed() >= REREAD;
         if !due {
@@ -345,8 +314,8 @@ impl Frontends {
 }
 
 impl Secrets {
-    /// Takes the API key, the certificates and what is said of TLS as they were read now. Those of before stay if they cannot be read, or
-    /// would turn TLS off without a word. `true`: a connection needs other certificates than it has.
+    /// Keeps the old options if the new ones are unreadable, or would turn off TLS without an explicit
+    /// setting. Returns `true` if a new connection is needed because certificates have changed.
     fn renew(&mut self, loaded: Result<(Option<String>, Option<TlsOptions>, Tls), String>) -> bool {
         self.read_at = Instant::now();
         let loaded = match loaded {
@@ -377,7 +346,6 @@ async fn look_up(target: &Url) -> Result<Vec<SocketAddr>, ConnectFailure> {
     }
 }
 
-/// The contents of the files for TLS.
 fn files(tls: Option<&TlsOptions>) -> Option<[Option<&[u8]>; 3]> {
     let tls = tls?;
     let client = tls.client_tls_options.as_ref();
@@ -385,7 +353,6 @@ fn files(tls: Option<&TlsOptions>) -> Option<[Option<&[u8]>; 3]> {
     Some([tls.server_root_ca_cert.as_deref(), certificate, key])
 }
 
-/// Looks at the frontends until their connection is dropped.
 async fn watch(frontends: Weak<Frontends>) {
     loop {
         sleep(LOOK).await;
@@ -416,19 +383,17 @@ impl Frontend {
         locked(&self.calls).is_silent(Instant::now())
     }
 
-    /// Its calls have no answer, and none comes while it is asked for a sign of life.
     async fn is_dead(&self, headers: HeaderMap) -> bool {
         self.is_silent() && self.ask(headers).await.is_err() && self.is_silent()
     }
 
-    /// Asks for a sign of life.
     async fn ask(&self, headers: HeaderMap) -> Result<(), ConnectFailure> {
         let (service, rpc) = (SYSTEM_INFO.0.to_owned(), SYSTEM_INFO.1.to_owned());
         let request = GrpcRequest { service, rpc, headers, proto: Bytes::new() };
         let failure = match timeout(ANSWER, self.send(&request)).await {
             Err(_) => ConnectFailure::NoAnswer(format!("{} takes a connection and answers no call", self.address)),
             Ok(Err(CallFailure::Broken { failure, .. })) => failure,
-            // A frontend that starts or stops says so, and does not serve.
+            // A frontend which is starting or stopping reports this, but does not serve calls.
             Ok(Err(CallFailure::Refused(status))) if status.code() == Code::Unavailable => {
                 ConnectFailure::NoAnswer(status.message().to_owned())
             }
@@ -440,7 +405,6 @@ impl Frontend {
         Err(failure)
     }
 
-    /// Carries out a call, unless the frontend is abandoned meanwhile.
     async fn call(&self, request: &GrpcRequest) -> Result<GrpcSuccessResponse, CallFailure> {
         let _waiting = Waiting::new(self);
         tokio::select! {
@@ -481,7 +445,6 @@ impl Frontend {
     }
 }
 
-/// Counts a call of a frontend while it lives.
 struct Waiting<'a>(&'a Frontend);
 
 impl<'a> Waiting<'a> {
@@ -501,7 +464,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The call as a request of gRPC, whose message has a flag for compression and its length before it.
 fn framed(request: &GrpcRequest) -> Result<Request<Body>, CallFailure> {
     let mut message = Vec::with_capacity(5 + request.proto.len());
     message.push(0);
@@ -529,7 +491,8 @@ fn broken(error: &(dyn std::error::Error + 'static)) -> CallFailure {
     CallFailure::Broken { failure: ConnectFailure::of_transport(error), unsent }
 }
 
-/// The code of gRPC for an answer of a proxy, as <https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html> has it.
+/// Maps a proxy's HTTP status to a gRPC code, following
+/// <https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html>.
 const fn code(http: u16) -> Code {
     match http {
         400 => Code::Internal,
@@ -545,7 +508,7 @@ fn endpoint(settings: &Settings, tls: Option<&TlsOptions>, address: SocketAddr) 
     let wrong = |error: tonic::transport::Error| ConnectFailure::of_transport(&error);
     let target = &settings.target;
     let mut endpoint = Endpoint::from_shared(format!("{}://{address}", target.scheme())).map_err(wrong)?;
-    // A proxy may choose by the name.
+    // A proxy may route by name.
     let mut origin: Option<Uri> = target.as_str().parse().ok();
     if let Some(tls) = tls {
         let host = target.host_str().unwrap_or_default().trim_matches(['[', ']']);

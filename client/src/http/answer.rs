@@ -1,4 +1,5 @@
-//! The connection to the api, which stays open between requests and follows no redirect, and the meaning of its answers.
+//! Maintains the connection to the API, which stays open between requests and follows no redirects, and
+//! interprets responses.
 
 use std::{
     io,
@@ -17,33 +18,29 @@ use tokio::{net::TcpStream, time::timeout};
 
 use crate::{Rejection, config::Http, lanes::Answer};
 
-/// Characters of an answer that an error shows.
 const SHOWN: usize = 300;
 
-/// The remedy for other content under the id of an event that is over.
 const OTHER_CONTENT: &str = "it is in no message. Send it under an id of its own";
 
-/// The problems of a batch without an accepted item. Their errors name the items.
 const NOTHING: [&str; 2] = ["/problems/nothing-accepted", "/problems/unknown-digest"];
 
-/// The meaning of an answer to a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The result of each item.
     Results(Vec<Answer>),
-    /// No item was accepted, and a repetition would not be accepted either.
+    /// No item was accepted, and a retry would fail, too.
     Refused(Rejection),
-    /// The batch may be accepted later: after the wait that the answer asks for, if it asks for one.
-    Later { asked: Option<Duration>, why: String },
+    /// The batch may be accepted later. `asked` is the server's requested delay, if any.
+    Later {
+        asked: Option<Duration>,
+        why: String,
+    },
 }
 
-/// The body of an accepted request.
 #[derive(Deserialize)]
 struct Accepted {
     results: Vec<Outcome>,
 }
 
-/// The outcome of an item.
 #[derive(Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Outcome {
@@ -58,7 +55,7 @@ enum Outcome {
     Refused(Invalid),
 }
 
-/// A problem (RFC 9457), with what is wrong in each item.
+/// A problem (RFC 9457) with an error per item.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Problem {
@@ -68,7 +65,6 @@ struct Problem {
     errors: Vec<ItemError>,
 }
 
-/// A refused item.
 #[derive(Deserialize)]
 struct ItemError {
     #[serde(default)]
@@ -77,7 +73,6 @@ struct ItemError {
     why: Invalid,
 }
 
-/// Reads the answer to a batch of this many items.
 pub(super) fn meaning(
     Response { status, retry_after: wait, body }: &Response,
     items: usize,
@@ -112,7 +107,6 @@ fn later(wait: Option<&str>, why: String, now: SystemTime) -> Meaning {
 fn result(outcome: Outcome) -> Answer {
     match outcome {
         Outcome::Accepted { warnings } => Ok(warnings),
-        // The warning says which content counts.
         Outcome::Duplicate { result } => {
             let other = result.filter(|result| result == Repetition::Refused.name());
             let warning =
@@ -123,7 +117,7 @@ fn result(outcome: Outcome) -> Answer {
     }
 }
 
-/// The results of a batch without an accepted item. An answer names 100 of the reasons.
+/// Builds results for a batch without accepted items. The response lists only 100 of the errors.
 fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Answer> {
     let unnamed =
         Invalid { field: String::new(), problem: "refused, for a reason that the answer leaves out".to_owned() };
@@ -136,14 +130,12 @@ fn refused(errors: Vec<ItemError>, items: usize) -> Vec<Answer> {
     results
 }
 
-/// The wait after a first failure, and the shortest one.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait after failures.
 const LONGEST: Duration = Duration::from_secs(5);
-/// The longest wait that an answer may ask for. A wrong clock would otherwise stop a client for hours.
+/// Maximum delay a server may request. Otherwise a wrong clock could stop a client for hours.
 const LONGEST_ASKED: Duration = Duration::from_mins(1);
 
-/// The wait that `Retry-After` asks for, in seconds or until a date (RFC 9110, section 10.2.3).
+/// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3).
 fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let asked = if value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -154,24 +146,20 @@ fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     Some(asked.min(LONGEST_ASKED))
 }
 
-/// The wait after this number of failures before the latest one: what the answer asked for, or twice as long each time.
 pub(super) fn wait(asked: Option<Duration>, failures: u32) -> Duration {
     asked.unwrap_or_else(|| (FIRST * (1 << failures.min(10))).min(LONGEST)).max(FIRST)
 }
 
-/// Time limit for a connection with TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Bytes of an answer: results of 10,000 items, whose ids have at most a MiB.
+/// Limit on a response in bytes: results for 10,000 items with at most 1 MiB of ids.
 const ANSWER: usize = 8 << 20;
 
-/// The connection to the api of a gateway.
 pub(super) struct Connection {
     http: Http,
     tls: Option<TlsConnector>,
     open: Option<Sender>,
 }
 
-/// An answer.
 pub(super) struct Response {
     pub status: StatusCode,
     pub retry_after: Option<String>,
@@ -179,7 +167,6 @@ pub(super) struct Response {
 }
 
 impl Connection {
-    /// Connects, to find out if anything answers.
     pub async fn open(http: Http) -> io::Result<Self> {
         let roots = http.is_tls.then(system_roots);
         if roots.as_ref().is_some_and(|roots| roots.is_empty()) {
@@ -191,7 +178,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Posts events. If the connection was closed since the last request, posts them again over a new one: an event counts once.
+    /// Posts events. If the connection was closed since the last request, posts them again over a new one;
+    /// events are deduplicated.
     pub async fn post(&mut self, body: Bytes) -> io::Result<Response> {
         if let Some(mut sender) = self.open.take()
             && let Ok(response) = self.exchange(&mut sender, body.clone()).await

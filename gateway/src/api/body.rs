@@ -1,4 +1,4 @@
-//! The JSON body of a request, and the names of its wrong fields.
+//! Reads JSON bodies and names their wrong fields.
 
 use axum::http::{HeaderMap, header::CONTENT_TYPE};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -11,9 +11,9 @@ use crate::{problem::Problem, request_body::encoding};
 
 pub(super) const JSON: &str = "application/json";
 
-/// Wrong fields that a refusal names.
+/// Most wrong fields listed in one problem.
 const FAULTS: usize = 16;
-/// Characters of a field's name that a refusal shows.
+/// Field names are cut to this many characters in a problem.
 const NAME_CHARS: usize = 64;
 
 /// The body of a command without terms.
@@ -24,14 +24,13 @@ pub(super) struct Why {
     pub why: String,
 }
 
-/// The media type that the headers name, without its parameters. A body without one is JSON.
+/// Returns the media type without parameters. If there is none, this is JSON.
 pub(super) fn media_type(headers: &HeaderMap) -> String {
     let Some(named) = headers.get(CONTENT_TYPE) else { return JSON.to_owned() };
     let named = named.to_str().unwrap_or_default();
     named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads a body.
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
     if media_type(headers) != JSON {
         return Err(Refusal::media_type(headers, &[JSON]));
@@ -54,13 +53,11 @@ pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     })
 }
 
-/// The text of a body.
 pub(super) fn text(bytes: &[u8]) -> Result<&str, Refusal> {
     str::from_utf8(bytes)
         .map_err(|error| Refusal::unreadable(format!("is not UTF-8 at byte {}", error.valid_up_to() + 1)))
 }
 
-/// Reads a value, or names the fields that make it invalid.
 pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Vec<Fault>> {
     serde_json::from_str(json).map_err(|error| match wrong_fields::<T>(json) {
         faults if faults.is_empty() => {
@@ -72,10 +69,10 @@ pub(super) fn parsed<T: DeserializeOwned>(json: &str) -> Result<T, Vec<Fault>> {
     })
 }
 
-/// Finds the fields that make the value invalid, by trying each alone: serde describes only the first one of the text.
+/// Tries each field alone to find the wrong ones, because serde reports only the first.
 fn wrong_fields<T: DeserializeOwned>(json: &str) -> Vec<Fault> {
     let fields: Map<String, Value> = serde_json::from_str(json).unwrap_or_default();
-    // A field alone lacks the fields that the type requires.
+    // A field tried alone also lacks the required ones. This error should not count.
     let lacks_others = serde_json::from_str::<T>("{}").is_err();
     let is_wrong = |said: &String| !lacks_others || missing(said).is_none();
     let fault = |(field, value): (String, Value)| {
@@ -86,7 +83,6 @@ fn wrong_fields<T: DeserializeOwned>(json: &str) -> Vec<Fault> {
     fields.into_iter().filter_map(fault).take(FAULTS).collect()
 }
 
-/// The name of the field that serde misses.
 fn missing(said: &str) -> Option<&str> {
     said.strip_prefix("missing field `")?.split('`').next()
 }
@@ -95,7 +91,7 @@ fn shown(name: &str) -> String {
     name.chars().take(NAME_CHARS).collect()
 }
 
-/// Says in our words what serde says about a field, without line and column: the field is the place.
+/// Rewrites a serde error. Line and column are dropped, because the field already gives the place.
 fn words(field: &str, said: &str) -> String {
     let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
     if let Some(name) = missing(said) {
@@ -122,7 +118,6 @@ fn words(field: &str, said: &str) -> String {
     }
 }
 
-/// Adds the name that was meant, or else all names.
 fn with_names(problem: &str, name: &str, expected: &str) -> String {
     let known: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
     match nearest(name, known.iter().copied()) {
@@ -132,7 +127,6 @@ fn with_names(problem: &str, name: &str, expected: &str) -> String {
     }
 }
 
-/// The kind of a value that serde found. Its words go on with the value itself.
 fn kind(found: &str) -> &'static str {
     match found.split([' ', '`']).next().unwrap_or_default() {
         "boolean" => "true or false",
@@ -145,7 +139,6 @@ fn kind(found: &str) -> &'static str {
     }
 }
 
-/// The kind of a value that serde expected.
 fn wanted(expected: &str) -> &str {
     match expected {
         "a string" | "string" => "a text",

@@ -1,4 +1,4 @@
-//! The sender of a request, and what its credentials allow.
+//! The authenticated sender of a request and its permissions.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use tidings_model::{
@@ -11,16 +11,14 @@ use tidings_model::{
 use super::refusal::Refusal;
 use crate::problem::Problem;
 
-/// A service or an operator whose request was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The name in the audit trail: `token:ID`, or `oidc:SUBJECT`.
+    /// Name in the audit trail, e.g. `token:ID` or `oidc:SUBJECT`.
     pub by: String,
-    /// The issuer of the credentials. `None`: Tidings itself. A subject is another person at another issuer.
+    /// `None` for Tidings' own tokens. Note: the same subject at another issuer is another person.
     pub issuer: Option<String>,
-    /// The tenant of the credentials. `None`: every tenant.
+    /// `None` if the token is valid for all tenants.
     pub own_tenant: Option<String>,
-    /// The names that the tenant had before.
     pub former_tenants: Vec<String>,
     pub scopes: Vec<Scope>,
 }
@@ -34,25 +32,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    /// The caller of a request that was let in.
     pub fn of(parts: &Parts) -> Result<Self, Problem> {
         parts.extensions.get::<Self>().cloned().ok_or(Problem::NoToken)
     }
 
-    /// Reports if the credentials are for this tenant, among others.
     pub fn covers(&self, tenant: &str) -> bool {
         let is_own = |own: &String| own == tenant || self.former_tenants.iter().any(|former| former == tenant);
         self.own_tenant.as_ref().is_none_or(is_own)
     }
 
-    /// The caller with credentials that may have a former name of their tenant.
     pub fn today(self, names: &FormerNames) -> Self {
         let Some(tenant) = &self.own_tenant else { return self };
         let mut names = names.tenants(tenant).into_iter();
         Self { own_tenant: names.next(), former_tenants: names.collect(), ..self }
     }
 
-    /// The tenant of a question: the token's own, or the one that the request names. `None`: a token of all tenants asks about all.
+    /// Returns the token's own tenant, or else the one in the request. `None` means all tenants.
     pub fn tenant(&self, named: Option<String>) -> Result<Option<String>, Problem> {
         let tenant = named.or_else(|| self.own_tenant.clone());
         match &self.own_tenant {
@@ -62,7 +57,7 @@ impl Caller {
         }
     }
 
-    /// The tenant of a request that is about one.
+    /// Like [`Self::tenant`], but this request must name one tenant.
     pub fn one_tenant(&self, named: Option<String>) -> Result<String, Refusal> {
         let tenant = self.tenant(named)?;
         let tenant =
@@ -71,17 +66,17 @@ impl Caller {
         Ok(tenant)
     }
 
-    /// Refuses what needs a scope besides that of the route.
+    /// Checks a scope this request needs besides the route's.
     pub fn may(&self, scope: Scope) -> Result<(), Problem> {
         if self.scopes.contains(&scope) { Ok(()) } else { Err(Problem::MissingScope(scope)) }
     }
 
-    /// Tells if an answer may have addresses.
+    /// Returns `true` if responses may contain email addresses.
     pub fn sees_addresses(&self) -> bool {
         self.may(Scope::RecipientsRead).is_ok()
     }
 
-    /// The caller as an operator, with this reason.
+    /// Attributes a command to this caller, with the reason for the audit trail.
     pub fn order(&self, why: String) -> Result<Order, Refusal> {
         let order = Order { by: self.by.clone(), why };
         order.check().map_err(Refusal::body)?;

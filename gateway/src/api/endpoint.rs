@@ -1,4 +1,4 @@
-//! Every route of the api.
+//! All routes of the API.
 
 use axum::{
     http::Method,
@@ -15,28 +15,25 @@ use super::{
     operate, pauses, preferences, recipients, suppressions, watch,
 };
 
-/// The longest body of a request that has a few fields or none.
+/// Body limit in bytes for routes with a few fields or none.
 const SMALL: usize = 4096;
-/// The longest body of a request with a few short lists.
+/// Body limit in bytes for routes with short lists.
 const LISTS: usize = 64 * 1024;
 
-/// The classes of routes. A token has a rate for each.
+/// Rate limit class. Each token has a separate rate per class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Events, messages and recipients that come in.
     Events,
-    /// Questions.
     Reads,
-    /// Commands of operators.
     Operate,
 }
 
-/// Declares the routes: method, path with its parameters in braces, scope that a token must have, class, and the longest body as it
-/// comes in; then its handler, and what describes it in the `OpenAPI` document. The comment is the summary there.
+/// Declares a route: method, path, required scope, rate limit class, body limit before decompression, handler
+/// and `OpenAPI` description. The comment becomes the summary in `OpenAPI`.
 macro_rules! endpoints {
     ($(#[doc = $summary:literal] $name:ident = $method:ident $path:literal, $scope:ident, $class:ident, $bytes:expr
         => $handler:expr, $described:expr;)+) => {
-        /// A route. The router and the `OpenAPI` document are made from [`Endpoint::ALL`], and the tests walk it.
+        /// The router, the `OpenAPI` document and the tests are built from [`Endpoint::ALL`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Endpoint {
             $(#[doc = $summary] $name,)+
@@ -45,7 +42,7 @@ macro_rules! endpoints {
         impl Endpoint {
             pub const ALL: [Self; [$($path),+].len()] = [$(Self::$name),+];
 
-            /// The name, for example `PostEvents`.
+            /// Returns the variant's name, e.g. `PostEvents`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -53,7 +50,6 @@ macro_rules! endpoints {
                 }
             }
 
-            /// The effect in a sentence.
             #[must_use]
             pub fn summary(self) -> &'static str {
                 match self {
@@ -102,7 +98,6 @@ macro_rules! endpoints {
                 }
             }
 
-            /// The request and the answers, for the `OpenAPI` document.
             pub(super) fn described(self) -> Operation {
                 match self {
                     $(Self::$name => $described(),)+
@@ -113,7 +108,8 @@ macro_rules! endpoints {
 }
 
 impl Endpoint {
-    /// The path that callers write. It differs from that of the router where a user may have the name of a command.
+    /// Returns the path for callers. It differs from the router's path if a user could have the same id as a
+    /// command, e.g. `reopen`.
     #[must_use]
     pub const fn documented_path(self) -> &'static str {
         match self {
@@ -122,7 +118,6 @@ impl Endpoint {
         }
     }
 
-    /// Reports that the body may be compressed.
     #[must_use]
     pub const fn decodes(self) -> bool {
         matches!(self, Self::PostEvents | Self::PostRecipients)
@@ -184,7 +179,7 @@ endpoints! {
     /// Sends a digest of a key that ended without a message.
     ReopenDigest = POST "/v1/digests/{type}/{user}/reopen", DigestsOperate, Operate, SMALL
         => operate::reopen, operate::describe_reopen;
-    // The path is that of a status, so that a user may be called `reopen`.
+    // This is the path of the status route, because a user may be called `reopen`.
     /// Sends a digest of a key, in one part of the path, that ended without a message.
     ReopenByKey = POST "/v1/digests/{type}/{user}", DigestsOperate, Operate, SMALL
         => operate::reopen_by_key, operate::describe_reopen;

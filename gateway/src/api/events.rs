@@ -1,4 +1,4 @@
-//! `POST /v1/events`: events and retracts, with a result for each of them.
+//! `POST /v1/events` accepts events and retracts, and returns a result for each.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -42,20 +42,21 @@ mod read;
 pub(super) use body::BODY_BYTES;
 use read::{Checked, Checks, Read, Refused};
 
-/// The answer to the preference of strict handling.
+/// Response header that confirms `Prefer: handling=strict`.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const STRICT: HeaderValue = HeaderValue::from_static("handling=strict");
 
-/// Time for the answers of the directory and the ledger. Words are worth no longer wait: the events are durable by then.
+/// Time limit for warnings from the directory and the ledger. We should not wait longer, because the events
+/// are already durable.
 const DIRECTORY_TIME: Duration = Duration::from_millis(500);
 
-/// Time for the ledger's answer about retracts, which are durable by then.
+/// Time limit for the ledger's results about retracts, which are already durable.
 const LEDGER_TIME: Duration = Duration::from_secs(2);
 
-/// Retracts of a request, and other contents for messages that wait, that the ledger is asked about.
+/// Most retracts, and most changed events, looked up in the ledger per request.
 const RETRACTS: usize = 500;
 
-/// Refused items that an answer without any accepted item names.
+/// Most errors in a response if nothing was accepted.
 const ERRORS: usize = 100;
 
 /// The outcome of each item.
@@ -114,7 +115,7 @@ enum Status {
     Refused,
 }
 
-/// A refused item of a request without any accepted one.
+/// A rejected item. This is used if no item was accepted.
 #[derive(Debug, Serialize)]
 struct Error {
     index: usize,
@@ -124,20 +125,17 @@ struct Error {
     why: Fault,
 }
 
-/// The items of a request by what becomes of them.
 struct Sorted {
-    /// The accepted items.
     items: Arc<[Item]>,
-    /// The outcome of each item.
     outcomes: Vec<Outcome>,
-    /// The accepted events, each with the place of its outcome.
+    /// Accepted events, each with its index in `outcomes`.
     events: Vec<(usize, (Key, String, Content))>,
-    /// Each item is refused for this reason. `None`: for several ones, or not all are refused.
+    /// Set if every item was rejected with this same problem.
     problem: Option<Problem>,
 }
 
-/// Answers 202 if all items are durable, 200 if some were refused, and 400 or 422 if none was accepted. Where the caller prefers strict
-/// handling, other content under the id of an event that is over is refused with 409, and nothing of the request is accepted.
+/// Returns 202 if all items are durable, 200 if some were rejected, and 400 or 422 if none was accepted. With
+/// `Prefer: handling=strict`, changed content for a finished event rejects the whole request with 409.
 pub(super) async fn post(State(api): State<Api>, caller: Caller, headers: HeaderMap, bytes: Bytes) -> Response {
     match accept(&api, caller, headers, bytes).await {
         Ok(response) => response,
@@ -188,7 +186,7 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
     Ok(response)
 }
 
-/// Reports that the header `Prefer` asks for strict handling (RFC 7240, section 4.4).
+/// Checks `Prefer` for strict handling (RFC 7240, section 4.4).
 fn prefers_strict(headers: &HeaderMap) -> bool {
     let values = headers.get_all("prefer").into_iter().filter_map(|value| value.to_str().ok());
     let preferences = values.flat_map(|value| value.split(','));
@@ -233,8 +231,8 @@ impl Outcome {
     }
 }
 
-/// The recipients of events whom the directory does not have, as far as this gateway can know: a team's own directory is not asked,
-/// and on a laptop everyone is known.
+/// Returns recipients missing in our directory. This is empty if the team has its own directory, which we
+/// should not query here, or if unknown recipients are invented.
 async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
     let state = &api.state;
     if state.directory.is_some() || state.settings.unknown_recipients == UnknownRecipients::Invent {
@@ -251,7 +249,7 @@ async fn strangers(api: &Api, items: &[Item]) -> BTreeSet<PersonId> {
     }
 }
 
-/// What the ledger knows of the ids of the events, as far as it answers in time. The key's workflow compares them in any case.
+/// If this fails, the key's workflow will still compare the content.
 async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option<Repetition>> {
     match timeout(DIRECTORY_TIME, known_repetitions(api, events)).await {
         Ok(Ok(known)) => known,
@@ -263,7 +261,6 @@ async fn repetitions(api: &Api, events: &[(Key, String, Content)]) -> Vec<Option
     }
 }
 
-/// What the ledger knows of the events, under each name of their keys.
 async fn known_repetitions(
     api: &Api,
     events: &[(Key, String, Content)],
@@ -282,7 +279,6 @@ async fn known_repetitions(
     Ok(known)
 }
 
-/// Names what became of events whose ids the ledger knows.
 fn name_repetitions(places: &[usize], known: &[Option<Repetition>], outcomes: &mut [Outcome]) {
     for (place, repetition) in places.iter().zip(known) {
         let (Some(repetition), Some(outcome)) = (repetition, outcomes.get_mut(*place)) else { continue };
@@ -293,7 +289,7 @@ fn name_repetitions(places: &[usize], known: &[Option<Repetition>], outcomes: &m
     }
 }
 
-/// The events that came with other content after they were over.
+/// Lists events with changed content whose original is already finished.
 fn other_contents(places: &[usize], known: &[Option<Repetition>]) -> Vec<Error> {
     let refused = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Refused));
     let problem = format!("{}; send it under an id of its own", Repetition::Refused);
@@ -301,7 +297,6 @@ fn other_contents(places: &[usize], known: &[Option<Repetition>]) -> Vec<Error> 
     refused.take(ERRORS).map(|(place, _)| why(place)).collect()
 }
 
-/// Adds a warning to each accepted event for one of the strangers.
 fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outcome]) {
     let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
     for (outcome, item) in accepted.zip(items) {
@@ -312,8 +307,8 @@ fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outco
     }
 }
 
-/// Adds what each accepted retract reaches. A message that waits is kept from going out with a retracted event before the answer says
-/// so: the inbox has the retract, but its workflow may be at an attempt.
+/// Adds the effect of each accepted retract. This first blocks a waiting message, because its workflow may be
+/// at an attempt while the retract is still in the inbox.
 async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: Timestamp) {
     let accepted = outcomes.iter_mut().filter(|outcome| outcome.status == Status::Accepted);
     let retracts = accepted.zip(items).filter(|(_, item)| item.kind == Kind::Retract).take(RETRACTS);
@@ -334,8 +329,8 @@ async fn tell_reached(api: &Api, items: &[Item], outcomes: &mut [Outcome], now: 
     }
 }
 
-/// Takes other contents into messages that wait, before the answer says so: the key's workflow looks at the event when the message is
-/// over. One that comes too late is refused. What the ledger does not take in time has no result.
+/// Stores changed content for waiting messages before we confirm it; the key's workflow will read the event
+/// once the message is finished. A late change is rejected. If the ledger is too slow, there is no result.
 async fn take_contents(
     api: &Api,
     items: &[Item],

@@ -1,4 +1,4 @@
-//! The gate of the api: which token a request has, and whether the token allows the request now.
+//! Authenticates API requests and applies scopes and rate limits.
 
 use std::{
     collections::HashMap,
@@ -25,34 +25,30 @@ use tokio::time::Instant;
 use super::{Class, Endpoint, caller::Caller, oidc::Issuer};
 use crate::{Networks, problem::Problem, quota::network};
 
-/// Age at which a token is read again: a revoked one is refused within this time.
+/// How long we cache a token. A revoked one is rejected within this time.
 const MEMORY: Duration = Duration::from_secs(10);
-/// Entries of a memory at which old ones are forgotten.
+/// Cache size at which expired entries are purged.
 const ENTRIES: usize = 10_000;
 
-/// Lets requests in by their tokens. The clones share their memory.
+/// Checks tokens. Clones share one cache.
 #[derive(Clone)]
 pub(super) struct Gate {
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
-    /// The issuer whose access tokens count, too.
     issuer: Option<Arc<Issuer>>,
-    /// The proxies whose headers name a client.
     trusted: Networks,
     memory: Arc<Mutex<Memory>>,
 }
 
 #[derive(Default)]
 struct Memory {
-    /// Tokens by id, each with the time of its reading.
     tokens: HashMap<String, (Instant, Arc<StoredToken>)>,
-    /// States of [`Rate`] by caller and class.
     rates: HashMap<(String, Class), Instant>,
-    /// States of [`Rate::UNKNOWN_TOKENS`] by client. `None`: no connection brought the request.
+    /// [`Rate::UNKNOWN_TOKENS`] states by client, or `None` if the client address is unknown.
     unknown: HashMap<Option<IpAddr>, Instant>,
 }
 
-/// The middleware: runs the request with its [`Caller`], or refuses it.
+/// Middleware: adds the [`Caller`] to the request, or rejects it.
 pub(super) async fn check(
     State((gate, endpoint)): State<(Gate, Endpoint)>,
     mut request: Request,
@@ -87,7 +83,6 @@ impl Gate {
         Ok(caller.today(&self.settings.names))
     }
 
-    /// The caller with one of Tidings' own tokens.
     async fn own(&self, token: &str, client: Option<IpAddr>) -> Result<Caller, Problem> {
         let token: ApiToken = token.parse().map_err(|_| Problem::WrongToken)?;
         let stored = self.read(&token, client).await?.ok_or(Problem::WrongToken)?;
@@ -99,8 +94,8 @@ impl Gate {
         Ok(Caller::from(&stored.record))
     }
 
-    /// The token as the store has it, or had it at most ten seconds ago. Only a client that names few unknown tokens may ask the store
-    /// about one that was not read before.
+    /// Returns the token, cached for up to ten seconds. After too many unknown tokens, a client should not
+    /// cause further queries.
     async fn read(&self, token: &ApiToken, client: Option<IpAddr>) -> Result<Option<Arc<StoredToken>>, Problem> {
         let now = Instant::now();
         let known = self.memory().tokens.get(token.id()).cloned();
@@ -123,7 +118,7 @@ impl Gate {
         Ok(Some(stored))
     }
 
-    /// Records the day of the use, once for each day, in the background.
+    /// Records the day of use in the background, once a day.
     fn used(&self, stored: &Arc<StoredToken>) {
         let now = Timestamp::now();
         let today = now.to_zoned(TimeZone::UTC).date();
@@ -144,7 +139,7 @@ impl Gate {
         });
     }
 
-    /// Refuses a client that named too many unknown tokens: each of them is a query.
+    /// Rejects a client after too many unknown tokens, because each one costs a query.
     fn may_be_unknown(&self, client: Option<IpAddr>, now: Instant) -> Result<(), Problem> {
         let state = self.memory().unknown.get(&client).copied();
         let admitted = Rate::UNKNOWN_TOKENS.admit(state, now);
@@ -177,18 +172,19 @@ impl Gate {
     }
 
     fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
-        // Nothing that runs under the lock leaves the memory half-changed.
+        // Ignores poisoning: this code never leaves the cache half-changed.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The token of `Authorization: Bearer` (RFC 6750). The scheme's name has any case.
+/// Reads `Authorization: Bearer` (RFC 6750). The scheme is case-insensitive.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// A rate by the generic cell rate algorithm, as a pure function of the state and the time: `burst` requests at once, and one more after each `interval`.
+/// Generic cell rate algorithm (GCRA) as a pure function: allows `burst` requests at once, then one per
+/// `interval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub interval: Duration,
@@ -196,10 +192,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// The rate at which a client may name tokens that there are not, in each process.
     pub const UNKNOWN_TOKENS: Self = Self { interval: Duration::from_millis(100), burst: 50 };
 
-    /// The rate of a token, in each process.
     pub const fn of(class: Class) -> Self {
         let (a_second, burst) = match class {
             Class::Events => (10_000, 10_000),
@@ -209,8 +203,8 @@ impl Rate {
         Self { interval: Duration::from_nanos(1_000_000_000 / a_second), burst }
     }
 
-    /// Admits a request, and returns the next state, or refuses the request and returns the wait. The state is the time at which all
-    /// requests so far would have come at an even pace. `None`: there was none lately.
+    /// Returns the next state, or the time to wait. The state is the theoretical arrival time: when all
+    /// requests so far would have arrived at an even pace. `None` if there was no recent request.
     pub fn admit(self, state: Option<Instant>, now: Instant) -> Result<Instant, Duration> {
         let even = state.map_or(now, |state| state.max(now));
         let ahead = even.duration_since(now);
@@ -221,7 +215,6 @@ impl Rate {
         }
     }
 
-    /// The state after one more request.
     pub fn next(self, state: Option<Instant>, now: Instant) -> Instant {
         state.map_or(now, |state| state.max(now)) + self.interval
     }

@@ -1,4 +1,4 @@
-//! The header `Idempotency-Key`, in quotes or without: another spelling of a thing's own id (rule 41).
+//! The `Idempotency-Key` header, quoted or not. This is an alternative to an id in the body (rule 41).
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,9 @@ use super::{
 use crate::problem::Problem;
 
 const HEADER: &str = "idempotency-key";
-/// Namespace of the ids of orders with an idempotency key (UUIDv5, RFC 9562).
+/// UUIDv5 namespace (RFC 9562) for ids of commands with an idempotency key.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f0d_51c2_93be_5a17_8e44_2c9b_70d1_3fa8);
 
-/// Reads the header.
 pub(super) fn read(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
     let Some(key) = headers.get(HEADER) else { return Ok(None) };
     let key = key.to_str().map_err(|_| Fault::new(HEADER, "is not ASCII text"))?.trim();
@@ -28,8 +27,8 @@ pub(super) fn read(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
     Ok(Some(key))
 }
 
-/// Returns the id of an order that came with a key, and refuses a key that was used for another content. `order` says what the order
-/// is about: two orders with one key are two.
+/// Derives the id of a command from its key. Rejects a key already used with another body. `order` names the
+/// command and its target; different commands may share a key.
 pub(super) async fn order_id(
     api: &Api,
     caller: &Caller,
@@ -43,13 +42,13 @@ pub(super) async fn order_id(
     if is_same { Ok(id) } else { Err(Problem::OtherContent.into()) }
 }
 
-/// An id of everything that it identifies. A list in JSON has one reading, whatever is in its texts.
+/// Uses a JSON list, because concatenated fields could be ambiguous.
 fn id(caller: &Caller, tenant: Option<&str>, order: &str, key: &str) -> Uuid {
     let parts = serde_json::json!([tenant, caller.issuer, caller.by, order, key]);
     Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes())
 }
 
-/// The order of the fields and the space between them are no content.
+/// Hashes the content. Field order and whitespace do not matter.
 fn content_sha256(body: &[u8]) -> String {
     let fields = serde_json::from_slice::<BTreeMap<String, Value>>(body);
     let content = fields.and_then(|fields| serde_json::to_vec(&fields)).unwrap_or_else(|_| body.to_vec());

@@ -1,19 +1,16 @@
-//! Entity tags (RFC 9110, section 8.8.3), and the header `If-Match`.
+//! Entity tags (RFC 9110, section 8.8.3) and the `If-Match` header.
 
 use axum::http::{HeaderMap, HeaderValue, header::IF_MATCH};
 
 use super::refusal::Refusal;
 
-/// The version that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Any: `*`.
     Any,
-    /// The one with this tag.
     Tag(String),
 }
 
-/// Reads the header. `None`: the request has none.
+/// Returns `None` if the request has no `If-Match`.
 pub(super) fn read(headers: &HeaderMap) -> Result<Option<Seen>, Refusal> {
     let wrong = || Refusal::parameter("if-match", "is neither * nor one ETag in quotes");
     let Some(value) = headers.get(IF_MATCH) else { return Ok(None) };
@@ -25,7 +22,6 @@ pub(super) fn read(headers: &HeaderMap) -> Result<Option<Seen>, Refusal> {
     Ok(Some(Seen::Tag(tag.ok_or_else(wrong)?.to_owned())))
 }
 
-/// The header `ETag` of a version.
 pub(super) fn etag(tag: &str) -> HeaderValue {
     HeaderValue::try_from(format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"\""))
 }

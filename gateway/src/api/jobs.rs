@@ -1,4 +1,5 @@
-//! Jobs, which are orders to many keys: `/v1/jobs`. A route only records and reads; [`Runner`](crate::jobs::Runner) carries out.
+//! `/v1/jobs`: one command for many keys. The routes only store and read jobs;
+//! [`Runner`](crate::jobs::Runner) carries them out.
 
 use axum::{
     Json,
@@ -33,7 +34,7 @@ use crate::problem::Problem;
 #[cfg(test)]
 mod tests;
 
-/// The reason of a cancellation without one.
+/// Reason in the audit trail if a cancellation gives none.
 const NO_REASON: &str = "the job was cancelled";
 
 /// A job as an operator writes it.
@@ -75,8 +76,8 @@ enum Order {
     Reopen,
 }
 
-/// Records a job. A repeated `Idempotency-Key` of the same caller gives the job that the first request made, and is refused with another
-/// content.
+/// Stores a job. If the caller repeats an `Idempotency-Key`, this returns the existing job, or rejects
+/// different content.
 pub(super) async fn post(
     State(api): State<Api>,
     AnyTenant { caller, tenant }: AnyTenant,
@@ -95,7 +96,7 @@ pub(super) async fn post(
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/v1/jobs/{}", job.id))], Json(job)))
 }
 
-/// Reads a job. `tenant` narrows its filter.
+/// Parses the job and restricts its filter to `tenant`.
 fn read(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -113,14 +114,13 @@ fn read(
 }
 
 fn filter(words: &str) -> Result<KeyFilter, Refusal> {
-    // No key has one.
+    // No key can contain control characters.
     if words.contains(char::is_control) {
         return Err(Refusal::body(Fault::new("where", "has a control character")));
     }
     words.parse().map_err(|invalid| Refusal::body(Fault::new("where", format!("{invalid}"))))
 }
 
-/// Takes the order with its arguments, and refuses those of other orders.
 fn task(posted: &mut Posted) -> Result<Task, Refusal> {
     let missing = || Fault::new("order", "is required: flush, hold, release, drop, retime or reopen");
     let task = match posted.order.ok_or_else(|| Refusal::body(missing()))? {
@@ -144,7 +144,7 @@ fn task(posted: &mut Posted) -> Result<Task, Refusal> {
     }
 }
 
-/// Lists jobs, the latest first. A token of one tenant sees the jobs of its tenant only.
+/// Latest first. A token for one tenant sees only this tenant's jobs.
 pub(super) async fn list(
     State(api): State<Api>,
     caller: Caller,
@@ -155,7 +155,6 @@ pub(super) async fn list(
     Ok(Json(api.state.store.jobs(&filter).await?))
 }
 
-/// Shows a job with its counts.
 pub(super) async fn show(
     State(api): State<Api>,
     Named(id): Named<Uuid>,
@@ -164,7 +163,6 @@ pub(super) async fn show(
     Ok(Json(find(&api, tenant, id).await?))
 }
 
-/// Lists the keys of a job with their results, in the order of the keys.
 pub(super) async fn results(
     State(api): State<Api>,
     caller: Caller,
@@ -178,7 +176,7 @@ pub(super) async fn results(
     Ok(Json(listed))
 }
 
-/// Cancels what is left of a job. Orders that were sent are not taken back. A job that has ended does not change.
+/// Commands already sent are not undone. A finished job stays as it is.
 pub(super) async fn cancel(
     State(api): State<Api>,
     caller: Caller,
@@ -194,7 +192,7 @@ pub(super) async fn cancel(
     Ok(Json(job.ok_or(Problem::NotFound)?))
 }
 
-/// A job of the caller's tenant. A token of all tenants finds every job.
+/// A token for all tenants finds every job.
 async fn find(api: &Api, tenant: Option<String>, id: Uuid) -> Result<Job, Refusal> {
     Ok(api.state.store.job(tenant.as_deref(), id).await?.ok_or(Problem::NotFound)?)
 }

@@ -1,5 +1,5 @@
-//! The ledger's digests (rule 36): `GET /v1/digests` lists them, and `GET /v1/ledger/digests/{id}` tells the story of one.
-//! `GET /v1/digests/{type}/{user}` shows what is pending for a key, and `GET /v1/audit` who did what.
+//! Ledger digests (rule 36): `GET /v1/digests` and `GET /v1/ledger/digests/{id}`. Also `GET
+//! /v1/digests/{type}/{user}` for pending events of a key, and `GET /v1/audit`.
 
 use axum::{Json, extract::State, http::Uri};
 use jiff::Timestamp;
@@ -42,7 +42,6 @@ const LIST: [Query; 11] = [
 ];
 const SHOW: [Query; 4] = [Query::Tenant, Query::Addresses, Query::Limit, Query::After];
 
-/// Lists digests, the latest window first.
 pub(super) async fn list(
     State(api): State<Api>,
     caller: Caller,
@@ -82,7 +81,6 @@ fn filter(caller: &Caller, mut params: Params, now: Timestamp) -> Result<DigestF
     Ok(DigestFilter { since, until, overdue_at, page: params.page()?, ..filter })
 }
 
-/// Refuses a user without a tenant.
 fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), Refusal> {
     if user.is_some() && tenant.is_none() {
         return Err(Refusal::parameter("user", "needs the tenant, too"));
@@ -90,7 +88,7 @@ fn check_user(user: Option<&String>, tenant: Option<&String>) -> Result<(), Refu
     Ok(())
 }
 
-/// Parses `24h`: the windows opened in the span before now, or `SINCE/UNTIL`.
+/// Parses `24h` (windows opened within this span before now) or `SINCE/UNTIL`.
 fn window(text: &str, now: Timestamp) -> Result<(Option<Timestamp>, Option<Timestamp>), String> {
     match text.split_once('/') {
         Some((since, until)) => Ok((Some(when::moment(since, now)?), Some(when::moment(until, now)?))),
@@ -98,8 +96,7 @@ fn window(text: &str, now: Timestamp) -> Result<(Option<Timestamp>, Option<Times
     }
 }
 
-/// Shows a digest: its events, each step that moved its time, who did what, its message and attempts. The address and the texts of
-/// providers are in it only on request of a token that may read recipients.
+/// Addresses and provider texts are included only if requested and if the token has `recipients:read`.
 pub(super) async fn show(
     State(api): State<Api>,
     caller: Caller,
@@ -128,7 +125,7 @@ pub(super) fn describe_show() -> Operation {
     .answer::<Story>(200, "The digest with everything that is known about it.")
 }
 
-/// Reads `addresses`, which needs a scope of its own.
+/// Parses `addresses`, which needs an extra scope.
 fn addresses(caller: &Caller, params: &mut Params) -> Result<bool, Refusal> {
     let addresses = params.flag("addresses")?;
     if addresses {
@@ -153,8 +150,8 @@ const AUDIT: [Query; 10] = [
     Query::After,
 ];
 
-/// Lists audit entries, the latest first. Addresses that operators wrote into reasons are there only on request of a token that may
-/// read recipients.
+/// Latest first. Addresses in operators' reasons are included only if requested and if the token has
+/// `recipients:read`.
 pub(crate) async fn list_audit(
     State(api): State<Api>,
     caller: Caller,
@@ -178,8 +175,8 @@ pub(crate) fn describe_audit() -> Operation {
         .page::<AuditRecord>("A page of entries.")
 }
 
-/// Answers with the status of the key's workflow, or 404 if nothing is pending. A key of another tenant has the same answer. Only a
-/// token for all tenants must name the tenant.
+/// Returns 404 if nothing is pending, or if this key belongs to another tenant. Only a token for all tenants
+/// must name the tenant.
 pub(super) async fn get(
     State(api): State<Api>,
     Question { caller, tenant }: Question,

@@ -1,4 +1,4 @@
-//! `/v1/messages`: single messages are handed over, shown, listed, cancelled and sent again.
+//! `/v1/messages`: accepts, shows, lists, cancels and retries single messages.
 
 use axum::{
     Json,
@@ -51,7 +51,8 @@ struct Again {
     may_duplicate: bool,
 }
 
-/// Answers 201 with the message, or 200 if it was handed over before. The message is in the outbox, and its workflow runs.
+/// Returns 201, or 200 if the same message was already accepted. By then the message is in the outbox and its
+/// workflow is started.
 pub(super) async fn post(
     State(api): State<Api>,
     Question { caller, tenant }: Question,
@@ -120,7 +121,7 @@ pub(super) fn describe_post() -> Operation {
     .link(201, "RetryMessage", "key", key)
 }
 
-/// Lists the messages of the outbox, those of digests included, the latest first.
+/// Includes messages of digests. Latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
     let filter = MessageFilter { page: params.page()?, ..params.filter(&caller)? };
@@ -135,7 +136,6 @@ pub(super) fn describe_list() -> Operation {
         .answer::<Rows>(200, "A page of messages.")
 }
 
-/// Shows a message with its attempts and the reports of providers.
 pub(super) async fn show(
     State(api): State<Api>,
     Question { caller, tenant }: Question,
@@ -145,7 +145,7 @@ pub(super) async fn show(
     let attempts = api.state.store.attempts(message.id).await?;
     let mut reports = api.state.store.delivery_events(message.id).await?;
     if !caller.sees_addresses() {
-        // A link may name its recipient.
+        // A link may contain the recipient's address.
         for reported in &mut reports {
             reported.report.url = None;
         }
@@ -160,7 +160,7 @@ pub(super) fn describe_show() -> Operation {
         .answer::<Story>(200, "The message with its attempts and the reports of providers.")
 }
 
-/// Ends a message. Answers with the message, or refuses if it had another end before.
+/// Rejects this if the message already ended differently.
 pub(super) async fn cancel(
     State(api): State<Api>,
     Question { caller, tenant }: Question,
@@ -181,7 +181,7 @@ pub(super) async fn cancel(
                 None => Err(Refusal::conflict("the message is unchanged")),
             }
         }
-        // The id of a key is never that of a digest.
+        // Cannot happen: this id was derived from a single message's key.
         CancelAnswer::Digest { .. } => Err(Problem::NotFound.into()),
     }
 }
@@ -195,7 +195,7 @@ pub(super) fn describe_cancel() -> Operation {
         .problem(Problem::NoAnswer)
 }
 
-/// Sends a message again. Answers with the message, or refuses where that could do harm.
+/// Rejects this if it could do harm, e.g. send a duplicate.
 pub(super) async fn retry(
     State(api): State<Api>,
     Question { caller, tenant }: Question,
@@ -226,13 +226,11 @@ pub(super) fn describe_retry() -> Operation {
         .problem(Problem::NoAnswer)
 }
 
-/// The single message with this key.
 async fn find(api: &Api, tenant: String, key: String) -> Result<MessageRecord, Refusal> {
     let key = MessageKey::new(tenant, key).map_err(|_| Problem::NotFound)?;
     Ok(api.state.store.message(key.message_id()).await?.ok_or(Problem::NotFound)?)
 }
 
-/// Answers with the message after a command.
 async fn answer_with(api: &Api, caller: &Caller, found: &MessageRecord) -> Result<Response, Refusal> {
     let message = api.state.store.message(found.id).await?.ok_or(Problem::NotFound)?;
     Ok(Json(After { message: view_of(message, caller) }).into_response())
@@ -312,17 +310,17 @@ struct After {
     pub message: MessageView,
 }
 
-/// The message, with its address only for tokens that may read recipients.
+/// Includes the address only if the token has `recipients:read`.
 fn view_of(record: MessageRecord, caller: &Caller) -> MessageView {
     let url = url(&record.origin, caller);
     let envelope_to = if caller.sees_addresses() { record.envelope_to.clone() } else { String::new() };
     MessageView { record: MessageRecord { envelope_to, ..record }, url }
 }
 
-/// The path of a single message's state. A message of a digest has none.
+/// `None` for a digest's message.
 fn url(origin: &Origin, caller: &Caller) -> Option<String> {
     let Origin::Single { key, .. } = origin else { return None };
-    // Percent-encoded, `/` included.
+    // Percent-encodes everything, including `/`.
     let text = key.to_string();
     let (tenant, key) = text.split_once('/')?;
     let tenant = if caller.own_tenant.is_none() { format!("?tenant={tenant}") } else { String::new() };

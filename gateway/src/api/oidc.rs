@@ -1,7 +1,7 @@
-//! Access tokens of one issuer, next to Tidings' own tokens: the api is a resource server (RFC 9068).
+//! Access tokens of one OIDC issuer: this makes the API a resource server (RFC 9068).
 //!
-//! `Jwt` takes a token apart and yields its claims only after a `key` has verified them. `decide` says who the caller is, and
-//! [`Issuer`] holds the keys. No token and no claim is ever logged.
+//! `Jwt` returns its claims only after a `key` has verified them. `decide` maps claims to a caller, and
+//! [`Issuer`] caches the keys. We never log a token or a claim.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
@@ -21,22 +21,21 @@ mod tests;
 pub use issuer::Issuer;
 use key::{Algorithm, Key};
 
-/// Bytes of a token.
+/// Longest token in bytes.
 const BYTES: usize = 8 * 1024;
-/// The type of an access token, which may begin with `application/` (RFC 9068, section 4).
+/// `typ` of an access token. It may be prefixed with `application/` (RFC 9068, section 4).
 const TYPE: &str = "at+jwt";
-/// The type of any JWT, which may be left out (RFC 7519, section 5.1).
+/// `typ` of any JWT; it may be omitted (RFC 7519, section 5.1).
 const ANY_TYPE: [&str; 2] = ["jwt", ""];
-/// The dots of a signed JWT, and of an encrypted one (RFC 7515, RFC 7516).
+/// Number of dots in a signed JWT, and in an encrypted one (RFC 7515, RFC 7516).
 const SIGNED: usize = 2;
 const ENCRYPTED: usize = 4;
 
-/// A token that was taken apart, and not verified.
+/// A parsed token, not yet verified.
 struct Jwt<'a> {
     pub algorithm: Algorithm,
-    /// The name of the key.
     pub kid: String,
-    /// The parts that are signed, with their dot.
+    /// Header and payload, joined by a dot: the input of the signature.
     signed: &'a str,
     claims: Vec<u8>,
     signature: Vec<u8>,
@@ -51,10 +50,11 @@ struct Header {
 }
 
 impl<'a> Jwt<'a> {
-    /// Takes a token apart.
+    /// Parses a token without verifying it.
     ///
     /// # Errors
-    /// The token is no access token, or is signed in a way that does not count.
+    ///
+    /// This is not an access token, or its algorithm is not allowed.
     pub fn parse(text: &'a str, token_type: TokenType) -> Result<Self, Refused> {
         if text.len() > BYTES {
             return Err(Refused::TooLong(BYTES));
@@ -82,10 +82,11 @@ impl<'a> Jwt<'a> {
         Ok(Self { algorithm, kid: header.kid, signed, claims, signature })
     }
 
-    /// The claims, if the key has signed them.
+    /// Verifies the signature and returns the claims.
     ///
     /// # Errors
-    /// The signature is not of this key, or the claims are unreadable.
+    ///
+    /// The signature does not match this key, or the claims are unreadable.
     pub fn claims(&self, key: &Key) -> Result<Map<String, Value>, Refused> {
         if !key.verifies(self.algorithm, self.signed.as_bytes(), &self.signature) {
             return Err(Refused::Signature);
@@ -94,14 +95,13 @@ impl<'a> Jwt<'a> {
     }
 }
 
-/// The clocks of issuer and gateway may differ by this.
+/// Allowed clock skew between issuer and gateway.
 const LEEWAY: SignedDuration = SignedDuration::from_secs(30);
-/// The tenant that stands for every tenant.
 const EVERY_TENANT: &str = "*";
-/// Bytes of a hash that names a subject.
+/// Bytes of the hash used instead of an email address or a long subject.
 const HASH_BYTES: usize = 16;
 
-/// Decides who the caller is. Scopes that are not Tidings' own mean nothing here.
+/// Maps verified claims to a caller. Scopes unknown to Tidings are ignored.
 fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp) -> Result<Caller, Refused> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     if text("iss") != Some(&trust.issuer) {
@@ -134,8 +134,9 @@ fn decide(claims: &Map<String, Value>, trust: &Trust, now: Timestamp) -> Result<
     Ok(Caller { by: by(subject), issuer, own_tenant, former_tenants, scopes })
 }
 
-/// The audience of an ID token is the client that the person logged in to, and some of its claims are of no use elsewhere (`OpenID`
-/// Connect Core 1.0, sections 2, 3.1.3.6 and 3.3.2.11). Keycloak names the type in the claims as well.
+/// An ID token's audience is the client where the person logged in, and some claims appear only there
+/// (`OpenID` Connect Core 1.0, sections 2, 3.1.3.6 and 3.3.2.11). Keycloak also puts the type into the
+/// claims.
 fn may_be_id_token(claims: &Map<String, Value>, audience: &str) -> bool {
     let is_own = |name: &&str| claims.get(*name).and_then(Value::as_str) == Some(audience);
     ["nonce", "at_hash", "c_hash", "s_hash"].iter().any(|name| claims.contains_key(*name))
@@ -143,7 +144,7 @@ fn may_be_id_token(claims: &Map<String, Value>, audience: &str) -> bool {
         || claims.get("typ").and_then(Value::as_str) == Some("ID")
 }
 
-/// `aud` is a text or a list of them.
+/// `aud` is a string or a list of strings.
 fn is_for(audience: Option<&Value>, own: &str) -> bool {
     match audience {
         Some(Value::String(audience)) => audience == own,
@@ -152,15 +153,14 @@ fn is_for(audience: Option<&Value>, own: &str) -> bool {
     }
 }
 
-/// Seconds since 1970, perhaps with a fraction. `None`: out of the range of times, less the leeway.
+/// Parses seconds since 1970, e.g. with a fraction. `None` if this is out of range, including the leeway.
 fn time(seconds: &Value) -> Option<Timestamp> {
     let since = SignedDuration::try_from_secs_f64(seconds.as_f64()?).ok()?;
     let time = Timestamp::from_duration(since).ok()?;
     (time.checked_add(LEEWAY).is_ok() && time.checked_sub(LEEWAY).is_ok()).then_some(time)
 }
 
-/// The subject's name in the audit trail. Workflow history keeps the name, so that an address is named by its hash, as is what is
-/// too long.
+/// Hashes email addresses and long subjects, because this name also goes into workflow history.
 fn by(subject: &str) -> String {
     let plain = format!("oidc:{subject}");
     if plain.len() <= BY_BYTES && !plain.contains('@') {
@@ -169,7 +169,6 @@ fn by(subject: &str) -> String {
     format!("oidc:sha256:{}", hex(&digest(&SHA256, subject.as_bytes()).as_ref()[..HASH_BYTES]))
 }
 
-/// Why a token is refused. No text quotes the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Refused {
     #[error("the token is longer than {0} bytes")]
@@ -221,45 +220,42 @@ enum Refused {
 }
 
 impl Refused {
-    /// The answer, after a line in the log.
+    /// Logs the reason and returns the problem for the client.
     pub fn problem(self, trust: &Trust) -> Problem {
         tracing::warn!(reason = %self, issuer = trust.issuer, "an access token is refused");
         if matches!(self, Self::Away | Self::Unread) { Problem::NoIssuer } else { Problem::WrongToken }
     }
 }
 
-/// The issuer, and what the api trusts it with.
+/// Configuration of the issuer: how far we trust its tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// The issuer's URL, exactly as the claim `iss` has it.
+    /// Issuer URL. It must equal the claim `iss` exactly.
     pub issuer: String,
-    /// The api's own name: one of the claim `aud`.
+    /// Our own name. It must be in the claim `aud`.
     pub audience: String,
-    /// The claim that holds the tenant.
     pub tenant_claim: String,
-    /// The tenant `*` counts as every tenant.
+    /// Accepts `*` as all tenants.
     pub all_tenants: bool,
     pub token_type: TokenType,
 }
 
-/// The types of tokens that count, by their header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenType {
-    /// Access tokens only (RFC 9068).
+    /// Only access tokens (RFC 9068).
     #[default]
     AccessToken,
-    /// Any JWT that cannot be an ID token. Most issuers write `typ: JWT` in their access tokens as well.
+    /// Any JWT that cannot be an ID token. We need this because most issuers put `typ: JWT` into access
+    /// tokens, too.
     Jwt,
 }
 
 impl TokenType {
-    /// The type with this name in the configuration.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::AccessToken, Self::Jwt].into_iter().find(|token_type| token_type.name() == name)
     }
 
-    /// The value of `typ`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

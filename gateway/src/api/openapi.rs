@@ -1,6 +1,5 @@
-//! The `OpenAPI` 3.1 document of the api. It is made from [`Endpoint`], the types of requests and answers, and [`Problem`].
-//!
-//! A function beside the handler of a route describes its request and its answers.
+//! Generates the `OpenAPI` 3.1 document from [`Endpoint`], the request and response types, and [`Problem`].
+//! Each handler has a function beside it with the description.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -24,15 +23,12 @@ mod tests;
 
 use operation::{Header, Operation, Query, ResponseHeader, Schemas};
 
-/// A body that a route takes. `None`: the route takes none.
 pub(super) fn example(endpoint: Endpoint) -> Option<Value> {
     endpoint.described().example
 }
 
-/// The name of the security scheme.
 const TOKEN: &str = "token";
 
-/// The document.
 #[must_use]
 pub fn document() -> Value {
     let mut schemas = Schemas::default();
@@ -71,7 +67,6 @@ pub fn document() -> Value {
     })
 }
 
-/// A route in the document.
 fn in_json(endpoint: Endpoint, operation: Operation, schemas: &mut Schemas) -> Value {
     schemas.extend(operation.schemas);
     let path = endpoint.documented_path().split('{').skip(1).filter_map(|part| part.split('}').next());
@@ -102,7 +97,6 @@ const DESCRIPTION: &str = "Events and messages in, and everything that operators
     durable. An error is a problem detail (RFC 9457) with a stable type and a remedy. The answer has the request's id in \
     X-Request-Id: that of the request, if it has one of at most 64 letters, digits, -, _ and ., or else a new one.";
 
-/// The document as text, with a line end.
 #[must_use]
 pub fn text() -> String {
     format!("{:#}\n", document())
@@ -128,7 +122,6 @@ fn scheme() -> Value {
     json!({"type": "http", "scheme": "bearer", "bearerFormat": "tdg_ID_SECRET", "description": description})
 }
 
-/// One answer for each status of the api's problems, with an example of each problem.
 fn problems() -> Map<String, Value> {
     let statuses: BTreeSet<_> = api_problems().map(|problem| problem.parts().0).collect();
     let answer = |status: StatusCode| {
@@ -157,13 +150,12 @@ fn problems() -> Map<String, Value> {
     statuses.into_iter().map(answer).collect()
 }
 
-/// The problems of routes of the api.
 fn api_problems() -> impl Iterator<Item = Problem> {
-    // A wrong method has no route, and a one-click request comes to the public listener.
+    // `WrongMethod` has no route, and one-click requests use the public listener.
     Problem::ALL.into_iter().filter(|problem| !matches!(problem, Problem::WrongMethod | Problem::NotOneClick))
 }
 
-/// `GET /openapi.json`, for everyone: the document has no secret.
+/// `GET /openapi.json`. Public, because it contains no secret.
 pub(super) async fn serve(headers: HeaderMap) -> Response {
     static SERVED: LazyLock<(String, HeaderValue)> = LazyLock::new(|| {
         let text = text();

@@ -1,7 +1,7 @@
-//! Commands to one key, as `tidings digest` gives them: `POST /v1/digests/{type}/{user}/flush` and its neighbours.
+//! Commands for one key, like `tidings digest`: `POST /v1/digests/{type}/{user}/flush` and others.
 //!
-//! `Idempotency-Key` makes the id of the workflow update: a run of the workflow carries it out once, and repeats its answer. Another
-//! content under a used key is refused.
+//! `Idempotency-Key` becomes the update id, so each run of the workflow executes this command once and
+//! repeats its result. Reusing a key with other content is rejected.
 
 use axum::{
     Json,
@@ -45,12 +45,11 @@ mod tests;
 
 type Answer = Result<Json<Value>, Refusal>;
 
-/// A command to a key: the caller, the key and the body.
+/// Extractor for a command: caller, key and body.
 pub(super) struct Call {
     api: Api,
     caller: Caller,
     key: Key,
-    /// The value of `Idempotency-Key`.
     idempotency_key: Option<String>,
     headers: HeaderMap,
     body: Bytes,
@@ -64,7 +63,7 @@ impl FromRequest<Api> for Call {
         let Named((digest_type, user)) = Named::from_request_parts(&mut parts, api).await?;
         let Question { caller, tenant } = Question::from_request_parts(&mut parts, api).await?;
         let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
-        // A layer has bounded the body, and read it into memory.
+        // A layer has already bounded and buffered the body.
         let body = to_bytes(body, usize::MAX).await.map_err(|_| Problem::TooSlow)?;
         Self::new(api.clone(), caller, key, parts.headers, body)
     }
@@ -80,7 +79,7 @@ impl Call {
         body::read(&self.headers, &self.body)
     }
 
-    /// The id of the update. Two commands with one `Idempotency-Key` are two.
+    /// Derives the update id. Different commands may share one `Idempotency-Key`.
     async fn update_id(&self, command: &str) -> Result<Option<String>, Refusal> {
         let Some(key) = &self.idempotency_key else { return Ok(None) };
         let (tenant, order) = (Some(self.key.tenant.as_str()), format!("{command} {}", self.key));
@@ -88,14 +87,14 @@ impl Call {
         Ok(Some(format!("{command}/{id}")))
     }
 
-    /// Sends a command to the workflow under the name that is open.
+    /// The key may be open under a former name, so this finds it first.
     async fn carry_out(&self, order: Order, task: Task) -> Answer {
         let (id, commands) = (self.update_id(task.name()).await?, self.api.commands()?);
         let key = commands.open_name(&self.api.state.settings.names, &self.key).await?;
         self.send(&commands, &key, id, order, task).await
     }
 
-    /// Sends a command; 409 with the reason if a digest is not reopened.
+    /// Returns 409 with the reason if a digest cannot be reopened.
     async fn send(&self, commands: &Commands, key: &Key, id: Option<String>, order: Order, task: Task) -> Answer {
         let workflow = commands.digest(key);
         let workflow = id.as_ref().map_or(workflow, |id| workflow.with_id(id));
@@ -108,19 +107,17 @@ impl Call {
         Ok(Json(done))
     }
 
-    /// Carries out a command that takes a reason only.
     async fn without_terms(self, task: Task) -> Answer {
         let Why { why } = self.terms()?;
         self.carry_out(self.caller.order(why)?, task).await
     }
 }
 
-/// Sends the pending events now.
 pub(super) async fn flush(call: Call) -> Answer {
     call.without_terms(Task::Flush).await
 }
 
-/// Ends a hold. What is overdue goes out at once.
+/// Ends a hold. Overdue events are sent now.
 pub(super) async fn release(call: Call) -> Answer {
     call.without_terms(Task::Release).await
 }
@@ -140,7 +137,7 @@ struct HoldTerms {
     until: Option<String>,
 }
 
-/// Collects events, and sends nothing until the hold ends.
+/// Collects events without sending, until the hold ends.
 pub(super) async fn hold(call: Call) -> Answer {
     let HoldTerms { why, until } = call.terms()?;
     let (order, until) = (call.caller.order(why)?, later("until", until)?);
@@ -157,7 +154,6 @@ struct RetimeTerms {
     at: Option<String>,
 }
 
-/// Gives the pending events another deadline.
 pub(super) async fn retime(call: Call) -> Answer {
     let RetimeTerms { why, at } = call.terms()?;
     let (order, at) = (call.caller.order(why)?, later("at", at)?);
@@ -177,7 +173,8 @@ struct ReopenTerms {
     may_duplicate: bool,
 }
 
-/// Sends a digest that ended without a message, under its own id, by the workflow of the name that has it.
+/// Sends a digest that ended without a message, under its own id. The command goes to the workflow of the
+/// name that owns it.
 pub(super) async fn reopen(call: Call) -> Answer {
     let ReopenTerms { why, digest_id, may_duplicate } = call.terms()?;
     let order = call.caller.order(why)?;
@@ -192,8 +189,8 @@ pub(super) async fn reopen(call: Call) -> Answer {
     call.send(&commands, &key, id, order, Task::Reopen { digest_id: Some(digest_id), may_duplicate }).await
 }
 
-/// Reopens a digest of a key that is one part of the path: `TENANT/TYPE/USER` as the command line takes it, with its slashes as `%2F`. The
-/// router knows the route as that of a key's status, whose user may be called `reopen`.
+/// Here the key is one path segment: `TENANT/TYPE/USER` with slashes as `%2F`. This route shares its path
+/// with a key's status, because a user may be called `reopen`.
 pub(super) async fn reopen_by_key(
     State(api): State<Api>,
     caller: Caller,
@@ -210,7 +207,7 @@ pub(super) async fn reopen_by_key(
     Ok(reopen(Call::new(api, caller, key, headers, body)?).await?.into_response())
 }
 
-/// Drops the pending events and the digest in delivery of a key that is one part of the path. The parameter `why` has the reason.
+/// Here the key is one path segment, e.g. with slashes as `%2F`. The parameter `why` gives the reason.
 pub(super) async fn delete_by_key(
     State(api): State<Api>,
     caller: Caller,
@@ -221,7 +218,7 @@ pub(super) async fn delete_by_key(
     let mut params = Params::read(&uri, &["tenant", "why"])?;
     let key = covered(&api, caller.tenant(params.text("tenant"))?, &key)?;
     let why = params.text("why").ok_or_else(|| Refusal::parameter("why", "is required"))?;
-    // The parameter is what a body would say.
+    // Hash this as if it were a body.
     let content = json!({"why": why}).to_string().into();
     let call = Call::new(api, caller, key, headers, content)?;
     call.carry_out(call.caller.order(why)?, Task::Drop).await
@@ -237,7 +234,8 @@ fn covered(api: &Api, tenant: Option<String>, key: &str) -> Result<Key, Problem>
     }
 }
 
-/// Shows the message as it would go out now; 404 if no window is open. Nothing is claimed, stored or sent.
+/// Renders the message as we would send it now, or returns 404 if no window is open. This claims, stores and
+/// sends nothing.
 pub(super) async fn preview(call: Call) -> Answer {
     let Api { state, making, .. } = &call.api;
     let renderer = making.as_ref().ok_or(Problem::CannotMake)?.renderer.clone();
@@ -264,7 +262,7 @@ fn failed(key: &Key, error: PreviewError) -> Refusal {
     }
 }
 
-/// Parses a field with a time in the future, or a span from now.
+/// Parses a future time, or a span from now.
 pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestamp>, Refusal> {
     let read = |text: String| {
         when::later(&text, Timestamp::now()).map_err(|problem| Refusal::body(Fault::new(field, problem)))
@@ -274,7 +272,6 @@ pub(super) fn later(field: &str, text: Option<String>) -> Result<Option<Timestam
 
 const REASON: &str = "ticket 812";
 
-/// A command to the workflow of a key.
 fn command(description: &'static str) -> Operation {
     Operation::new(Tag::Commands, description)
         .header(Header::IdempotencyKey)

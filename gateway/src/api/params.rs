@@ -1,4 +1,5 @@
-//! The parameters of a query and a path, and the requests about a tenant that share them. An unknown, a repeated or a wrong one is refused by its name.
+//! Query and path parameters, and extractors for requests about a tenant. Unknown, repeated and invalid
+//! parameters are rejected by name.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -27,15 +28,14 @@ use url::form_urlencoded;
 use super::{caller::Caller, openapi::operation::Query, refusal::Refusal};
 use crate::problem::Problem;
 
-/// The most rows of a page.
+/// Most rows per page.
 const MOST: u32 = 500;
 
-/// The parameters that were not read yet.
 #[derive(Debug)]
 pub(super) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Reads the query of an address. `known` has the names that the route takes.
+    /// Parses the query. `known` lists the parameters this route accepts.
     pub fn read(uri: &Uri, known: &[impl AsRef<str>]) -> Result<Self, Refusal> {
         let known: Vec<_> = known.iter().map(AsRef::as_ref).collect();
         let mut params = BTreeMap::new();
@@ -53,12 +53,11 @@ impl Params {
         Ok(Self(params))
     }
 
-    /// A text. An empty one counts as missing.
+    /// Takes a string. An empty one counts as missing.
     pub fn text(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|value| !value.is_empty())
     }
 
-    /// A value that `read` reads, or refuses with what is wrong.
     pub fn with<T, E: Display>(
         &mut self,
         name: &str,
@@ -68,13 +67,11 @@ impl Params {
         read(&value).map(Some).map_err(|error| Refusal::parameter(name, error.to_string()))
     }
 
-    /// A value that says itself what is wrong with its text.
     pub fn value<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Refusal> {
         let text = self.0.get(name).filter(|value| !value.is_empty());
         text.map(|text| T::deserialize(Text(text)).map_err(|wrong| wrong.of(name))).transpose()
     }
 
-    /// The filter of a listing, narrowed to the tenant of the caller.
     pub fn filter<T: DeserializeOwned>(&mut self, caller: &Caller) -> Result<T, Refusal> {
         if let Some(tenant) = caller.tenant(self.text("tenant"))? {
             self.0.insert("tenant".to_owned(), tenant);
@@ -83,17 +80,16 @@ impl Params {
             .map_err(|Wrong { field, problem }| Refusal::parameter(&field, problem))
     }
 
-    /// A time, or a span before `now`.
+    /// Takes a timestamp, or a span before `now`.
     pub fn moment(&mut self, name: &str, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
         self.with(name, |value| when::moment(value, now))
     }
 
-    /// `true` or `false`, which is the default.
+    /// Takes `true` or `false`; the default is `false`.
     pub fn flag(&mut self, name: &str) -> Result<bool, Refusal> {
         Ok(self.with(name, |value| bool::from_str(value).map_err(|_| "is neither true nor false"))?.unwrap_or_default())
     }
 
-    /// The page that `limit` and `after` name.
     pub fn page<K: DeserializeOwned>(&mut self) -> Result<Page<K>, Refusal> {
         let limit = self.with("limit", |value| {
             let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
@@ -104,7 +100,7 @@ impl Params {
     }
 }
 
-/// The parameters as fields of a filter. An empty one counts as missing.
+/// Deserializes a filter from the parameters. Empty values count as missing.
 struct Fields<'a> {
     left: btree_map::Iter<'a, String, String>,
     value: Option<(&'a String, &'a String)>,
@@ -124,7 +120,6 @@ impl<'de> MapAccess<'de> for Fields<'_> {
     }
 }
 
-/// The text of a value.
 struct Text<'a>(&'a str);
 
 impl<'de> Deserializer<'de> for Text<'_> {
@@ -149,7 +144,6 @@ impl<'de> Deserializer<'de> for Text<'_> {
     }
 }
 
-/// A value that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 struct Wrong {
@@ -173,14 +167,14 @@ impl de::Error for Wrong {
     }
 }
 
-/// The parameters of the path. One that cannot be read names nothing.
+/// Path parameters. If one is invalid this is a 404.
 pub(super) struct Named<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        // PostgreSQL stores no NUL.
+        // PostgreSQL cannot store NUL.
         if parts.uri.path().contains("%00") {
             return Err(Problem::NotFound);
         }
@@ -189,19 +183,18 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
     }
 }
 
-/// A question about one tenant, or a command with a body.
+/// Extractor for reading, or for a command with a body.
 pub(super) struct Question {
     pub caller: Caller,
     pub tenant: String,
 }
 
-/// A request about one tenant, or with a token of all tenants perhaps about all of them.
+/// Extractor for one tenant, or for all of them if the token allows this.
 pub(super) struct AnyTenant {
     pub caller: Caller,
     pub tenant: Option<String>,
 }
 
-/// A change of a tenant's things.
 pub(super) struct Change {
     pub caller: Caller,
     pub tenant: String,
@@ -243,7 +236,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Change {
 impl Change {
     pub const QUERY: [Query; 2] = [Query::Tenant, Query::Why];
 
-    /// Reads a change from its parameters.
     pub fn read(parts: &Parts, mut params: Params) -> Result<Self, Refusal> {
         let caller = Caller::of(parts)?;
         let tenant = caller.one_tenant(params.text("tenant"))?;
@@ -252,7 +244,7 @@ impl Change {
     }
 }
 
-/// The order of a change. The reason is the parameter `why`, or else the route, for example `PUT /v1/recipients/{user}`.
+/// The reason is the parameter `why`, or else the route, e.g. `PUT /v1/recipients/{user}`.
 pub(super) fn order(parts: &Parts, caller: &Caller, params: &mut Params) -> Result<Order, Refusal> {
     let route = || {
         let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);

@@ -1,6 +1,7 @@
 //! Pauses (rule 35): `GET /v1/pauses`, `POST /v1/pauses` and `POST /v1/pauses/{id}/resume`.
 //!
-//! The store is the truth. The signals to the running keys only hurry them, so that they follow the answer.
+//! The store is authoritative. Signals only make keys notice a change sooner, so we send them after the
+//! response.
 
 use axum::{
     Json,
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// Signals to running keys a second.
+/// Signals to running keys per second.
 const RATE: u32 = 50;
 
 /// The pauses of a listing.
@@ -56,15 +57,15 @@ pub(super) struct PauseEnded {
     still: Vec<Pause>,
 }
 
-/// Takes out of a pause of all tenants who paused and why, unless the caller is for all tenants.
+/// A token for one tenant should not see who paused all tenants, nor why.
 fn hide_operator(caller: &Caller, pause: &mut Pause) {
     if caller.own_tenant.is_some() && pause.scope.tenant.is_none() {
         pause.forget_operator();
     }
 }
 
-/// Lists the pauses that cover a tenant, those of all tenants included; without a tenant every pause. Only with `all` those that have
-/// ended are there, too.
+/// Without a tenant, this lists every pause. Otherwise it lists those covering the tenant, including pauses
+/// for all tenants. Ended ones need `all`.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Rows>, Refusal> {
     let mut params = Params::read(&uri, &["tenant", "all"])?;
     let tenant = caller.tenant(params.text("tenant"))?;
@@ -96,7 +97,7 @@ struct Terms {
     messages: bool,
 }
 
-/// Starts a pause, or gives the one of the same scope new terms. Answers 201 if there was none.
+/// Changes the existing pause if it has the same scope. Returns 201 if none was in force.
 pub(super) async fn pause(
     State(api): State<Api>,
     AnyTenant { caller, tenant }: AnyTenant,
@@ -122,7 +123,7 @@ pub(super) async fn pause(
     Ok((status, Json(PauseStarted { pause })))
 }
 
-/// Fills in the tenant, or refuses another one.
+/// Fills in the tenant or rejects a different one.
 fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
     match (scope.tenant.as_ref(), tenant) {
         (None, tenant) => Ok(Scope { tenant, ..scope }),
@@ -131,7 +132,7 @@ fn of_tenant(scope: Scope, tenant: Option<String>) -> Result<Scope, Problem> {
     }
 }
 
-/// Ends a pause. A token of one tenant ends only those of its tenant.
+/// A token for one tenant can end only this tenant's pauses.
 pub(super) async fn resume(
     State(api): State<Api>,
     Named(id): Named<Uuid>,
@@ -153,15 +154,15 @@ pub(super) async fn resume(
     Ok(Json(PauseEnded { ended, still }))
 }
 
-/// Takes out of an answer about a key who paused all tenants and why, unless the caller is for all tenants: the pause is a field of the
-/// answer, and a part of its reasons.
+/// Hides who paused all tenants, and why, from a token for one tenant. Note: this appears both in fields and
+/// inside reason texts.
 pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Value) -> Result<(), Refusal> {
     let mut foreign = Vec::new();
     if caller.own_tenant.is_none() || !names_pauses(answer, &mut foreign) {
         return Ok(());
     }
     let pauses = api.state.store.pauses(true, Timestamp::now()).await?;
-    // A pause may have got new terms since the key met it: what is not known as the tenant's own is hidden.
+    // A pause may have changed since the key saw it, so we hide all but the tenant's own.
     let is_own = |pause: &Pause| pause.scope.tenant.as_deref().is_some_and(|tenant| caller.covers(tenant));
     foreign.retain(|met| !pauses.iter().any(|pause| is_own(pause) && pause.paused == *met));
     foreign.extend(pauses.into_iter().filter(|pause| pause.scope.tenant.is_none()).map(|pause| pause.paused));
@@ -173,11 +174,11 @@ pub(super) async fn hide_operators(api: &Api, caller: &Caller, answer: &mut Valu
     Ok(())
 }
 
-/// Reports that the answer names a pause, and adds those that are fields of it.
+/// Returns `true` if this mentions a pause, and collects pauses found in fields.
 fn names_pauses(answer: &Value, found: &mut Vec<Paused>) -> bool {
     match answer {
         Value::String(text) => text.contains("paused by "),
-        // Each part is looked at, because each may add a pause.
+        // Uses `count`, not `any`, because every element may add a pause.
         Value::Array(items) => items.iter().filter(|item| names_pauses(item, found)).count() > 0,
         Value::Object(fields) => {
             let met = ["pause", "paused"].iter().filter_map(|name| Paused::deserialize(fields.get(*name)?).ok());
@@ -199,7 +200,7 @@ fn hide(answer: &mut Value, paused: &Paused, hidden: &Paused) {
     }
 }
 
-/// Signals the running keys of the scope in the background. A key that no signal reaches looks by itself within an hour.
+/// Signals running keys in the background. A missed key will notice within an hour.
 fn wake(api: &Api, scope: Scope, messages: bool) {
     let Ok(temporal) = api.temporal() else {
         tracing::warn!(%scope, "no key is signalled: Temporal has not answered yet");

@@ -1,4 +1,4 @@
-//! `/v1/recipients/{user}/preferences/{type}` and `/v1/recipients/{user}/consent/{type}`: what a recipient chose.
+//! `/v1/recipients/{user}/preferences/{type}` and `/v1/recipients/{user}/consent/{type}`.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,6 @@ struct ConsentView<'a> {
     consent: bool,
 }
 
-/// Shows the choices, what is in force, and when a window would be due.
 pub(super) async fn show(
     State(api): State<Api>,
     Question { caller, tenant, .. }: Question,
@@ -84,7 +83,7 @@ pub(super) fn describe_show() -> Operation {
         .answer_with::<PreferencesView<'_>>(200, "The choices and their effect.", &[ResponseHeader::Tag])
 }
 
-/// Replaces all choices. Only the version that `If-Match` names is replaced.
+/// Replaces all preferences, if `If-Match` names the current version.
 pub(super) async fn put(
     State(api): State<Api>,
     Change { caller, tenant, order, .. }: Change,
@@ -97,7 +96,7 @@ pub(super) async fn put(
     let key = key(&api, tenant, digest_type, user)?;
     let expected = match if_match::read(&headers)?.ok_or(Problem::NoVersion)? {
         Seen::Any => None,
-        // A tag that is no revision is that of no version.
+        // A tag we never issued matches no version.
         Seen::Tag(tag) => Some(tag.parse().unwrap_or(u64::MAX)),
     };
     let (store, settings) = (&*api.state.store, &api.state.settings);
@@ -105,7 +104,8 @@ pub(super) async fn put(
     match changed {
         Ok(Chosen { changed: true, .. }) => api.state.wake([&key]).await,
         Ok(Chosen { changed: false, .. }) => {}
-        // A repeated request, whose first answer was lost, finds what it wants (RFC 9110, section 13.1.1).
+        // The first response may have been lost, so we accept a repeated request if its values are already
+        // stored (RFC 9110, section 13.1.1).
         Err(Error::Conflict(_)) if has_chosen(&store.facts(&key).await?, settings.digest(&key), &wanted) => {}
         Err(error) => return Err(refused(error)),
     }
@@ -130,7 +130,6 @@ pub(super) fn describe_put() -> Operation {
     .problem(Problem::Changed)
 }
 
-/// Shows if the recipient wants the digest type at all.
 pub(super) async fn show_consent(
     State(api): State<Api>,
     Question { tenant, .. }: Question,
@@ -145,7 +144,7 @@ pub(super) fn describe_show_consent() -> Operation {
         .answer_with::<ConsentView<'_>>(200, "The consent.", &[ResponseHeader::Tag])
 }
 
-/// Records if the recipient wants the digest type at all. `If-Match` is optional, because the wish is the whole state.
+/// `If-Match` is optional, because the body already is the complete state.
 pub(super) async fn put_consent(
     State(api): State<Api>,
     Change { tenant, order, .. }: Change,
@@ -180,7 +179,7 @@ pub(super) fn describe_put_consent() -> Operation {
         .problem(Problem::Changed)
 }
 
-/// The key, if the tenant has the digest type. The caller is for this tenant, and may hear which type comes close.
+/// Suggesting similar types is safe, because this caller's token is valid for the tenant.
 fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<Key, Refusal> {
     let key = Key::new(tenant, digest_type, user).map_err(|_| Problem::NotFound)?;
     let unknown = |invalid: Invalid| Refusal::of(Problem::NotFound, "type", invalid.problem);
@@ -188,7 +187,7 @@ fn key(api: &Api, tenant: String, digest_type: String, user: String) -> Result<K
     Ok(api.state.settings.names.today(&key))
 }
 
-/// Reports if the recipient has these choices, where a category may be off under a former name.
+/// A category may be stored under a former name.
 fn has_chosen(facts: &Facts, digest: Option<&DigestSettings>, wanted: &Preferences) -> bool {
     let chosen = &facts.preferences;
     let off = digest.map_or_else(|| chosen.off.clone(), |digest| digest.off_today(&chosen.off));

@@ -45,7 +45,7 @@ const TAG: Tag = Tag::Recipients;
 const LIST: [Query; 7] =
     [Query::Tenant, Query::Address, Query::Zone, Query::Locale, Query::Suppressed, Query::Limit, Query::After];
 
-/// Answers 201 if the person is new, else 200. The body replaces everything that the directory has about the person.
+/// Returns 201 if the recipient is new, else 200. The body replaces the whole row.
 pub(super) async fn put(
     State(api): State<Api>,
     Change { caller, tenant, order }: Change,
@@ -72,7 +72,7 @@ pub(super) fn describe_put() -> Operation {
         .problem(Problem::Conflict)
 }
 
-/// Changes the fields that a JSON merge patch (RFC 7396) names.
+/// Applies a JSON merge patch (RFC 7396).
 pub(super) async fn patch(
     State(api): State<Api>,
     Change { caller, tenant, order }: Change,
@@ -107,7 +107,7 @@ pub(super) fn describe_patch() -> Operation {
         .problem(Problem::Conflict)
 }
 
-/// Shows the row of the directory, or what the team's own directory says.
+/// Reads the team's own directory if one is configured.
 pub(super) async fn show(
     State(api): State<Api>,
     Question { caller, tenant }: Question,
@@ -125,7 +125,6 @@ pub(super) fn describe_show() -> Operation {
         .answer::<fields::RecipientView>(200, "The row of the directory.")
 }
 
-/// Lists the directory by tenant and user.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
     let filter = RecipientFilter { page: params.page()?, ..params.filter(&caller)? };
@@ -140,7 +139,7 @@ pub(super) fn describe_list() -> Operation {
         .answer::<fields::Rows>(200, "A page of the directory.")
 }
 
-/// Erases everything about the person, as `tidings recipients erase` does. A repeated request goes on after an error.
+/// Same as `tidings recipients erase`. After an error this can be repeated.
 pub(super) async fn erase(
     State(api): State<Api>,
     Change { tenant, order, .. }: Change,
@@ -150,7 +149,7 @@ pub(super) async fn erase(
     let (temporal, commands, settings) = (api.temporal()?, api.commands()?, &api.state.settings);
     let people = person_keys::people(&*api.state.store, settings, &person).await?;
     if person_keys::known(&*api.state.store, &people).await?.is_empty() {
-        // An open window of a type that no file has is in Temporal only.
+        // An open window with an unconfigured digest type exists only in Temporal.
         let runs = person_keys::find(&temporal, &people).await.map_err(|error| not_erased(error.into()))?;
         if runs.types.is_empty() {
             return Err(Problem::NotFound.into());
@@ -183,7 +182,8 @@ pub(super) fn describe_erase() -> Operation {
     .problem(Problem::NoAnswer)
 }
 
-/// What came meanwhile goes with another request. A folder that this machine lacks does not come by one: the answer names it.
+/// Returns 409 if data arrived during the erasure: a repeated request will erase this, too. It will not help
+/// with an archive folder missing on this machine, so the response lists it.
 fn erased(answer: erase::Answer) -> Result<Response, Refusal> {
     for folder in &answer.unreachable_archives {
         tracing::error!(folder, "a person is not erased completely: this machine has not the folder of an archive");
@@ -200,7 +200,7 @@ struct MoveTo {
     to: String,
 }
 
-/// Gives the person another id, as `tidings recipients rename` does. A repeated request goes on after an error.
+/// Same as `tidings recipients rename`. After an error this can be repeated.
 pub(super) async fn rename(
     State(api): State<Api>,
     Change { tenant, order, .. }: Change,
@@ -219,7 +219,6 @@ pub(super) fn describe_rename() -> Operation {
     )
 }
 
-/// Makes one person of two, as `tidings recipients merge` does.
 pub(super) async fn merge(
     State(api): State<Api>,
     Change { tenant, order, .. }: Change,
@@ -299,7 +298,7 @@ fn not_erased(error: erase::Error) -> Refusal {
     }
 }
 
-/// A row of the request, checked as an import checks it.
+/// Validates a row the same way as an import.
 fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Result<Recipient, Refusal> {
     let checked = recipients::recipient(
         &api.state.settings.names,
@@ -315,7 +314,7 @@ fn checked(api: &Api, person: &PersonId, value: &impl Fn(&str) -> String) -> Res
     checked.map(Recipient::from).map_err(|wrong| Refusal::body(Fault::from(wrong)))
 }
 
-/// The fault of a row, without what was written, which may be an address.
+/// Omits the value, because this may be an email address.
 impl From<WrongValue> for Fault {
     fn from(WrongValue { field, problem, .. }: WrongValue) -> Self {
         Self { field, problem }
@@ -323,7 +322,7 @@ impl From<WrongValue> for Fault {
 }
 
 async fn read(api: &Api, person: &PersonId) -> Result<Option<ListedRecipient>, Refusal> {
-    // No digest type: the facts about the person alone.
+    // An empty digest type selects only facts about the person.
     Ok(listed(api.state.store.facts(&person.key("")).await?))
 }
 
@@ -331,7 +330,7 @@ fn listed(Facts { recipient, suppressed, .. }: Facts) -> Option<ListedRecipient>
     recipient.map(|recipient| ListedRecipient { recipient, suppressed })
 }
 
-/// Refuses to write recipients that come from the team's own directory.
+/// Rejects writes if recipients come from the team's own directory.
 fn writable(api: &Api) -> Result<(), Refusal> {
     match &api.state.directory {
         Some(directory) => Err(Refusal::conflict(&directory.refusal())),
@@ -339,8 +338,8 @@ fn writable(api: &Api) -> Result<(), Refusal> {
     }
 }
 
-/// Stores a row if it differs from the one before, and tells the windows of another zone. A change is audited first, so that no
-/// change lacks its entry after a crash.
+/// Stores a row if it changed. Writes the audit entry first, so a crash cannot leave a change without one.
+/// Windows are signalled if the time zone changed.
 async fn store(
     api: &Api,
     before: Option<ListedRecipient>,

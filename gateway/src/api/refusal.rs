@@ -1,4 +1,4 @@
-//! A refused request, with what is wrong in each of its parts.
+//! A rejected request with the faults of its parts.
 
 use axum::{
     http::{HeaderMap, header::CONTENT_TYPE},
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
-/// The type of a body that a program sends without having said one.
+/// Some HTTP clients, e.g. curl, send this type if none was chosen.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The fault of one field of a request or an item.
@@ -23,7 +23,6 @@ pub(crate) struct Fault {
     pub problem: String,
 }
 
-/// A problem with the faults that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     problem: Problem,
@@ -43,32 +42,27 @@ impl From<Invalid> for Fault {
 }
 
 impl Refusal {
-    /// A parameter of the query is wrong.
     pub fn parameter(name: &str, problem: impl Into<String>) -> Self {
         Self { problem: Problem::WrongParameter, faults: vec![Fault::new(name, problem)] }
     }
 
-    /// A header is wrong.
     pub fn header(fault: Fault) -> Self {
         Self { problem: Problem::WrongParameter, faults: vec![fault] }
     }
 
-    /// A field of the body is wrong.
     pub fn body(fault: impl Into<Fault>) -> Self {
         Self { problem: Problem::WrongBody, faults: vec![fault.into()] }
     }
 
-    /// Fields of the body are wrong.
     pub fn wrong_fields(faults: Vec<Fault>) -> Self {
         Self { problem: Problem::WrongBody, faults }
     }
 
-    /// The body is not what its type says.
+    /// The body does not match its media type.
     pub fn unreadable(problem: impl Into<String>) -> Self {
         Self::of(Problem::Unreadable, "", problem)
     }
 
-    /// The route reads bodies of these types only.
     pub fn media_type(headers: &HeaderMap, taken: &[&str]) -> Self {
         let is_of_a_form = headers.get(CONTENT_TYPE).is_some_and(|named| named == FORM);
         let found = if is_of_a_form {
@@ -83,17 +77,15 @@ impl Refusal {
         )
     }
 
-    /// The route does not read the encoding of the body.
     pub fn encoding() -> Self {
         Self::of(Problem::UnsupportedMedia, "Content-Encoding", "is neither gzip nor zstd; send one of them, or none")
     }
 
-    /// A problem with one fault.
     pub fn of(problem: Problem, field: &str, fault: impl Into<String>) -> Self {
         Self { problem, faults: vec![Fault::new(field, fault)] }
     }
 
-    /// The state of a thing forbids the command, for this reason.
+    /// The command is not possible in the current state.
     pub fn conflict(why: &str) -> Self {
         Self { problem: Problem::Conflict, faults: vec![Fault::new("", without_addresses(why))] }
     }
@@ -105,7 +97,6 @@ impl Refusal {
         self.problem
     }
 
-    /// The fields of the faults.
     pub fn fields(&self) -> Vec<&str> {
         self.faults.iter().map(|fault| fault.field.as_str()).collect()
     }

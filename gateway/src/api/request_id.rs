@@ -1,4 +1,4 @@
-//! The id of a request, which an error and the log name.
+//! Request ids, used in errors and logs.
 
 use axum::{
     body::Body,
@@ -14,10 +14,11 @@ use uuid::Uuid;
 use crate::problem::Details;
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
-/// Characters of an id that a client chose.
+/// Longest id accepted from a client, in characters.
 const CHARS: usize = 64;
 
-/// The middleware: takes the id of the client or makes one, returns it as `X-Request-Id`, and writes it into problems as `instance`.
+/// Middleware: uses the client's id or a new one. Returns this as `X-Request-Id`, and in problems as
+/// `instance`.
 pub(super) async fn identify(request: Request, next: Next) -> Response {
     let chosen = request.headers().get(HEADER).and_then(|id| id.to_str().ok()).filter(|id| is_id(id));
     let id = chosen.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);

@@ -1,4 +1,4 @@
-//! `/v1/suppressions`: addresses that a tenant must not email.
+//! `/v1/suppressions`: addresses a tenant must not email.
 
 use axum::{
     Json,
@@ -28,7 +28,7 @@ const TAG: Tag = Tag::Suppressions;
 const LIST: [Query; 4] = [Query::Tenant, Query::Address, Query::Limit, Query::After];
 const LIFT: [Query; 3] = [Query::Tenant, Query::Why, Query::OfReason];
 
-/// Suppressions of one address: one for each reason, also under the pseudonym that an erasure left.
+/// One per reason and address, plus those under the pseudonym left by an erasure.
 const OF_ADDRESS: u32 = 100;
 
 /// The body of a suppression.
@@ -56,7 +56,6 @@ pub(super) struct Lifted {
     lifted: Vec<Reason>,
 }
 
-/// Shows why the address is suppressed.
 pub(super) async fn show(
     State(api): State<Api>,
     Question { tenant, .. }: Question,
@@ -71,7 +70,7 @@ pub(super) fn describe_show() -> Operation {
         .answer::<Shown>(200, "The suppressions of the address.")
 }
 
-/// Suppresses the address. Answers 201, or 200 if it was suppressed for this reason already.
+/// Returns 201, or 200 if this reason already suppresses the address.
 pub(super) async fn put(
     State(api): State<Api>,
     Change { tenant, order, .. }: Change,
@@ -99,7 +98,7 @@ pub(super) fn describe_put() -> Operation {
         .answer::<Shown>(201, "The address is suppressed now.")
 }
 
-/// Lets the tenant send to the address again, or lifts the suppression for one reason only.
+/// Lifts all suppressions of this address, or only one reason.
 pub(super) async fn lift(
     State(api): State<Api>,
     Named(address): Named<String>,
@@ -119,7 +118,6 @@ pub(super) fn describe_lift() -> Operation {
         .answer::<Lifted>(200, "The reasons that no longer count.")
 }
 
-/// Lists suppressions, the latest first.
 pub(super) async fn list(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Shown>, Refusal> {
     let mut params = Params::read(&uri, &LIST)?;
     let filter = SuppressionFilter { page: params.page()?, ..params.filter(&caller)? };
@@ -133,7 +131,7 @@ pub(super) fn describe_list() -> Operation {
         .answer::<Shown>(200, "A page of suppressions.")
 }
 
-/// The suppressions of an address; there is at least one.
+/// Returns 404 if there is none.
 async fn of_address(api: &Api, tenant: String, address: String) -> Result<Shown, Refusal> {
     let page = Page { limit: OF_ADDRESS, after: None };
     let filter = SuppressionFilter { tenant: Some(tenant), address: Some(address), page };

@@ -1,4 +1,4 @@
-//! Figures for operators: `GET /v1/stats`, `GET /v1/report` and `GET /v1/relays`.
+//! Statistics for operators: `GET /v1/stats`, `GET /v1/report` and `GET /v1/relays`.
 
 use axum::{
     Json,
@@ -31,11 +31,11 @@ const TAG: Tag = Tag::Statistics;
 const STATS: [Query; 2] = [Query::Tenant, Query::Since];
 const REPORT: [Query; 4] = [Query::Tenant, Query::By, Query::Since, Query::Until];
 
-/// The span of statistics.
+/// Default span of statistics.
 const SPAN: SignedDuration = SignedDuration::from_hours(24);
-/// The span of a report.
+/// Default span of a report.
 const REPORTED: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Fields that belong to no tenant. A token of one tenant does not see them.
+/// Fields tied to no tenant. We remove them for tokens of one tenant.
 const OF_ALL_TENANTS: [&str; 6] = ["taskQueues", "breakers", "inbox", "notices", "differences", "upkeep"];
 
 /// A report.
@@ -52,7 +52,6 @@ struct Relays<'a> {
     rows: Vec<RelayView<'a>>,
 }
 
-/// Counts open, undelivered and overdue digests.
 pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Value>, Refusal> {
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &STATS)?;
@@ -69,7 +68,7 @@ pub(super) async fn stats(State(api): State<Api>, caller: Caller, uri: Uri) -> R
     };
     let mut stats = asked(&question).await.map_err(unanswered)?;
     if caller.own_tenant.is_some() {
-        // Who works in the Temporal namespace, and what operators told each other there, is no tenant's business.
+        // A tenant should not see who works in the Temporal namespace, nor operators' notes there.
         for run in &mut stats.troubled_runs {
             (run.by, run.why) = (None, None);
         }
@@ -102,7 +101,6 @@ fn unanswered(error: StatsError) -> Refusal {
     }
 }
 
-/// Says what became of messages, in all or by a property.
 pub(super) async fn report(State(api): State<Api>, caller: Caller, uri: Uri) -> Result<Json<Report>, Refusal> {
     let now = Timestamp::now();
     let mut params = Params::read(&uri, &REPORT)?;
@@ -121,7 +119,7 @@ pub(super) fn describe_report() -> Operation {
         .answer::<Report>(200, "The report.")
 }
 
-/// Lists the relays of the streams with their breakers. They belong to no tenant, so that only a token of all tenants finds them.
+/// Relays are shared by all tenants, so this needs a token for all tenants.
 pub(super) async fn relays(State(api): State<Api>, AnyTenant { tenant, .. }: AnyTenant) -> Result<Response, Refusal> {
     if tenant.is_some() {
         return Err(Problem::NotFound.into());

@@ -1,7 +1,7 @@
-//! One job, from its lease to its end.
+//! One job, from lease to completion.
 //!
-//! Temporal's visibility finds the running keys, as for `--where`. A key to reopen is idle as a rule, so that the ledger finds it: the
-//! latest ended digest of the key came to nothing.
+//! Temporal visibility finds running keys, as for `--where`. Keys to reopen are usually idle, so those come
+//! from the ledger: their latest digest ended without a message.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -33,25 +33,24 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Keys that are added to a job at once.
+/// Keys inserted per store call.
 const CHUNK: usize = 1_000;
-/// Digests of one page of the ledger.
+/// Page size when reading digests.
 const DIGESTS: u32 = 500;
 
-/// Keys of one batch.
+/// Keys per batch.
 const BATCH: u32 = 10;
-/// Batches in flight. A key that answers slowly holds up its own batch.
+/// Concurrent batches. A slow key delays only its own batch.
 const BATCHES: usize = 4;
-/// Times that an order that changes nothing the second time is given without an answer.
+/// Attempts of an idempotent command without a response.
 const ASKS: u32 = 2;
-/// Between two extensions of the lease while orders wait for their answers.
+/// Interval of lease extensions while waiting for responses.
 const EXTEND: Duration = Duration::from_secs(10);
-/// Time for the answers to orders in flight when the process ends.
+/// Shutdown grace for commands in flight.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-/// The pause while the store does not answer.
+/// Backoff while the store is down.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A leased job.
 pub(super) struct Work {
     pub store: Arc<dyn Store>,
     pub temporal: Client,
@@ -62,17 +61,14 @@ pub(super) struct Work {
     pub shutdown: CancellationToken,
 }
 
-/// The reason why this gateway stops working on the job.
 enum Stop {
-    /// The job has this end.
     End(JobState, String),
-    /// The process ends, and another gateway goes on at once.
+    /// Shutdown: another gateway can continue immediately.
     GiveBack,
-    /// The job is lost or something does not answer. A gateway goes on when the lease has ended.
+    /// The lease is lost or the store is down: a gateway continues once the lease expires.
     Leave,
 }
 
-/// The reason why an order to a key failed.
 enum Failure {
     Refused(String),
     Silent(String),
@@ -92,14 +88,14 @@ impl Work {
                 tracing::info!(job = %id, %state, problem, "a job has ended");
             }
             Stop::GiveBack => {
-                // Else its lease ends by itself.
+                // If this fails, the lease expires.
                 let _ = self.store.give_job_back(id, holder).await;
             }
             Stop::Leave => {}
         }
     }
 
-    /// Orders all keys that are left. A batch is a task of its own: it may hold the connection that the next keys need.
+    /// Each batch is a task, because it may hold the connection that the next keys need.
     async fn order_all(self: &Arc<Self>) -> Stop {
         let mut turn = interval(Duration::from_secs(1) * BATCH / ORDERS_A_SECOND);
         turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -123,18 +119,17 @@ impl Work {
         stop
     }
 
-    /// The next batch that ends. The lease is extended meanwhile, as keys may answer slowly.
+    /// Extends the lease while waiting, because keys can be slow.
     async fn next_ended(&self, batches: &mut JoinSet<Vec<bool>>) -> Option<Result<Vec<bool>, JoinError>> {
         loop {
             if let Ok(ended) = timeout(EXTEND, batches.join_next()).await {
                 return ended;
             }
-            // No key is marked. Whether the job is lost shows with the next keys.
+            // Only extends the lease, with zero keys. If it is lost, the next call will notice this.
             let _ = self.store.send_job_keys(self.job.id, self.holder, 0, Timestamp::now()).await;
         }
     }
 
-    /// Marks the next keys as sent, unless there is a reason to stop.
     async fn next_keys(&self) -> Result<Vec<Key>, Stop> {
         if self.shutdown.is_cancelled() {
             return Err(Stop::GiveBack);
@@ -143,7 +138,7 @@ impl Work {
             Ok(Some(keys)) if keys.is_empty() => Err(Stop::End(JobState::Done, String::new())),
             Ok(Some(keys)) => Ok(keys),
             Ok(None) => Err(Stop::Leave),
-            // Keys may be marked without an order. The next lease of the job finds them.
+            // Some keys may be marked without a command. The next lease will find them.
             Err(error) => {
                 tracing::warn!(%error, job = %self.job.id, "a job gets no keys");
                 Err(Stop::Leave)
@@ -151,7 +146,7 @@ impl Work {
         }
     }
 
-    /// Orders these keys and records their results. Tells for each if it was answered.
+    /// Returns for each key whether it responded.
     async fn order_batch(self: Arc<Self>, keys: Vec<Key>) -> Vec<bool> {
         let ordered = join_all(keys.into_iter().map(|key| self.order(key))).await;
         let (results, answered): (Vec<_>, Vec<_>) = ordered.into_iter().unzip();
@@ -160,7 +155,8 @@ impl Work {
         answered
     }
 
-    /// The result of a key, and if it was answered. `None`: the process ends, and the next gateway gives the order again.
+    /// Also returns `true` if the key responded. No result means this process is stopping and the next
+    /// gateway will send the command again.
     async fn order(&self, key: Key) -> (Option<KeyResult>, bool) {
         let update_id = self.job.update_id();
         let mut asks = 0;
@@ -182,7 +178,6 @@ impl Work {
         }
     }
 
-    /// Returns when the process ends and the orders in flight have had their time.
     async fn ending(&self) {
         self.shutdown.cancelled().await;
         sleep(LAST_PATIENCE).await;
@@ -201,7 +196,7 @@ impl Work {
         }
     }
 
-    /// Repeats a call until the store answers.
+    /// Retries until the store answers.
     async fn persist<T, F: Future<Output = tidings_store::Result<T>>>(&self, call: impl Fn() -> F) -> T {
         loop {
             match call().await {
@@ -213,7 +208,6 @@ impl Work {
     }
 }
 
-/// Selects the keys of the job, unless that was done before.
 async fn select(work: &Work) -> Result<(), Stop> {
     if work.job.matched.is_some() {
         return Ok(());
@@ -231,7 +225,7 @@ async fn select(work: &Work) -> Result<(), Stop> {
     add(work, &[], true).await
 }
 
-/// Adds the number of keys to `selected`, as [`select_ended`] does.
+/// Adds the number of keys to `selected`, like [`select_ended`].
 async fn select_running(work: &Work, filter: &KeyFilter, selected: &mut usize) -> Result<(), Stop> {
     let mut found = pin!(filter.found(&work.temporal).chunks(CHUNK));
     while let Some(keys) = found.next().await {
@@ -291,7 +285,6 @@ fn failed(problem: &str) -> Stop {
     Stop::End(JobState::Failed, problem.to_owned())
 }
 
-/// The filter of digests with this outcome.
 fn ended(filter: &KeyFilter, outcome: Outcome) -> DigestFilter {
     let KeyFilter { tenant, digest_type, user } = filter.clone();
     DigestFilter {
@@ -307,17 +300,16 @@ fn ended(filter: &KeyFilter, outcome: Outcome) -> DigestFilter {
     }
 }
 
-/// What follows an order without an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Silence {
     AskAgain,
-    /// The key stays marked as sent, and the next gateway that leases the job gives the order again.
+    /// The key stays marked as sent, so the next gateway will send this command again.
     LeaveToNext,
     Failed,
 }
 
-/// Decides after `asks` orders to a key without an answer. The worker may have been away, and the last order may have been carried out
-/// since. Only an order that changes nothing the second time is given again.
+/// The worker may have been down, and the last command may have run meanwhile. This is why only idempotent
+/// commands are repeated.
 const fn after_silence(task: &Task, asks: u32, ends: bool) -> Silence {
     match (task.is_idempotent(), ends) {
         (true, true) => Silence::LeaveToNext,
@@ -326,7 +318,7 @@ const fn after_silence(task: &Task, asks: u32, ends: bool) -> Silence {
     }
 }
 
-/// The number of consecutive keys without an answer after a batch. It stays once it is too high.
+/// Once this is too high, it no longer resets.
 fn heard(silent: u32, batch: Vec<bool>) -> u32 {
     batch.into_iter().fold(silent, |silent, answered| match answered {
         _ if silent >= MOST_SILENT => silent,
@@ -343,7 +335,7 @@ impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Refused { why, .. } => Self::Refused(why),
-            // It is about this key only.
+            // Affects only this key.
             error
             @ (CommandError::Paused { .. } | CommandError::NotStarted { .. } | CommandError::TasksFail { .. }) => {
                 Self::Refused(error.to_string())

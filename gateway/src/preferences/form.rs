@@ -1,4 +1,4 @@
-//! The form of the page, and the wishes that it says.
+//! The page's form and the preferences changes it contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,24 @@ use super::{
     subject::Subject,
 };
 
-/// The button that sent the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Save,
-    /// No digests at all.
+    /// Turn off all digests.
     None,
     Undo,
 }
 
-/// Fields that are read. A page of 30 digest types with 40 categories each has 2,700; each costs memory however short it is.
+/// Most fields parsed. A page with 30 digest types of 40 categories each has 2,700; each field costs memory
+/// even if it is short.
 const FIELDS: usize = 20_000;
 
-/// The fields of a form.
 pub(super) struct Form {
     pub action: Action,
     fields: BTreeMap<String, Vec<String>>,
 }
 
-/// The choices for a digest type before a change, and the facts after it.
+/// Preferences of a digest type before a change, and the facts after it.
 #[derive(Serialize, Deserialize)]
 struct Undo {
     digest_type: String,
@@ -42,19 +41,17 @@ struct Undo {
     consent: bool,
 }
 
-/// The facts that the recipient saw.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Seen {
     revision: u64,
     consent: bool,
 }
 
-/// The field `seen` of these facts.
 pub(super) fn seen(facts: &Facts) -> String {
     format!("{} {}", facts.revision, if facts.consent { "on" } else { "off" })
 }
 
-/// The field `undo` after a change, as JSON. `None`: something cannot be chosen again, as a cadence that is no longer offered.
+/// In JSON. `None` if something can no longer be chosen, e.g. a cadence not offered any more.
 pub(super) fn undo(before: &[Subject<'_>], wishes: &[Wish], changed: &[Key], now: Timestamp) -> Option<String> {
     let undo = |wish: &Wish| {
         let Subject { key, settings, facts, .. } = before.iter().find(|subject| subject.key == wish.key)?;
@@ -77,7 +74,7 @@ fn without_ended_pause(preferences: Preferences, now: Timestamp) -> Preferences 
 }
 
 impl Form {
-    /// Reads a body of `application/x-www-form-urlencoded`. `None`: it has more fields than a page.
+    /// Returns `None` if this has more fields than a page.
     pub fn read(body: &[u8]) -> Option<Self> {
         let mut fields = BTreeMap::<String, Vec<String>>::new();
         for (number, (name, value)) in url::form_urlencoded::parse(body).enumerate() {
@@ -94,7 +91,7 @@ impl Form {
         Some(Self { action, fields })
     }
 
-    /// The wishes of the recipient of `key`. A digest type that the form does not have is left alone.
+    /// Digest types missing in the form should stay unchanged.
     pub fn wishes(&self, key: &Key, subjects: &[Subject<'_>], now: Timestamp) -> Vec<Wish> {
         if self.action == Action::Undo {
             return self.undone(key, now);
@@ -136,7 +133,7 @@ impl Form {
         if let Some(often) = often.map_or_else(|| Some(present.often.clone()), Often::read) {
             Times { often, time, day, date }.put(&present, &mut preferences);
         } else {
-            // A text that is no entry becomes a cadence that is refused.
+            // An unknown entry becomes an invalid cadence, which we will reject later.
             (preferences.cadence, preferences.at) = (often.map(str::to_owned), None);
         }
         let (shown, on) = (self.all(name, "shown"), self.all(name, "category"));
@@ -171,19 +168,19 @@ impl Form {
     }
 }
 
-/// The day on which the recipient's pause ends, `2026-12-01`; empty without one.
+/// E.g. `2026-12-01`, or empty without a pause.
 pub(super) fn paused_date(facts: &Facts, zone: &TimeZone, now: Timestamp) -> String {
     let until = facts.preferences.paused_until.filter(|until| *until > now);
     until.map(|until| until.to_zoned(zone.clone()).strftime("%F").to_string()).unwrap_or_default()
 }
 
-/// The first instant of a day. A text that is no day becomes a time that is refused.
+/// Start of the day. An invalid date becomes a time we will reject later.
 fn until(date: &str, zone: &TimeZone) -> Option<Timestamp> {
     if date.is_empty() {
         return None;
     }
     let Ok(date) = date.parse::<Date>() else { return Some(Timestamp::MIN) };
-    // The last days of year 9999 count as the latest time that there is, as at the other doors.
+    // Treats the last days of year 9999 as the latest time, as the API does.
     let latest = if date.year() == 9999 { Timestamp::MAX } else { Timestamp::MIN };
     Some(date.to_zoned(zone.clone()).map_or(latest, |day| day.timestamp()))
 }

@@ -1,5 +1,4 @@
-//! The cadences that the page offers. Times of day and days of the week are fields of their own.
-//! Cadences and times in a recipient's words.
+//! Cadences offered on the page, and their wording. Time and day are separate fields.
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 use tidings_mail::words::{Phrases, cadence, days};
@@ -12,33 +11,30 @@ use tidings_model::{
     settings::DigestSettings,
 };
 
-/// An entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Often {
     /// The digest type's own cadence.
     Default,
-    /// The present choice, which the list cannot say.
+    /// The current choice, if the list cannot express it.
     Kept,
-    /// What the fields say of a kind that has fields.
+    /// A kind whose times come from the other fields.
     Kind(CadenceKind),
-    /// A cadence that is offered as a whole.
+    /// A complete cadence.
     Exactly(Cadence),
 }
 
-/// The fields of a digest type about its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub often: Often,
-    /// `08:00`.
+    /// E.g. `08:00`.
     pub time: String,
-    /// `mon`.
+    /// E.g. `mon`.
     pub day: String,
-    /// The day of the month, `1` to `31`.
+    /// Day of the month, `1` to `31`.
     pub date: String,
 }
 
 impl Often {
-    /// The entry's value in the form.
     pub fn value(&self) -> String {
         match self {
             Self::Default => "default".to_owned(),
@@ -48,7 +44,6 @@ impl Often {
         }
     }
 
-    /// Reads a value.
     pub fn read(value: &str) -> Option<Self> {
         match (value, value.strip_prefix('=')) {
             ("default", _) => Some(Self::Default),
@@ -62,7 +57,7 @@ impl Often {
         kind.fields().map(|_| Self::Kind(kind))
     }
 
-    /// The fields that count, in the order of a cadence's words.
+    /// Fields used by this entry, in the order of the cadence's words.
     pub fn fields(&self) -> &'static [CadenceField] {
         match self {
             Self::Kind(kind) => kind.fields().unwrap_or_default(),
@@ -70,8 +65,7 @@ impl Often {
         }
     }
 
-    /// The entries for a digest type where `present` is chosen. Kinds with a duration and schedules are left out: an operator can
-    /// set them.
+    /// Leaves out durations and schedules; an operator can set those.
     pub fn offered(settings: &DigestSettings, present: &Self) -> Vec<Self> {
         let entry = |choice: &Choice| match choice {
             Choice::Kind(kind) => Self::of_kind(*kind),
@@ -85,7 +79,6 @@ impl Often {
 }
 
 impl Times {
-    /// The fields as they are now.
     pub fn present(settings: &DigestSettings, facts: &Facts) -> Self {
         let cadence = Effective::chosen_cadence(settings, facts);
         let word = |field, usual: &str| cadence.word(field).unwrap_or_else(|| usual.to_owned());
@@ -93,7 +86,8 @@ impl Times {
         let mut times = Self { often: Often::Default, time, day, date: word(CadenceField::Date, "1") };
         if facts.preferences.cadence.is_some() || facts.preferences.at.is_some() {
             let offered = Often::offered(settings, &Often::Default);
-            // Of a kind whose fields cannot say all of it, as `hourly at :30`, only that cadence itself is an entry.
+            // If the fields cannot express this cadence, e.g. `hourly at :30`, only the complete one matches
+            // an entry.
             let kind = Some(cadence.kind()).filter(|kind| times.words(*kind) == cadence.to_string());
             let entries = [Some(Often::Exactly(cadence)), kind.map(Often::Kind)];
             times.often = entries.into_iter().flatten().find(|entry| offered.contains(entry)).unwrap_or(Often::Kept);
@@ -101,7 +95,7 @@ impl Times {
         times
     }
 
-    /// Puts what the fields say into preferences. Fields that are as before leave them alone.
+    /// Writes the fields into the preferences, unless they are unchanged.
     pub fn put(&self, present: &Self, preferences: &mut Preferences) {
         let is_as_before = |field: &CadenceField| self.word(*field) == present.word(*field);
         let cadence = match &self.often {
@@ -114,7 +108,6 @@ impl Times {
         (preferences.cadence, preferences.at) = (cadence, None);
     }
 
-    /// The words of a cadence of this kind.
     fn words(&self, kind: CadenceKind) -> String {
         let fields = kind.fields().unwrap_or_default().iter().map(|field| self.word(*field));
         [kind.name()].into_iter().chain(fields).collect::<Vec<_>>().join(" ")
@@ -129,8 +122,8 @@ impl Times {
     }
 }
 
-/// Says an entry of the list to a recipient with these working days. `default` is the digest type's cadence, and `present` the one in
-/// force.
+/// `default` is the digest type's cadence and `present` the effective one. The wording depends on the
+/// recipient's working days.
 pub(super) fn often(
     phrases: Phrases<'_>,
     often: &Often,
@@ -151,7 +144,7 @@ pub(super) fn often(
     }
 }
 
-/// Says a time: `tomorrow, Wed, Nov 25, 8:00 AM (Europe/Berlin)`.
+/// E.g. `tomorrow, Wed, Nov 25, 8:00 AM (Europe/Berlin)`.
 pub(super) fn when(phrases: Phrases<'_>, at: Timestamp, zone: &TimeZone, zone_name: &str, now: Timestamp) -> String {
     let (at, now) = (zone.to_datetime(at), zone.to_datetime(now));
     let date = phrases.day(at.date(), now.year());
@@ -166,7 +159,7 @@ pub(super) fn when(phrases: Phrases<'_>, at: Timestamp, zone: &TimeZone, zone_na
     phrases.with("when", [("day", day.into()), ("time", time.into()), ("zone", zone_name.into())])
 }
 
-/// Says a day of the month, from `1` on. The last one is 31, whatever the month.
+/// Day 31 reads as the last one, in any month.
 pub(super) fn day_of_month(phrases: Phrases<'_>, day: u8) -> String {
     if day == 31 { phrases.say("last_day") } else { phrases.number(day.into()) }
 }

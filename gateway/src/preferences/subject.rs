@@ -1,4 +1,4 @@
-//! A digest type of the recipient: what holds for it, and its open window.
+//! One digest type of the recipient, with its open window.
 
 use std::time::Duration;
 
@@ -23,10 +23,9 @@ use tokio::time::timeout;
 
 use crate::State;
 
-/// Time limit for the open windows. Without them the page says what an event now would lead to.
+/// Without open windows the page shows when we would send a new event.
 const WINDOWS: Duration = Duration::from_secs(1);
 
-/// A digest type of the recipient.
 pub(super) struct Subject<'a> {
     pub key: Key,
     pub settings: &'a DigestSettings,
@@ -36,28 +35,28 @@ pub(super) struct Subject<'a> {
     capped_from: Option<Timestamp>,
 }
 
-/// The time of the next digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Of the window that collects.
+    /// Due time of the open window.
     Due(Foreseen),
-    /// If an event came now.
+    /// Due time if an event arrived now.
     IfNew(Timestamp),
-    /// None while this holds.
+    /// No digest with the current preferences.
     Never,
 }
 
 impl<'a> Subject<'a> {
-    /// Reads every digest type of the tenant, for the recipient of `key`.
+    /// Loads all digest types of the tenant for this recipient.
     ///
     /// # Errors
+    ///
     /// The store does not answer.
     pub async fn all(state: &'a State, key: &Key, now: Timestamp) -> Result<Vec<Self>, Error> {
         let settings = &state.settings;
         let keys = settings.digest_types(&key.tenant).into_iter().map(|digest_type| Key { digest_type, ..key.clone() });
         let keys: Vec<_> = keys.collect();
         let facts = try_join_all(keys.iter().map(|key| state.store.facts(key))).await?;
-        // Each type counts its own digests by their slots.
+        // The cap counts the digests of each type separately.
         let capped = keys.iter().map(|key| choices::capped_from(&*state.store, settings.cap, key, now));
         let capped = try_join_all(capped).await?;
         let open = open(state, &keys).await;
@@ -74,13 +73,13 @@ impl<'a> Subject<'a> {
         Effective::new(self.settings, &self.facts, now)
     }
 
-    /// With the window that was open before a change.
+    /// Uses the window that was open before a change.
     pub fn with_window_of(self, before: &[Subject<'_>]) -> Self {
         let open = before.iter().find(|before| before.key == self.key).and_then(|before| before.open.clone());
         Self { open, ..self }
     }
 
-    /// The next digest. `before` are the facts from which the open window was planned.
+    /// `before` are the facts used to plan the open window.
     pub fn next(&self, before: &Facts, now: Timestamp) -> Next {
         let Self { key, settings, facts, limits, capped_from, .. } = self;
         let Some(next) = InForce::new(settings, limits, *capped_from, facts, key, now).next else {
@@ -89,18 +88,17 @@ impl<'a> Subject<'a> {
         self.waiting(before, now).map_or(Next::IfNew(next.due_at), Next::Due)
     }
 
-    /// The time of what is waiting, also while the recipient pauses.
+    /// Due time of pending events, even during a pause.
     pub fn waiting(&self, before: &Facts, now: Timestamp) -> Option<Foreseen> {
         let Self { settings, facts, limits, open, capped_from, .. } = self;
         Some(due_after_change(settings, *limits, before, facts, open.as_ref()?, *capped_from, now))
     }
 }
 
-/// Asks the workflows of the keys for their open windows.
 async fn open(state: &State, keys: &[Key]) -> Vec<Option<Due>> {
     let none = || keys.iter().map(|_| None).collect();
     let Some(client) = state.temporal() else { return none() };
-    // The queue is that of a workflow that a command starts, and this one starts none.
+    // The queue matters only for starting a workflow, which this never does.
     let commands = Commands::new(client, names::TASK_QUEUE).with_patience(WINDOWS);
     let asked = keys.iter().map(|key| async {
         let names = state.settings.names.keys(key);

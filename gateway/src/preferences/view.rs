@@ -1,4 +1,4 @@
-//! The content of the page, in the recipient's words.
+//! Renders the preferences page in the recipient's language.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -23,7 +23,7 @@ use crate::{
     page::{self, Frame},
 };
 
-/// Messages without variables.
+/// Phrases without variables.
 const WORDS: [&str; 16] = [
     "intro",
     "on",
@@ -42,7 +42,7 @@ const WORDS: [&str; 16] = [
     "undo",
     "nothing_to_choose",
 ];
-/// The address of a recipient whom the directory does not know.
+/// Shown instead of an address if the directory lacks the recipient.
 const UNKNOWN: &str = "unknown";
 
 static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -52,23 +52,15 @@ static ZONES: LazyLock<Vec<String>> = LazyLock::new(|| {
     zones
 });
 
-/// The result of a change.
 pub(super) enum Notice {
-    Saved {
-        undo: Option<String>,
-    },
-    AllOff {
-        undo: Option<String>,
-    },
+    Saved { undo: Option<String> },
+    AllOff { undo: Option<String> },
     Undone,
     Unchanged,
-    /// Another change came first.
     Conflict,
-    /// This field will not do.
     Wrong(String),
 }
 
-/// The page.
 pub(super) struct View<'a> {
     frame: Frame,
     phrases: Phrases<'a>,
@@ -99,34 +91,32 @@ struct DigestView {
     title: String,
     description: Option<String>,
     next: String,
-    /// The notice of an adapted cadence.
     adapted: Option<String>,
     seen: String,
     on: bool,
     often: Vec<Entry>,
     has_time: bool,
     time: String,
-    /// Days of the week and of the month, each empty if no cadence on offer needs one.
+    /// Weekdays and days of the month. Empty if no offered cadence needs this.
     days: Vec<Entry>,
     dates: Vec<Entry>,
     categories: Vec<Entry>,
     pause: String,
-    /// The first day until which a pause is possible, or that of the present pause: browsers refuse a day before it.
+    /// Tomorrow, or the current pause's end if earlier, because browsers reject days before this.
     pause_from: String,
 }
 
-/// An option or a checkbox.
 #[derive(Serialize)]
 struct Entry {
     value: String,
     text: String,
     selected: bool,
-    /// Classes: the fields that the option needs.
+    /// CSS classes naming the fields this option needs.
     parts: String,
 }
 
 impl<'a> View<'a> {
-    /// The page of the recipient of `key`. Open windows were planned from the facts of `before`.
+    /// Open windows were planned from the facts in `before`.
     pub fn new(state: &'a State, key: &Key, before: &[Subject<'_>], subjects: &[Subject<'_>], now: Timestamp) -> Self {
         let recipient = subjects.iter().find_map(|subject| subject.facts.recipient.as_ref());
         let locale = recipient.map(|recipient| recipient.locale.as_str()).unwrap_or_default();
@@ -157,7 +147,6 @@ impl<'a> View<'a> {
         Self { frame, phrases, content }
     }
 
-    /// The answer, after a change with its notice.
     pub fn response(mut self, notice: Option<Notice>) -> Response {
         let status = match &notice {
             Some(Notice::Conflict) => StatusCode::CONFLICT,
@@ -217,7 +206,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
         selected: date.to_string() == present.date,
         parts: String::new(),
     };
-    // A category that was turned off elsewhere is there as well.
+    // Includes categories that were turned off elsewhere, e.g. by the API.
     let off = settings.off_today(&facts.preferences.off);
     let unlisted = off.iter().filter(|category| !settings.categories.contains_key(*category));
     let categories = settings.categories.iter().chain(unlisted.map(|category| (category, category)));
@@ -248,7 +237,7 @@ fn digest(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Time
     }
 }
 
-/// The class of an option that needs this field. `page.css` hides the field while no such option is chosen.
+/// `page.css` hides this field while no option with its class is selected.
 const fn class(field: CadenceField) -> &'static str {
     match field {
         CadenceField::Time => "timed",
@@ -257,14 +246,13 @@ const fn class(field: CadenceField) -> &'static str {
     }
 }
 
-/// Says when the next digest comes, or why none comes.
 fn next(phrases: Phrases<'_>, subject: &Subject<'_>, before: &Facts, now: Timestamp) -> String {
     let facts = &subject.facts;
     let effective = subject.effective(now);
     let when = |at| often::when(phrases, at, &effective.zone, &effective.zone_name, now);
     let with = |id, at| phrases.with(id, [("when", when(at).into())]);
     match subject.next(before, now) {
-        // Within the minute, which is all that the page shows of a time.
+        // Times on the page have minute precision.
         Next::IfNew(at) if at.duration_since(now).as_secs() < 60 => phrases.say("next_at_once"),
         Next::IfNew(at) => with("next_if_new", at),
         Next::Due(Foreseen { due_at, is_kept: false }) => with("next", due_at.max(now)),

@@ -1,5 +1,5 @@
-//! A walk over every public route with the credentials of others: of another tenant, relay, purpose and key. Each gets the same bytes as
-//! nonsense, and changes nothing. A new route stops the walk until it has its row.
+//! Calls every public route with credentials of another tenant, relay, purpose or key. Each should get the
+//! same response as garbage and change nothing. A new route fails this test until it has a row here.
 
 use axum::{
     body::{Body, to_bytes},
@@ -35,18 +35,17 @@ use crate::{
 const KEYS: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const OTHER_KEYS: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
 const MESSAGE: Uuid = Uuid::from_u128(7);
-/// Bytes of a signature at the end of a token.
+/// Length in bytes of the signature at the end of a token.
 const MAC_BYTES: usize = 16;
-/// The place of the purpose in a token.
+/// Index of the purpose in a token.
 const PURPOSE: usize = 2;
-/// The relays of one gateway, each with a secret of its own, and two of [`Provider::Other`]. Without a secret no sample can be made.
+/// Each relay has its own secret, and two have [`Provider::Other`]. We can make no sample without a secret.
 fn relays() -> Vec<(&'static str, Provider, Option<String>)> {
     let of_provider = |provider: Provider| (provider.name(), provider, secret(provider, provider.name()));
     let own = ("own", Provider::Other, secret(Provider::Other, "own"));
     Provider::ALL.map(of_provider).into_iter().chain([own]).collect()
 }
 
-/// The whole answer to a request.
 #[derive(Debug, PartialEq)]
 struct Answer {
     status: StatusCode,
@@ -107,7 +106,6 @@ fn ann(tenant: &str) -> Key {
     Key::new(tenant.into(), "activity".into(), "ann".into()).unwrap()
 }
 
-/// A token of each kind, with the route that takes it.
 fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 9] {
     let (tenant, key, message) = (tenant.to_owned(), ann(tenant), MESSAGE);
     let target = "https://app.example/".to_owned();
@@ -120,7 +118,7 @@ fn tokens(tenant: &str, keys: &LinkKeys) -> [(Option<Route>, String); 9] {
         (Some(Route::View), ViewLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Open), OpenLink { tenant: tenant.clone(), message }.token(keys).unwrap()),
         (Some(Route::Click), ClickLink { tenant: tenant.clone(), message, target }.token(keys).unwrap()),
-        // In the addresses of mail.
+        // Used in email addresses.
         (None, keys.sign(Purpose::Report, &tenant, message)),
         (None, keys.sign(Purpose::Leave, &tenant, message)),
     ]
@@ -130,7 +128,7 @@ fn bytes(token: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(token).unwrap()
 }
 
-/// The tokens that others hold or can make, by what is wrong with them.
+/// Tokens others could hold or make, with a description of their flaw.
 fn foreign_tokens(route: Route) -> Vec<(&'static str, String)> {
     let own = tokens("acme", &keys(KEYS));
     let is_right = |(of, _): &&(Option<Route>, String)| *of == Some(route);
@@ -160,7 +158,6 @@ fn foreign_tokens(route: Route) -> Vec<(&'static str, String)> {
     foreign
 }
 
-/// Walks a route whose credential is a token in its path.
 async fn walk_tokens(gateway: &Gateway, route: Route) {
     for method in [Method::GET, Method::HEAD, Method::POST] {
         let nonsense = gateway.of_token(route, method.clone(), "nonsense").await;
@@ -178,7 +175,7 @@ async fn walk_tokens(gateway: &Gateway, route: Route) {
     }
 }
 
-/// Walks the route of webhooks: each relay's requests at every other relay, and at one that does not exist.
+/// Tests webhooks: sends each relay's requests to all other relays, and to an unknown one.
 async fn walk_webhooks(gateway: &Gateway) {
     let unsigned = Sample { headers: Vec::new(), ..made(Provider::Other, None) };
     let nonsense = gateway.of_sample("own", &unsigned).await;
@@ -202,7 +199,7 @@ async fn walk_webhooks(gateway: &Gateway) {
     }
 }
 
-/// A request about an opening. Without a secret it is not signed.
+/// A request reporting an open. It is unsigned without a secret.
 fn made(provider: Provider, secret: Option<&str>) -> Sample {
     let name = if secret.is_some() { "opened" } else { "unsigned" };
     let samples = samples(provider, secret, MESSAGE, Timestamp::now());
@@ -218,7 +215,7 @@ async fn foreign_credentials_get_the_bytes_of_nonsense_on_every_route() {
                 walk_tokens(&gateway, route).await;
             }
             Route::Webhook => walk_webhooks(&gateway).await,
-            // The same for everyone.
+            // Public: the same response for everyone.
             Route::Style | Route::Problem => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Dead letters that are read again, after an upgrade that knows more events.
+//! Reads dead letters again, e.g. after an upgrade that supports more events.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,10 +12,11 @@ use utoipa::ToSchema;
 
 use super::webhook;
 
-/// Returns the events that this version reads in the letter. `provider` is that of the letter's relay, if the relay is configured.
+/// Parses the letter with this version. `provider` is `None` if the letter's relay is no longer configured.
 ///
 /// # Errors
-/// Says why the letter cannot be emitted, with the remedy.
+///
+/// Explains why the letter cannot be emitted, and the remedy.
 pub fn read_letter(
     letter: &KeptWebhookLetter,
     provider: Option<Provider>,
@@ -50,7 +51,6 @@ pub struct ShownWebhookLetter {
     pub refused: Option<String>,
 }
 
-/// The letter with its events, and what an emission would do.
 #[must_use]
 pub fn shown_letter(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, String>) -> ShownWebhookLetter {
     let (events, refused) = match read {
@@ -61,7 +61,6 @@ pub fn shown_letter(letter: &KeptWebhookLetter, read: &Result<Vec<Reported>, Str
     ShownWebhookLetter { source: "webhook", record: letter.record.clone(), part, events, refused }
 }
 
-/// Reads a dead letter as a webhook of the provider would today.
 fn read_again(provider: Provider, letter: &str, now: Timestamp) -> Result<Vec<Reported>, String> {
     let parsed = webhook(provider).parse_letter(letter.as_bytes(), now);
     match parsed.unusable.into_iter().next() {

@@ -1,4 +1,4 @@
-//! HTTP Basic credentials (RFC 7617), for providers that sign nothing.
+//! HTTP Basic credentials (RFC 7617), for providers without signatures.
 
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,15 +9,14 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use super::{Proof, Refused, SampleRequest, WebhookSecret};
 
-/// Characters that a password must have. 128 random bits as hex have 32.
+/// Minimum password length. 128 random bits are 32 hex characters.
 const PASSWORD_CHARS: usize = 16;
 
-/// A user name and a password. Only their hash is kept, so that a comparison takes the same time for every length.
+/// Keeps only the SHA-256, so that comparing takes constant time for any length.
 #[derive(Clone)]
 pub struct Credentials([u8; 32]);
 
 impl Credentials {
-    /// Hashes a user name and a password.
     #[must_use]
     pub fn new(user: &str, password: &str) -> Self {
         Self(sha256(format!("{user}:{password}").as_bytes()))
@@ -27,7 +26,7 @@ impl Credentials {
 impl WebhookSecret for Credentials {
     const WRONG: &'static str = "tidings:a-secret-that-nobody-has";
 
-    /// Reads `USER:PASSWORD`.
+    /// Parses `USER:PASSWORD`.
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(

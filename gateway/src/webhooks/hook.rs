@@ -1,4 +1,4 @@
-//! The webhook of one relay: its provider, with the secrets that make a request authentic.
+//! The webhook of one relay: its provider and the secrets to verify requests.
 
 use std::{fmt, sync::Arc};
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::request_body;
 
-/// Bytes of a request of SNS: a message has 256 KiB at most, and escapes may double it.
+/// A message has at most 256 KiB, and escaping may double this.
 const SNS_BYTES: usize = 512 * 1024;
 
-/// A webhook. Several secrets count at once, so that one can be replaced.
+/// Several secrets can be active, so that we can rotate one.
 #[derive(Clone)]
 pub struct Hook {
     provider: &'static dyn Webhook,
@@ -27,36 +27,30 @@ pub struct Hook {
 #[derive(Clone)]
 enum ProofBy {
     Secrets(Arc<dyn Secrets>),
-    /// A certificate of SNS, which must be fetched.
     Certificate {
         topics: Vec<Topic>,
-        /// Version 1 of the signature counts.
+        /// Also accepts signature version 1.
         sha1: bool,
     },
 }
 
-/// Without secrets.
+/// Omits the secrets.
 impl fmt::Debug for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hook").finish_non_exhaustive()
     }
 }
 
-/// The contents of an authentic request.
 pub enum Authentic {
-    /// Events, and the token that the provider signs instead of them.
+    /// Events, and the token signed by the provider in place of the body.
     Events(Parsed, Option<OneTimeToken>),
-    /// SNS asks if the subscription is wanted.
     Subscription(Address),
-    /// The subscription of SNS ended.
     Unsubscription,
 }
 
-/// The reason why a request has no effect.
 pub enum Denied {
-    /// The request is not authentic.
     Refused(Refused),
-    /// The proof of the request cannot be fetched now.
+    /// The certificate is currently unavailable; the provider should retry.
     Later,
 }
 
@@ -67,7 +61,7 @@ impl From<Refused> for Denied {
 }
 
 impl Hook {
-    /// Returns the webhook of a provider without secrets, which refuses everything.
+    /// Builds a webhook without secrets. It rejects every request.
     #[must_use]
     pub fn new(provider: Provider) -> Self {
         let provider = webhook(provider);
@@ -75,17 +69,18 @@ impl Hook {
         Self { provider, proof: provider.secrets().map_or(by_certificate, ProofBy::Secrets) }
     }
 
-    /// Lets version 1 of SNS's signature count, which is made with SHA-1.
+    /// Accepts SNS signature version 1, which uses SHA-1.
     pub const fn allow_sha1(&mut self) {
         if let ProofBy::Certificate { sha1, .. } = &mut self.proof {
             *sha1 = true;
         }
     }
 
-    /// Adds a secret, or a topic of SNS.
+    /// Adds a secret, or an SNS topic.
     ///
     /// # Errors
-    /// Says what would be right, without the secret.
+    ///
+    /// Describes the expected format without quoting the secret.
     pub fn add(&mut self, secret: &str) -> Result<(), String> {
         match &mut self.proof {
             ProofBy::Secrets(secrets) => *secrets = secrets.with(secret)?,
@@ -94,7 +89,6 @@ impl Hook {
         Ok(())
     }
 
-    /// The number of secrets, or of topics of SNS.
     #[must_use]
     pub fn secrets(&self) -> usize {
         match &self.proof {
@@ -103,7 +97,7 @@ impl Hook {
         }
     }
 
-    /// The topics of SNS. Other providers have none.
+    /// SNS topics; empty for other providers.
     #[must_use]
     pub fn topics(&self) -> &[Topic] {
         match &self.proof {
@@ -112,10 +106,11 @@ impl Hook {
         }
     }
 
-    /// Verifies a request over its raw bytes, and then reads it.
+    /// Verifies a request over its raw bytes, then parses it.
     ///
     /// # Errors
-    /// The request is not authentic, or a certificate cannot be fetched.
+    ///
+    /// The request is not authentic, or the certificate cannot be fetched.
     pub async fn read(
         &self,
         headers: &HeaderMap,

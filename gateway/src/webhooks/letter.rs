@@ -1,4 +1,4 @@
-//! Dead letters: what is kept of a part that cannot be used.
+//! Builds dead letters from unusable parts of a body.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,12 @@ use serde_json::Value;
 use tidings_model::{delivery_events::Unusable, foreign_text::cut_text, hex_sha256, presentable, without_addresses};
 use uuid::Uuid;
 
-/// Characters that are kept of a part.
+/// Characters stored per part.
 const KEPT_CHARS: usize = 65_536;
-/// Ids that are kept of a part.
+/// UUIDs stored per part.
 const IDS: usize = 20;
-/// Characters of a UUID with its hyphens.
 const UUID_CHARS: usize = 36;
 
-/// Keeps a part that cannot be used.
 pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
     let text = String::from_utf8_lossy(bytes);
     let kept = kept(&text);
@@ -28,7 +26,7 @@ pub(super) fn keep(reason: &str, bytes: &[u8]) -> Unusable {
     }
 }
 
-/// The text without addresses and control characters. JSON stays JSON.
+/// Removes email addresses and control characters. JSON stays valid JSON.
 fn kept(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(value) => masked(value).to_string(),
@@ -45,7 +43,8 @@ fn masked(value: Value) -> Value {
     }
 }
 
-/// Keeps a `Message-ID` that begins with a UUID, as ours do: without it Resend's events name no message.
+/// Keeps our own `Message-ID`, which starts with a UUID, because Resend's events identify a message only by
+/// this.
 fn masked_text(text: &str) -> String {
     let id = text.strip_prefix('<').and_then(|id| id.strip_suffix('>')).unwrap_or(text);
     let is_ours = id.split_once('@').is_some_and(|(local, domain)| is_uuid(local) && !domain.contains(['@', ' ', '<']));

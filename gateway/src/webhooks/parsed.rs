@@ -1,4 +1,4 @@
-//! The contents of an authentic body: events in the words that all providers share, and what cannot be read.
+//! Parsed content of an authentic body: events in provider-independent form, and unusable parts.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -11,37 +11,33 @@ use tidings_model::{
 
 use super::letter;
 
-/// Dead letters of one request. More are counted.
+/// Dead letters stored per request. Further ones are only counted.
 const LETTERS: usize = 100;
 
-/// The contents of a body.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
     pub events: Vec<Reported>,
-    /// Events that name no message: those of other messages of the provider's account, for example.
+    /// Events without our message id, e.g. for other messages of this account.
     pub nameless: usize,
-    /// Parts that cannot be read, 100 at most.
+    /// Unusable parts, at most 100.
     pub unusable: Vec<Unusable>,
-    /// Parts that cannot be read, all of them.
     pub unreadable: usize,
 }
 
-/// The meaning of one part of a body.
 pub enum Part {
     Event(Box<DeliveryEvent>),
-    /// An event without consequences: the provider took the message, or its account changed.
+    /// Nothing to record, e.g. the provider accepted the message.
     Nothing,
 }
 
 impl Part {
-    /// An event.
     pub(super) fn event(event: DeliveryEvent) -> Self {
         Self::Event(Box::new(event))
     }
 }
 
 impl Parsed {
-    /// Reads a body that is one event. Half a character in its words is no reason to lose it.
+    /// Parses a body with one event. Invalid UTF-8 is repaired.
     pub(super) fn one<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
@@ -52,7 +48,7 @@ impl Parsed {
         parsed
     }
 
-    /// Reads a body that is an array of events. An element that cannot be read spoils no other.
+    /// Parses an array of events. An invalid element does not affect the others.
     pub(super) fn many<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
@@ -71,7 +67,6 @@ impl Parsed {
         parsed
     }
 
-    /// Reads a body that is an array of events, or one event.
     pub(super) fn some<T: DeserializeOwned>(
         body: &[u8],
         now: Timestamp,
@@ -93,7 +88,6 @@ impl Parsed {
         }
     }
 
-    /// Adds a dead letter.
     pub fn bury(&mut self, reason: &str, bytes: &[u8]) {
         self.unreadable += 1;
         if self.unusable.len() < LETTERS {
@@ -102,7 +96,7 @@ impl Parsed {
     }
 }
 
-/// The first word that is an enhanced status code. Providers write more around it, or something else instead of it.
+/// Providers often add text around this code, or send only text.
 pub(super) fn status(text: Option<&str>) -> Option<String> {
     let words = text?.split(|c: char| c.is_whitespace() || matches!(c, ';' | '(' | ')' | ',' | '-'));
     let mut statuses = words.filter(|word| word.parse::<Status>().is_ok());
@@ -113,47 +107,39 @@ pub(super) const HARD: Kind = Kind::Bounced(Bounce::Hard);
 pub(super) const SOFT: Kind = Kind::Bounced(Bounce::Soft);
 pub(super) const POLICY: Kind = Kind::Bounced(Bounce::Policy);
 
-/// Whole seconds since 1970.
+/// Converts whole seconds since 1970.
 pub(super) fn seconds(seconds: i64) -> Result<Timestamp, String> {
     Timestamp::from_second(seconds).map_err(|error| format!("the time of the event is out of range: {error}"))
 }
 
-/// The word of a kind that no documentation of the provider has.
 pub(super) fn unknown(field: &str, word: &str) -> String {
     format!("{field} {word:?} is not one that Tidings knows")
 }
 
-/// The reason why a request is refused. For logs only: the answer never says which.
+/// Reason for rejecting a request. We only log this; the response never includes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// A header that the signature needs is missing, or is not text.
     #[error("has no header {0}")]
     Header(&'static str),
-    /// A part of the request cannot be read.
     #[error("{0} is malformed")]
     Malformed(&'static str),
-    /// No secret of the relay made this signature.
     #[error("the signature is wrong")]
     Signature,
-    /// The user name or password is wrong.
     #[error("the credentials are wrong")]
     Credentials,
-    /// The request was signed too long ago, or in the future.
     #[error("the time of the signature is too far from now")]
     Time,
-    /// The token came with another body before.
+    /// Replay: the token was already used with another body.
     #[error("the token came with another body before")]
     Token,
-    /// Anybody may subscribe our URL to a topic of their own.
+    /// Needed because anyone may subscribe our URL to their own topic.
     #[error("the topic is not one of topic_arn")]
     Topic,
-    /// The version of the signature is unknown, or not allowed.
     #[error("the version of the signature is not allowed")]
     Version,
-    /// SNS signs nothing if the subscription delivers raw messages.
     #[error("raw message delivery is not signed; switch it off in the subscription")]
     Raw,
-    /// The certificate is not at an address that we would build, or is not that of SNS.
+    /// The certificate's URL is not the one we expect, or its subject is not SNS.
     #[error("the certificate is not that of SNS")]
     Certificate,
 }

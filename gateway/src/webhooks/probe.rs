@@ -1,4 +1,4 @@
-//! Requests to a route of webhooks, as a provider would send them.
+//! Sends test requests to a webhook route in the provider's format.
 
 use std::{io, time::Duration};
 
@@ -10,12 +10,13 @@ use url::Url;
 use super::samples::Sample;
 use crate::fetch::FetchError;
 
-/// Time limit of a request. SNS waits as long.
+/// Request timeout, the same as for SNS.
 const TIME: Duration = Duration::from_secs(15);
 
-/// Posts a sample to a URL, over TLS or not, and returns the status of the answer. No redirect is followed.
+/// Posts a sample over http or https and returns the response status. Redirects are not followed.
 ///
 /// # Errors
+///
 /// See [`FetchError`].
 pub async fn post(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
     timeout(TIME, send(url, sample)).await.unwrap_or(Err(FetchError::Time))
@@ -31,7 +32,7 @@ async fn send(url: &Url, sample: &Sample) -> Result<StatusCode, FetchError> {
         request = request.header(HeaderName::from_static(name), value);
     }
     let request = request.body(Body::from(sample.body.clone())).map_err(|error| invalid(&error))?;
-    // An IPv6 address has brackets in a URL only.
+    // IPv6 addresses have brackets only in URLs.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let tcp = TcpStream::connect((host, port)).await?;
     let tls = (url.scheme() != "http").then(|| connector(system_roots()));

@@ -1,5 +1,4 @@
-//! What a provider says of its webhook: [`Webhook`], which each module of a provider implements, and the secrets that prove a
-//! request.
+//! The trait [`Webhook`], implemented by each provider, and the secrets to verify its requests.
 
 use std::sync::Arc;
 
@@ -11,75 +10,75 @@ use uuid::Uuid;
 
 use super::{Parsed, Refused};
 
-/// A provider's webhook.
 pub trait Webhook: Sync {
-    /// What `webhook_secret_env` must hold: what to copy from the provider, or to make.
+    /// Explains which value to copy into `webhook_secret_env`, or how to make one.
     fn secret(&self) -> &'static str;
 
-    /// The provider's kind of secrets, none of them yet. `None` if the proof is not in the request.
+    /// Returns an empty set, or `None` if this provider's proof is not in the request.
     fn secrets(&self) -> Option<Arc<dyn Secrets>>;
 
-    /// Reads the events of an authentic body. `id` is that of the request, which is the same when the request is repeated.
+    /// `id` is the request's id; retries should have the same one.
     fn parse(&self, body: &[u8], id: Option<&str>, now: Timestamp) -> Parsed;
 
-    /// Reads the part of a body that a dead letter keeps.
+    /// Parses the part stored in a dead letter.
     fn parse_letter(&self, letter: &[u8], now: Timestamp) -> Parsed {
         self.parse(letter, None, now)
     }
 
-    /// An event about a message in the provider's words, for a test of the route. `None` if the provider has no such event, or
-    /// no request of it can be made.
+    /// A test event in the provider's format. `None` if this provider lacks the event, or if we cannot make
+    /// its requests.
     fn event(&self, _kind: Kind, _never_sent: bool, _message: Uuid, _now: Timestamp) -> Option<Value> {
         None
     }
 
-    /// An event of an unknown kind, which becomes a dead letter. `id` makes it a letter of its own.
+    /// This will become a dead letter. `id` makes each letter unique.
     fn unknown_kind(&self, _id: Uuid, _now: Timestamp) -> Value {
         Value::Null
     }
 }
 
-/// A secret that proves a request.
 pub trait WebhookSecret: Clone + Send + Sync + 'static {
-    /// A well-formed secret that nobody has.
+    /// A well-formed secret used by nobody.
     const WRONG: &'static str;
 
-    /// Reads the secret as an operator writes it.
+    /// Parses a secret from the configuration.
     ///
     /// # Errors
-    /// Says what would be right, without the secret.
+    ///
+    /// Describes the expected format without quoting the secret.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// Checks that one of these secrets proves the request, over its raw bytes.
+    /// Verifies the raw request against any of the secrets.
     ///
     /// # Errors
+    ///
     /// The request is not authentic.
     fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], now: Timestamp) -> Result<Proof, Refused>;
 
-    /// Makes the request about an event. `None` if the secret is malformed, or is one with which nobody else can sign.
+    /// Makes a test request. `None` if the secret is malformed, or if only the provider can sign.
     fn prove(secret: &str, event: Value, now: Timestamp) -> Option<SampleRequest>;
 }
 
-/// What an authentic request proves besides its body.
+/// Facts proven by the signature, besides the body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// The id of the request.
     pub id: Option<String>,
-    /// The token that the provider signs instead of the body. The caller must refuse a token that came with another body before.
+    /// Signed in place of the body. The caller should reject this token if it was already used with another
+    /// body.
     pub token: Option<OneTimeToken>,
 }
 
-/// The headers and the body of a request that is authentic.
 pub struct SampleRequest {
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
-/// The secrets of one relay. Several count at once, so that one can be replaced.
+/// Several secrets can be active, so that we can rotate one.
 pub trait Secrets: Send + Sync {
-    /// These secrets and one more.
+    /// Returns a copy with one more secret.
     ///
     /// # Errors
+    ///
     /// See [`WebhookSecret::parse`].
     fn with(&self, secret: &str) -> Result<Arc<dyn Secrets>, String>;
 
@@ -88,6 +87,7 @@ pub trait Secrets: Send + Sync {
     /// See [`WebhookSecret::verify`].
     ///
     /// # Errors
+    ///
     /// The request is not authentic.
     fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Proof, Refused>;
 
@@ -122,12 +122,12 @@ impl<S: WebhookSecret> Secrets for Vec<S> {
     }
 }
 
-/// A link that no message has.
+/// A link used in no message.
 pub(super) const LINK: &str = "https://tidings.example/test";
-/// A kind of events that no provider has.
+/// An event kind no provider uses.
 pub(super) const UNKNOWN: &str = "tidings_test";
 
-/// The enhanced status code and the words of a server that gave the message up.
+/// Example status code and reply of a mail server for a bounce.
 pub(super) const fn refusal(bounce: Bounce) -> (&'static str, &'static str) {
     match bounce {
         Bounce::Hard => ("5.1.1", "550 5.1.1 a test: no such user"),
@@ -136,7 +136,6 @@ pub(super) const fn refusal(bounce: Bounce) -> (&'static str, &'static str) {
     }
 }
 
-/// The event with more fields.
 pub(super) fn merged(mut event: Value, more: Value) -> Value {
     if let (Some(event), Value::Object(more)) = (event.as_object_mut(), more) {
         event.extend(more);

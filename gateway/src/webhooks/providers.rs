@@ -1,5 +1,5 @@
-//! The providers whose webhooks are known. The facts come from their documentation and their own libraries; the tests have signed
-//! requests and classified events of each.
+//! Supported webhook providers, based on their documentation and client libraries. Each should have tests
+//! with signed requests and classified events.
 
 use tidings_model::Provider;
 
@@ -15,7 +15,6 @@ pub(super) mod sendgrid;
 pub mod ses;
 mod sparkpost;
 
-/// The webhook of a provider.
 #[must_use]
 pub fn webhook(provider: Provider) -> &'static dyn Webhook {
     match provider {

@@ -1,4 +1,4 @@
-//! The route `/webhooks/{relay}`: 200 and an empty body for every authentic request, as soon as its events are durable.
+//! The route `/webhooks/{relay}`. We return 200 with an empty body once the events are durable.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,25 +28,22 @@ use crate::{
     request_body::{self, BodyLimit},
 };
 
-/// Bytes of a body. SendGrid sends 768 KB at most.
+/// Body limit in bytes. SendGrid sends at most 768 KB.
 const BODY_BYTES: usize = 2 * 1024 * 1024;
 
-/// The webhooks of all relays, with the adapters that they work with.
 pub struct Webhooks {
     pub state: crate::State,
-    /// By the names of the relays.
     pub hooks: BTreeMap<String, Hook>,
     pub certificates: Certificates,
 }
 
 impl Webhooks {
-    /// The webhook at this path: the provider may still call it by a name that its relay had.
+    /// Finds the webhook. The provider may still use a former name of the relay.
     fn named(&self, relay: &str) -> Option<(&String, &Hook)> {
         self.hooks.get_key_value(self.state.settings.relay_today(relay))
     }
 }
 
-/// The route of all webhooks, with its limits.
 pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
     for relay in webhooks.hooks.keys() {
         metrics::prepare_webhook(relay);
@@ -58,7 +55,7 @@ pub(crate) fn route(webhooks: Arc<Webhooks>) -> MethodRouter {
         .with_state(webhooks)
 }
 
-/// The middleware: answers before the body is read if there is no such relay, as a wrong secret is answered.
+/// Middleware: rejects an unknown relay before reading the body. This should look the same as a wrong secret.
 async fn known(
     State(webhooks): State<Arc<Webhooks>>,
     Path(relay): Path<String>,
@@ -97,7 +94,7 @@ async fn receive(
     }
 }
 
-/// Records the events of an authentic request in one transaction, and counts what became of each.
+/// Records the events in one transaction and counts the results.
 async fn record(
     webhooks: &Webhooks,
     relay: &str,
@@ -125,13 +122,12 @@ async fn record(
     tracing::info!(relay, new, again, unknown, foreign, unusable = unreadable, "a webhook");
     let counts = [("new", new), ("again", again), ("unknown", unknown), ("foreign", foreign), ("unusable", unreadable)];
     metrics::webhook_events(relay, counts);
-    // The answer does not wait.
+    // The response should not wait for this.
     let state = state.clone();
     tokio::spawn(async move { state.wake(&withdrawn).await });
     Ok(())
 }
 
-/// Confirms a subscription of SNS, so that the topic's events come here.
 async fn confirm(relay: &str, certificates: &Certificates, address: &Address) -> Result<(), Denied> {
     match certificates.ask(address).await {
         Ok(_) => {
@@ -145,7 +141,7 @@ async fn confirm(relay: &str, certificates: &Certificates, address: &Address) ->
     }
 }
 
-/// 401, because operators replace a wrong secret within the hours of the retries. Postmark never repeats after 403.
+/// Not 403, because Postmark then stops retrying, and operators should have time to fix a wrong secret.
 fn unauthorized() -> Response {
     let challenge = [(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"webhooks\""))];
     (StatusCode::UNAUTHORIZED, challenge).into_response()

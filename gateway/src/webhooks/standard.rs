@@ -1,4 +1,4 @@
-//! Signatures of Svix and of Standard Webhooks: HMAC-SHA256 over id, time and raw body, in headers.
+//! Svix and Standard Webhooks signatures: HMAC-SHA256 over id, timestamp and raw body, sent in headers.
 
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{Proof, Refused, SampleRequest, WebhookSecret};
 
-/// Seconds by which the time of a signature may differ from now, in both directions.
+/// Maximum difference between this timestamp and now, in either direction.
 const TOLERANCE_SECONDS: u64 = 300;
 
 impl WebhookSecret for Secret {
@@ -50,7 +50,7 @@ impl WebhookSecret for Secret {
     }
 }
 
-/// The first header that is there and is not empty.
+/// Returns the first header present and not empty.
 fn header<'a>(headers: &'a HeaderMap, names: [&'static str; 2]) -> Result<&'a str, Refused> {
     let value = names.iter().find_map(|name| headers.get(*name)).ok_or(Refused::Header(names[0]))?;
     let text = value.to_str().map_err(|_| Refused::Malformed(names[0]))?;

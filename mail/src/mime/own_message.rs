@@ -1,4 +1,4 @@
-//! A single message of ours, read back from its bytes, so that it can be composed again with another sender and other links.
+//! Parses a single message back from its bytes, so we can recompose it with another sender and other links.
 
 use jiff::Timestamp;
 use mail_parser::{Address, HeaderName, MessageParser, MessagePart, MimeHeaders as _, PartType};
@@ -12,14 +12,12 @@ use uuid::Uuid;
 use super::{Attachment, Composed, Draft, MessageKind, Party, Unsubscribe};
 use crate::{Error, dkim::unsigned};
 
-/// A name and an address.
 #[derive(Clone, PartialEq, Eq)]
 struct OwnParty {
     name: String,
     address: EmailAddress,
 }
 
-/// A single message as it was composed.
 pub struct OwnMessage<'a> {
     kind: MessageKind<'a>,
     id: Uuid,
@@ -37,7 +35,6 @@ pub struct OwnMessage<'a> {
     attachments: Vec<Attachment>,
 }
 
-/// The part of a message that is the configuration's.
 #[derive(Clone, Copy)]
 pub struct Configured<'a> {
     pub from: Party<'a>,
@@ -46,7 +43,8 @@ pub struct Configured<'a> {
 }
 
 impl<'a> OwnMessage<'a> {
-    /// Reads a message back. `None` if it would not be composed to exactly these bytes: then they are not all ours.
+    /// Returns `None` if composing the message again would not give exactly these bytes, because then not all
+    /// of it is ours.
     #[must_use]
     pub fn read(message: &'a Message) -> Option<Self> {
         let Origin::Single { key, .. } = &message.origin else { return None };
@@ -82,13 +80,13 @@ impl<'a> OwnMessage<'a> {
         if is_whole(&own) {
             return Some(own);
         }
-        // The line end that closes a message of one part is none of the text's.
+        // The final line end belongs to the message, not to its text.
         let text = own.text.strip_suffix('\n').unwrap_or(&own.text).to_owned();
         Some(Self { text, ..own }).filter(is_whole)
     }
 
-    /// Composes the message with what the configuration has today, under its id and with its date. Its links lead where those of today
-    /// lead; what today has no link for keeps the one that it has.
+    /// Recomposes the message with today's configuration, keeping its id and date. Replaces its links with
+    /// today's; a link without a replacement stays.
     ///
     /// # Errors
     /// As for [`Draft::compose`].
@@ -126,7 +124,7 @@ impl<'a> OwnMessage<'a> {
         Some(Unsubscribe { url: self.unsubscribe_url.as_deref()?, mailto: self.unsubscribe_mailto.as_deref() })
     }
 
-    /// The body with today's links in place of its own, as text and as HTML have them.
+    /// Replaces links both as plain text and escaped for HTML.
     fn with_links(&self, body: &str, links: &RecipientLinks) -> String {
         let mut body = body.to_owned();
         if let (Some(own), Some(today)) = (&self.unsubscribe_url, &links.unsubscribe_url) {
@@ -145,7 +143,6 @@ impl OwnParty {
     }
 }
 
-/// The text with this link in place of each one that begins so and ends with a token.
 fn with_view(text: &str, begins: &str, view_url: &str) -> String {
     let is_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let mut parts = text.split(begins);
@@ -157,7 +154,6 @@ fn with_view(text: &str, begins: &str, view_url: &str) -> String {
     replaced
 }
 
-/// An attachment, with its media type as the message writes it.
 fn attachment(part: &MessagePart<'_>, message: &[u8]) -> Option<Attachment> {
     let kind = part.headers.iter().find(|header| header.name == HeaderName::ContentType)?;
     let (start, end) = (usize::try_from(kind.offset_start).ok()?, usize::try_from(kind.offset_end).ok()?);
@@ -169,7 +165,6 @@ fn attachment(part: &MessagePart<'_>, message: &[u8]) -> Option<Attachment> {
     })
 }
 
-/// The body that a program shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     Html(String),
@@ -177,7 +172,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Reads a message (RFC 5322); `None` if it has neither HTML nor text.
+    /// Parses a message (RFC 5322). `None` if there is neither HTML nor text.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         let message = MessageParser::default().parse(message)?;

@@ -20,12 +20,9 @@ use super::{
 };
 use crate::words::{Catalogue, ENGLISH, Files, Phrases, Words};
 
-/// A fault of a template or of a file of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The digest type, or the file.
     pub place: String,
-    /// The fault, with file and line if known.
     pub problem: String,
 }
 
@@ -35,21 +32,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The place of a fault in the data of a [`Trial`].
+/// Location of problems in a [`Trial`]'s data.
 const DATA: &str = "your JSON";
 
-/// The data and the reader of a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial<'a> {
-    /// JSON as in a `sample.json`. Default: the template's sample.
+    /// JSON as in `sample.json`. Defaults to the template's sample.
     pub data: Option<&'a str>,
-    /// Language (BCP 47). Default: English.
+    /// Language (BCP 47). Defaults to English.
     pub locale: Option<&'a str>,
-    /// IANA name of a time zone. Default: that of the data. A single message shows none.
+    /// IANA time zone. Defaults to the one in the data. Unused for single messages.
     pub zone: Option<&'a str>,
 }
 
-/// The content of a `sample.json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sample {
@@ -64,22 +59,22 @@ struct Sample {
 }
 
 impl Renderer {
-    /// Finds the faults of all templates by rendering each one's sample in each language, and those of the words.
+    /// Renders each sample in every language, and checks the words.
     #[must_use]
     pub fn check(&self) -> Vec<Problem> {
         let of_words = faults(&self.words, &self.sources);
         self.names().iter().flat_map(|template| self.check_template(template)).chain(of_words).collect()
     }
 
-    /// Finds the faults of one template by rendering its sample in each language.
+    /// Renders the sample in every language.
     #[must_use]
     pub fn check_template(&self, template: &str) -> Vec<Problem> {
         let problems = self.problems(template).unwrap_or_else(|error| vec![error.to_string()]);
         problems.into_iter().map(|problem| Problem { place: template.to_owned(), problem }).collect()
     }
 
-    /// Finds what large email clients do not support of the team's own templates, and the styles that stay in `<style>` or are too weak
-    /// there in a sample. The place is a file with its line.
+    /// Lists features without support in large email clients, and styles that stay in `<style>` or are
+    /// overridden there. Only for the team's own templates.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
         let mut weak = inline::Weak::new();
@@ -91,7 +86,6 @@ impl Renderer {
         self.sources.remarks(&weak).into_iter().map(|(place, problem)| Problem { place, problem }).collect()
     }
 
-    /// Renders the HTML of a sample, before styles are inlined.
     fn html_of_sample(&self, template: &str) -> Result<String, Error> {
         let phrases = self.phrases(None);
         let context = match self.single(template) {
@@ -104,15 +98,16 @@ impl Renderer {
         self.part(template, PARTS[1], &context)
     }
 
-    /// Renders `template` with its sample, in the language `locale` or in English.
+    /// Renders `template` with its sample, in `locale` or English.
     ///
     /// # Errors
-    /// The template or its sample does not exist, the sample cannot be read, or the template fails with the sample.
+    /// The template or its sample does not exist, the sample cannot be read, or the template fails with the
+    /// sample.
     pub fn preview(&self, template: &str, locale: Option<&str>) -> Result<Rendered, Error> {
         self.try_out(template, &Trial { locale, ..Trial::default() })
     }
 
-    /// Renders `template` with other data than its sample, or for another reader.
+    /// Renders `template` with custom data or for another reader.
     ///
     /// # Errors
     /// As for [`Renderer::preview`], or the data or the time zone cannot be read.
@@ -132,7 +127,7 @@ impl Renderer {
         self.render_strictly(template, &view, &Tracker::NONE)
     }
 
-    /// Returns the `sample.json` of `template`.
+    /// Returns the `sample.json` for `template`.
     ///
     /// # Errors
     /// The template or its sample does not exist.
@@ -140,7 +135,7 @@ impl Renderer {
         self.source_of_sample(template).map(|sample| sample.text.as_str())
     }
 
-    /// Returns the view of the sample of `template`.
+    /// Builds the view for the sample of `template`.
     ///
     /// # Errors
     /// The template or its sample does not exist, or the sample cannot be read.
@@ -157,12 +152,11 @@ impl Renderer {
         self.sources.get(&file).ok_or_else(missing)
     }
 
-    /// Returns the sample of `template` if it is the template of a single message.
     fn single(&self, template: &str) -> Option<MessageSample> {
         serde_json::from_str(&self.sources.get(&format!("{template}/{SAMPLE}"))?.text).ok()
     }
 
-    /// Finds the faults of one template. Returns an error if the template renders nothing.
+    /// Returns an error if the template renders nothing at all.
     fn problems(&self, template: &str) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
         let everybodys = self.words.catalogues().map(|catalogue| ("", catalogue.tag.to_string()));
@@ -177,7 +171,6 @@ impl Renderer {
                 }
                 None => self.problems_in(template, tenant, phrases)?,
             };
-            // A fault that does not depend on the language is one fault.
             problems.extend(found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>());
         }
         Ok(problems)
@@ -202,7 +195,7 @@ impl Renderer {
                 full.lang
             ));
         }
-        // A template must also work for a tenant with looks of its own, and without the optional values.
+        // A template should also work for a tenant with its own brand, and without optional values.
         let bare = bare(full.clone());
         let branded = View { brand: Brand::sample(), ..full.clone() };
         for view in [branded, bare.clone(), full.shortened(lines.min(1)), bare.shortened(0)] {
@@ -216,7 +209,6 @@ fn unbalanced(template: &str, problem: &str) -> String {
     format!("{template}/body.html: {problem}")
 }
 
-/// Removes every value from the view that an event or a configuration may omit.
 fn bare(mut view: View) -> View {
     view.links = Links::default();
     view.recipient.name.clear();
@@ -242,14 +234,12 @@ fn bare_item(item: Value) -> Value {
     with(item, [("url", Value::none()), ("excerpt", Value::none()), ("actor", "".into()), payload])
 }
 
-/// The map with these values instead of its own.
 fn with(map: Value, values: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let mut fields = map.into_map().unwrap_or_default();
     fields.extend(values.into_iter().map(|(name, value)| (name.into(), value)));
     fields.into()
 }
 
-/// Makes the view of a sample, in its own time zone or in `zone`.
 fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>) -> Result<View, String> {
     let mut sample: Sample = serde_json::from_str(json).map_err(|error| error.to_string())?;
     if let Some(zone) = zone {
@@ -273,14 +263,12 @@ fn view_of(json: &str, template: &str, zone: Option<&str>, phrases: Phrases<'_>)
     }))
 }
 
-// Finds the faults of a catalogue: what a language lacks, what nothing says, and variables that no message is given.
-
-/// The beginnings of messages for the names of a team's own categories, entity types and counts. Such a message gets `count`.
+/// These messages get `count`.
 const COUNTED: [&str; 2] = ["noun_", "count_"];
-/// The beginnings of messages that name a team's own digest types and categories, or describe a type. Such a message gets nothing.
+/// These messages get no variables.
 const CALLED: [&str; 3] = ["digest_", "description_", "category_"];
 
-/// Finds the faults of all languages, of what tenants say instead, and of what the templates say.
+/// Checks all languages, tenants' overrides, and messages used in templates.
 fn faults(words: &Words, sources: &Sources) -> Vec<Problem> {
     let said: Vec<_> = sources.templates().flat_map(|(file, text)| said(text).map(move |id| (file, id))).collect();
     let catalogues: Vec<_> = words.catalogues().collect();
@@ -304,7 +292,7 @@ fn faults(words: &Words, sources: &Sources) -> Vec<Problem> {
     let of_tenants = words.tenants().flat_map(|(tenant, own)| own.values().map(move |catalogue| (tenant, catalogue)));
     let of_tenants = of_tenants.flat_map(|(tenant, catalogue)| {
         let own = catalogue.messages(Files::All);
-        // What a tenant's file does not say, everybody's file of the language says.
+        // Anything missing in a tenant's file falls back to the general file for its language.
         let is_new = !catalogues.iter().any(|general| general.tag == catalogue.tag);
         let lacking = is_new.then(|| lacking(catalogue, &own, &reference, &catalogues)).flatten();
         let found = lacking.into_iter().chain(wrong_variables(&own, &reference)).chain(unused(&own, &used)).collect();
@@ -313,14 +301,13 @@ fn faults(words: &Words, sources: &Sources) -> Vec<Problem> {
     nowhere.chain(general).chain(of_tenants).collect()
 }
 
-/// Messages with their variables.
 type Messages<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn at(place: String, problems: Vec<String>) -> impl Iterator<Item = Problem> {
     problems.into_iter().map(move |problem| Problem { place: place.clone(), problem })
 }
 
-/// The messages that a language does not say, unless it only refines another one of `others`.
+/// Lists missing messages, unless the language falls back to one of `others` (e.g. `de-AT` to `de`).
 fn lacking(
     catalogue: &Catalogue,
     all: &Messages<'_>,
@@ -356,7 +343,6 @@ fn unused<'a>(own: &'a Messages<'_>, used: &'a BTreeSet<&str>) -> impl Iterator<
     own.keys().filter(|id| !used.contains(*id) && !is_named(id)).map(|id| format!("`{id}` is said nowhere"))
 }
 
-/// Reports if a message is about a name of the team's own.
 fn is_named(id: &str) -> bool {
     begins(id, &COUNTED) || begins(id, &CALLED)
 }
@@ -365,7 +351,7 @@ fn begins(id: &str, starts: &[&str]) -> bool {
     starts.iter().any(|start| id.starts_with(start))
 }
 
-/// The messages that a template says: `t(id="unsubscribe")`.
+/// Finds the message ids in a template, e.g. `t(id="unsubscribe")`.
 fn said(text: &str) -> impl Iterator<Item = &str> {
     let calls = text.match_indices("t(").filter(|(at, _)| {
         let before = text[..*at].chars().next_back();

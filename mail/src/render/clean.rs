@@ -1,5 +1,5 @@
-//! Makes values of events harmless before a template receives them (rule 22). A value becomes one line of limited length that
-//! cannot reorder the text around it, and links are http, https or mailto. Escaping deals with markup.
+//! Sanitizes event values for templates (rule 22). A value becomes a single line with limited length and
+//! cannot reorder the text around it; links must be http, https or mailto. Escaping handles markup.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,14 @@ use url::Url;
 
 use crate::bidi;
 
-/// Characters that a URL must not contain (RFC 3986, 2), but that the URL parser leaves in mailto links and in queries.
+/// Characters forbidden in URLs (RFC 3986, 2), but left by the URL parser in mailto links and queries.
 const NEVER_IN_URLS: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
-/// Limit of a name in characters: of an actor, an entity, a category, a count.
+/// For names: actors, entities, categories and counts.
 pub(super) const NAME_CHARS: usize = 100;
-/// Limit of any other string in a payload, in characters.
 const PAYLOAD_CHARS: usize = 1_000;
 
-/// Returns a value as one line of at most `max_chars`, isolated if it has right-to-left characters.
+/// Isolates values with right-to-left characters.
 pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if is_plain(raw) && raw.len() <= max_chars {
         return raw.into();
@@ -29,11 +28,10 @@ pub(super) fn text(raw: &str, max_chars: usize) -> Cow<'_, str> {
     if line.chars().any(bidi::runs_right_to_left) { bidi::isolated(&line).into() } else { line.into() }
 }
 
-/// Returns a rendered subject as one line of at most `max_chars`. Its values are already clean. An isolate that the cut left
-/// open ends with the line.
+/// Values in a subject are already clean. Closes any isolate that the cut left open.
 pub(super) fn subject(raw: &str, max_chars: usize) -> String {
     let open = |line: &str| line.matches(bidi::ISOLATE.0).count().saturating_sub(line.matches(bidi::ISOLATE.1).count());
-    // The room for the ends shortens the line, which may leave more isolates open than the longer line did.
+    // Making room for the closing characters shortens the line, which may leave even more isolates open.
     let mut room = 0;
     loop {
         let line = collapse(raw.chars(), max_chars.saturating_sub(room));
@@ -45,15 +43,15 @@ pub(super) fn subject(raw: &str, max_chars: usize) -> String {
     }
 }
 
-/// Returns an http, https or mailto link in its normal form (RFC 3986, ASCII only), and `None` for any other scheme. A link is whole
-/// or not at all, because a cut one leads somewhere else; its length is bounded by that of the payload.
+/// Normalizes an http, https or mailto link (RFC 3986, ASCII only); `None` for any other scheme. We never
+/// truncate a link, since it would lead elsewhere; the payload limit bounds its length.
 pub(super) fn url(raw: &str) -> Option<String> {
     let url = Url::parse(raw).ok()?;
     let link = || Cow::from(utf8_percent_encode(url.as_str(), NEVER_IN_URLS)).into_owned();
     matches!(url.scheme(), "http" | "https" | "mailto").then(link)
 }
 
-/// A payload that serializes with clean strings and links. A link is a string under `url`, `link`, `href` or `*_url`.
+/// Strings under `url`, `link`, `href` or `*_url` are links.
 pub(super) struct Payload<'a>(pub &'a Map<String, Value>);
 
 impl Serialize for Payload<'_> {
@@ -80,12 +78,12 @@ impl Serialize for Entry<'_> {
     }
 }
 
-/// Reports if a text under this name is a link.
 pub(super) fn is_link(name: &str) -> bool {
     matches!(name, "url" | "link" | "href") || name.ends_with("_url")
 }
 
-/// Recognises a value that needs no cleaning: printable ASCII with single spaces inside. Most values are.
+/// Returns `true` for printable ASCII with single spaces inside, which needs no cleaning. Most values are
+/// like this.
 #[expect(clippy::needless_bitwise_bool, reason = "without an early exit the compiler vectorises the folds")]
 fn is_plain(raw: &str) -> bool {
     let bytes = raw.as_bytes();
@@ -94,7 +92,7 @@ fn is_plain(raw: &str) -> bool {
     printable && !gaps && bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ')
 }
 
-/// Replaces runs of white space and control characters by one space, and cuts a long line with an ellipsis.
+/// Truncates with an ellipsis.
 fn collapse(raw: impl Iterator<Item = char>, max_chars: usize) -> String {
     let mut line = String::new();
     let (mut length, mut gap) = (0, false);
@@ -124,14 +122,13 @@ fn ellipsis(mut line: String, max_chars: usize) -> String {
     line
 }
 
-// What is legal in an event and looks like a mistake, because the message will not show what its producer means.
+// Warnings about valid events, because the message won't show the intended value.
 
-/// Clocks and time zones of producers are wrong by less than this.
+/// Tolerance for wrong clocks and time zones at the producer.
 const AHEAD: SignedDuration = SignedDuration::from_hours(24);
-/// Links of one event that are described.
 const LINKS: usize = 3;
 
-/// Returns the fields of an event that look like mistakes, each with the reason. The event is accepted all the same.
+/// We still accept the event.
 #[must_use]
 pub fn doubts(event: &Event, now: Timestamp) -> Vec<Invalid> {
     let doubt = |field: &str, problem: &str| Invalid { field: field.to_owned(), problem: problem.to_owned() };
@@ -151,7 +148,7 @@ pub fn doubts(event: &Event, now: Timestamp) -> Vec<Invalid> {
     doubts
 }
 
-/// Collects the paths of the links that a message leaves out. A link that is empty was never meant to be one.
+/// Empty links don't count.
 fn hidden_links(path: &str, fields: &Map<String, Value>, found: &mut Vec<String>) {
     for (name, value) in fields {
         hidden_link(&format!("{path}.{name}"), name, value, found);

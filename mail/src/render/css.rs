@@ -1,4 +1,4 @@
-//! The parts of a style sheet, or of a `style` attribute, with their places, and its rules.
+//! Parses a style sheet or a `style` attribute into parts with byte positions, and into rules.
 
 use std::ops::Range;
 
@@ -6,19 +6,17 @@ use cssparser::{ParseError, Parser, Token};
 
 use super::tag::Tag;
 
-/// A part of a style sheet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part<'c> {
     pub kind: Kind<'c>,
-    /// The byte at which the part begins.
     pub at: usize,
-    /// What stands between its brackets, if it has some, and the byte after them.
+    /// Range inside the brackets, and the offset after them.
     block: Option<(Range<usize>, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'c> {
-    /// `@media (max-width: 480px)`: its name, and what follows.
+    /// E.g. `@media (max-width: 480px)`.
     AtRule { name: &'c str, prelude: &'c str },
     /// `a:hover, .card`
     Selector(&'c str),
@@ -26,14 +24,13 @@ pub(super) enum Kind<'c> {
     Declaration { property: &'c str, value: &'c str },
 }
 
-/// Finds the parts of a style sheet, in order. What CSS cannot read is left out.
+/// Skips invalid CSS.
 pub(super) fn parts(css: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     items(&mut Parser::new(css), &mut parts);
     parts
 }
 
-/// Reads rules and declarations up to the end of a block.
 fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
     let mut start = input.position();
     let mut empty = true;
@@ -63,7 +60,6 @@ fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
             }
             Ok(Token::Function(_) | Token::ParenthesisBlock | Token::SquareBracketBlock) => {
                 empty = false;
-                // Reads on to the end of the brackets, which are a part of the item.
                 let nested = input.parse_nested_block(|input| {
                     while input.next_including_whitespace_and_comments().is_ok() {}
                     Ok::<_, ParseError<()>>(())
@@ -81,7 +77,7 @@ fn items<'c>(input: &mut Parser<'c>, parts: &mut Vec<Part<'c>>) {
     }
 }
 
-/// A declaration, or an at-rule without a block.
+/// Also parses an at-rule without a block.
 fn item(text: &str, at: usize) -> Option<Part<'_>> {
     if text.starts_with('@') {
         return Some(rule(text, at));
@@ -91,7 +87,6 @@ fn item(text: &str, at: usize) -> Option<Part<'_>> {
     Some(Part { kind, at, block: None })
 }
 
-/// A rule by what stands before its block.
 fn rule(text: &str, at: usize) -> Part<'_> {
     let prelude = text.trim();
     let Some(at_rule) = prelude.strip_prefix('@') else {
@@ -101,42 +96,36 @@ fn rule(text: &str, at: usize) -> Part<'_> {
     Part { kind: Kind::AtRule { name: &at_rule[..end], prelude: at_rule[end..].trim() }, at, block: None }
 }
 
-// The rules of a `<style>` element, and how CSS ranks them.
-
-/// A rule: selectors and declarations.
 pub(super) struct Rule<'h> {
-    /// The bytes of the text, from the selectors to after the block.
+    /// From the selectors to the end of the block.
     pub place: Range<usize>,
-    /// The selectors as written, on one line.
     pub written: String,
     pub selectors: Vec<&'h str>,
     pub declarations: Vec<Declaration>,
-    /// The reason for which the rule stays where it is.
     pub stays: Option<Stays>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stays {
-    /// It applies under a condition of CSS, such as `@media`.
+    /// Applies conditionally, e.g. inside `@media`.
     Condition,
-    /// It has rules inside.
+    /// Contains nested rules.
     Rules,
-    /// Dark mode may give its custom properties other values, which an attribute would override. A client that knows such properties
-    /// reads `<style>`.
+    /// Dark mode may override its custom properties, but it could not override an attribute. Clients with
+    /// support for custom properties read `<style>` anyway.
     Root,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Declaration {
-    /// In lower case, except for a custom property.
+    /// In lower case, unless it is a custom property.
     pub name: String,
-    /// On one line, without `!important`.
     pub value: String,
     pub important: bool,
 }
 
 impl Declaration {
-    /// The name that properties share which may set the same thing: `border` for `border-left-color`.
+    /// Prefix shared by properties that may set the same thing, e.g. `border` for `border-left-color`.
     pub fn family(&self) -> &str {
         if self.name.starts_with("--") {
             return &self.name;
@@ -149,7 +138,6 @@ impl Declaration {
     }
 }
 
-/// Finds the rules of a `<style>`, in order.
 pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
     let media = sheet.attribute("media").map_or("", |media| html[media.value.clone()].trim());
     let is_conditional = !["", "all", "screen"].iter().any(|always| media.eq_ignore_ascii_case(always));
@@ -162,7 +150,6 @@ pub(super) fn rules<'h>(html: &'h str, sheet: &Tag<'_>) -> Vec<Rule<'h>> {
             condition = condition.max(*after);
             continue;
         };
-        // A rule inside of another one is a part of it.
         if part.at < end {
             continue;
         }
@@ -195,7 +182,6 @@ fn declaration(Part { kind, .. }: &Part<'_>) -> Option<Declaration> {
     Some(Declaration { name, value, important: plain.is_some() })
 }
 
-/// Parts a list of selectors at its commas.
 fn selectors(list: &str) -> Vec<&str> {
     let mut input = Parser::new(list);
     let (mut found, mut from) = (Vec::new(), input.position());
@@ -211,15 +197,13 @@ fn selectors(list: &str) -> Vec<&str> {
     }
 }
 
-/// The numbers of ids, of classes and of types: the larger wins (Selectors Level 4, 17).
+/// Ids, classes and types; the larger wins (Selectors Level 4, 17).
 pub(super) fn specificity(selector: &str) -> [usize; 3] {
     strongest(&mut Parser::new(selector))
 }
 
-/// The specificity of the strongest selector of a list.
 fn strongest(input: &mut Parser<'_>) -> [usize; 3] {
     let (mut best, mut own) = ([0; 3], [0; 3]);
-    // The place that the next name counts for.
     let (is_type, is_class) = (2, 1);
     let (mut next, mut colons) = (is_type, 0);
     while let Ok(token) = input.next_including_whitespace() {
@@ -245,7 +229,7 @@ fn strongest(input: &mut Parser<'_>) -> [usize; 3] {
 const STATES: [&str; 8] =
     [":focus-visible", ":focus-within", ":focus", ":active", ":checked", ":hover", ":target", ":visited"];
 
-/// The selector for the same elements in any state.
+/// E.g. removes `:hover`.
 pub(super) fn without_states(selector: &str) -> String {
     let plain = STATES.iter().fold(selector.to_owned(), |plain, state| plain.replace(state, ""));
     if plain.is_empty() { "*".into() } else { plain }

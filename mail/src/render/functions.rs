@@ -1,4 +1,4 @@
-//! The functions and filters of templates. They speak the language of the variable `lang`.
+//! Template functions and filters. They use the language in the variable `lang`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::words::{ENGLISH, Phrases, Words};
 
-/// Registers functions and filters, and disables `safe`, because every value is escaped (rule 22).
+/// Disables `safe`, because we escape every value (rule 22).
 pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
     register_bounded(tera);
     tera.register_function(meter::FUNCTION, |kwargs: Kwargs, state: &State| meter::call(&kwargs, state));
@@ -46,7 +46,7 @@ pub(super) fn register(tera: &mut Tera, catalogue: &Arc<Words>) {
     });
 }
 
-/// The words of the recipient, as the tenant says them. A component sees no variables, and speaks English.
+/// Includes the tenant's overrides. A component has no access to variables, so it gets English.
 fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
     let variable = |name: &str| state.get::<Value>(name).ok().flatten();
     let lang = variable("lang");
@@ -57,7 +57,6 @@ fn spoken<'a>(words: &'a Words, state: &State) -> Phrases<'a> {
     }
 }
 
-/// Says the message `id` with the other arguments as its variables.
 fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     let id: &str = kwargs.must_get("id")?;
     if let Some(said) = only_count(kwargs).and_then(|count| phrases.counted(id, count)) {
@@ -69,7 +68,7 @@ fn said(phrases: Phrases<'_>, kwargs: &Kwargs) -> TeraResult<String> {
     phrases.find(id, variables).ok_or_else(|| tera::Error::message(format!("the message `{id}` {}", problem())))
 }
 
-/// The count, if it is the only variable and a whole number.
+/// Returns `None` unless it is a whole number and the only variable.
 fn only_count(kwargs: &Kwargs) -> Option<i128> {
     let mut variables = kwargs.iter().filter(|(name, _)| name.as_str() != Some("id"));
     let (name, value) = variables.next()?;
@@ -77,7 +76,7 @@ fn only_count(kwargs: &Kwargs) -> Option<i128> {
     value.as_u64().filter(|_| is_only).map(i128::from)
 }
 
-/// Writes a number with its unit, which stays on the number's line.
+/// Joins number and unit with a no-break space.
 fn number(phrases: Phrases<'_>, n: &Value, unit: &str) -> TeraResult<String> {
     if !n.is_number() {
         return Err(tera::Error::message("`number` needs a number"));
@@ -86,7 +85,6 @@ fn number(phrases: Phrases<'_>, n: &Value, unit: &str) -> TeraResult<String> {
     Ok(if unit.is_empty() { written } else { format!("{written}\u{a0}{unit}") })
 }
 
-/// Joins values, or one attribute of each.
 fn list(phrases: Phrases<'_>, items: &[Value], attribute: Option<&str>) -> TeraResult<String> {
     let item = |value: &Value| {
         let value = match attribute {
@@ -106,8 +104,8 @@ fn variable(value: &Value) -> FluentValue<'_> {
     }
 }
 
-/// Replaces Tera's own filters whose result can be far larger than what they are given, by ones that make no text that a variable could
-/// not hold.
+/// Tera's own filters could produce a much larger result than their input. Ours respect the limit for
+/// variables.
 fn register_bounded(tera: &mut Tera) {
     tera.register_filter("str", |value: &Value, _: Kwargs, _: &State| -> TeraResult<String> {
         check_text(size(value))?;
@@ -175,7 +173,7 @@ fn indent(value: StringInput, kwargs: Kwargs, state: &State) -> TeraResult<Value
     Ok(text(safe, &indented))
 }
 
-/// The text, escaped where the result is not escaped any more. No text is empty.
+/// Escapes the argument if the result will not be escaped later.
 fn plain_or_escaped<'v>(value: Option<&'v StringInput<'v>>, safe: bool, state: &State) -> TeraResult<Cow<'v, str>> {
     match value {
         Some(value) if safe => value.rendered(state),
@@ -191,27 +189,26 @@ fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The most numbers that a chart shows. Earlier ones are left out.
+/// Drops earlier points.
 const NUMBERS: usize = 12;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws the latest numbers as text, from the lowest block to the highest. Empty if `series` has no numbers.
 fn sparkline(series: &Value) -> String {
     levels(series, BLOCKS.len()).into_iter().filter_map(|level| BLOCKS.get(level - 1)).collect()
 }
 
-/// The heights of the latest numbers, from 1 for the lowest to `most` for the highest.
+/// 1 for the lowest, `most` for the highest.
 fn heights(series: &Value, most: usize) -> Vec<Value> {
     levels(series, most).into_iter().map(|level| Value::from_serializable(&level)).collect()
 }
 
-/// The change from `before` to `now` in whole per cent. `None`: one of them is not a number, or there was nothing before.
+/// Change from `before` to `now` in whole percent. `None` if either is not a number, or if `before` is zero.
 fn percent(now: &Value, before: &Value) -> Option<i64> {
     let (now, before) = (now.as_f64()?, before.as_f64().filter(|before| *before != 0.0)?);
     whole((now - before) / before.abs() * 100.0)
 }
 
-/// The levels of the latest numbers, from 1 to `most`. Equal numbers are in the middle.
+/// Scales the latest numbers to 1..=`most`. Equal numbers get the middle.
 fn levels(series: &Value, most: usize) -> Vec<usize> {
     let numbers: Vec<f64> = series.as_array().unwrap_or_default().iter().filter_map(Value::as_f64).collect();
     let numbers = &numbers[numbers.len().saturating_sub(NUMBERS)..];

@@ -1,5 +1,5 @@
-//! Finished HTML: links that a template built from a value, which escaping of single values cannot check, links that are counted, and
-//! elements left open.
+//! Post-processes rendered HTML: unsafe links that a template built from values (escaping each value cannot
+//! catch those), tracked links, and unclosed elements.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -7,21 +7,21 @@ use memchr::memchr3;
 
 use super::tag::{Mark, marks};
 
-/// Attributes whose value an email client opens or loads.
+/// URLs that email clients open or load.
 const LINKS: [&str; 6] = ["href", "src", "action", "formaction", "background", "poster"];
-/// The last letters of these attributes, a quick test that excludes nearly all others.
+/// Quick test that rules out nearly all other attributes.
 const LINK_ENDS: &[u8] = b"fcndr";
 /// Elements without an end tag (HTML, 13.1.2).
 pub(super) const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
 
-/// Replaces every link that is not http, https or mailto by `#` (rule 22).
+/// Allows http, https and mailto (rule 22).
 pub(super) fn without_unsafe_links(html: String) -> String {
     let unsafe_links: Vec<_> = links(&html).filter(|place| !is_safe(&html[place.clone()])).collect();
     with_links(html, unsafe_links, |_| Some("#".into()))
 }
 
-/// Replaces links at these places, which are in order. A link for which there is nothing new stays.
+/// Replaces links at these sorted positions. A link stays if `new` returns `None`.
 pub(super) fn with_links(
     html: String,
     places: Vec<Range<usize>>,
@@ -41,7 +41,6 @@ pub(super) fn with_links(
     changed + &html[from..]
 }
 
-/// Finds the first element that is not closed, or is closed without being open.
 pub(super) fn unbalanced(html: &str) -> Option<String> {
     let mut open: Vec<String> = Vec::new();
     for mark in marks(html) {
@@ -59,7 +58,6 @@ pub(super) fn unbalanced(html: &str) -> Option<String> {
     open.pop().map(|name| format!("<{name}> is not closed"))
 }
 
-/// Finds the addresses that links of the text lead to: the `href` of `a` and `area`.
 fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
     let is_anchor = |place: &Range<usize>| {
         let tag = html[..place.start].rsplit('<').next().unwrap_or_default();
@@ -71,8 +69,8 @@ fn anchors(html: &str) -> impl Iterator<Item = Range<usize>> {
     links(html).filter(is_anchor)
 }
 
-/// Finds the values of link attributes, quoted or not. Each byte is looked at once, apart from names: what stands inside of a value, such
-/// as the `src=` of `https://a.example/?src=x`, is no attribute.
+/// Looks at each byte once, apart from names, so the `src=` in `https://a.example/?src=x` is not mistaken for
+/// an attribute.
 fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
     let (mut from, mut name, mut in_tag) = (0, 0, false);
     std::iter::from_fn(move || {
@@ -80,12 +78,10 @@ fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
             let at = from + memchr3(b'<', b'>', b'=', html.as_bytes().get(from..)?)?;
             from = at + 1;
             if html.as_bytes()[at] != b'=' {
-                // Values are escaped, so an angle bracket outside of a value is the template's.
                 in_tag = html.as_bytes()[at] == b'<';
                 let is_end = |c: char| c.is_ascii_whitespace() || matches!(c, '/' | '<' | '>' | '=');
                 name = from + html[from..].find(is_end).unwrap_or(html.len() - from);
             } else if in_tag && html.as_bytes().get(name..at).is_some_and(|text| !text.trim_ascii().is_empty()) {
-                // A `=` without a name before it begins a name.
                 let value = value(html, from);
                 from = value.end;
                 name = from + usize::from(html[from..].starts_with(['"', '\'']));
@@ -97,7 +93,6 @@ fn links(html: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The value of an attribute whose `=` ends at `from`, without quotes.
 fn value(html: &str, from: usize) -> Range<usize> {
     let value = html[from..].trim_start();
     let start = html.len() - value.len();
@@ -108,7 +103,6 @@ fn value(html: &str, from: usize) -> Range<usize> {
     }
 }
 
-/// Reports if a tag up to here ends with the name of an attribute that has a link.
 fn is_link(before: &[u8]) -> bool {
     let may_be_link = before.last().is_some_and(|end| LINK_ENDS.contains(&end.to_ascii_lowercase()));
     may_be_link && LINKS.iter().any(|link| ends_with_word(before, link.as_bytes()))
@@ -124,22 +118,19 @@ fn is_safe(link: &str) -> bool {
     link.starts_with('#') || starts("https://") || starts("http://") || starts("mailto:")
 }
 
-/// Returns the address that counts a click and leads to this target; `None` for a link that stays unchanged.
+/// Maps a target to its click tracking URL; `None` leaves the link unchanged.
 pub type Click<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// The addresses that count. The same message has the same addresses each time.
+/// Tracking URLs. The same message always gets the same ones.
 pub struct Tracker<'a> {
-    /// Counts clicks.
     pub click: Option<&'a Click<'a>>,
-    /// The address of the picture that counts openings.
     pub picture: Option<&'a str>,
 }
 
 impl Tracker<'_> {
-    /// Counts nothing.
     pub const NONE: Self = Self { click: None, picture: None };
 
-    /// Returns the HTML with addresses that count. Links in `untouched` stay: those to unsubscribe and to choose.
+    /// Links in `untouched` stay, e.g. the one to unsubscribe.
     pub(super) fn applied(&self, mut html: String, untouched: &[&str]) -> String {
         if let Some(click) = self.click {
             let places = anchors(&html).collect();
@@ -158,7 +149,7 @@ impl Tracker<'_> {
     }
 }
 
-/// Returns the value of an attribute. `None` if it has a reference that our templates do not write.
+/// `None` if the value has a character reference we never write.
 fn unescaped(value: &str) -> Option<Cow<'_, str>> {
     if !value.contains('&') {
         return Some(value.into());
@@ -174,7 +165,7 @@ fn unescaped(value: &str) -> Option<Cow<'_, str>> {
             "quot" | "#34" => '"',
             "#39" | "apos" => '\'',
             "#96" => '`',
-            // `?a=b&c=d` without escapes is common in templates, and a browser reads it as it stands.
+            // Templates often contain `?a=b&c=d` without escaping; browsers accept it, so we do too.
             _ if !part.contains(';') => '&',
             _ => return None,
         });

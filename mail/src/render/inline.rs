@@ -1,7 +1,9 @@
-//! Puts the rules of a team's own `<style>` elements into the `style` attributes of a finished message, because many email clients read
-//! no `<style>`. css-inline finds the elements that a selector matches. It does not write the message: it would lose conditions for
-//! Outlook such as `<![if !mso]>`, a value for clients that do not know the next one, and rules inside of rules. Every byte that is
-//! no style stays as the template made it.
+//! Inlines the rules in a team's own `<style>` elements as `style` attributes, because many email clients
+//! ignore `<style>`.
+//!
+//! We use css-inline only to match selectors. Its output would lose Outlook conditions such as `<![if
+//! !mso]>`, fallback values for older clients, and nested rules. So we edit the HTML ourselves, and every
+//! byte outside of styles stays as the template wrote it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,26 +25,25 @@ use super::{
     tag::{Mark, Tag, blank, code, marks, tags},
 };
 
-/// The attribute that a team's own `<style>` has between its file and the message.
+/// Marks a team's own `<style>` between loading the file and sending the message.
 const OWN: &str = "data-tidings-own";
-/// The attribute with an element's number in the copy that css-inline reads.
+/// Only in the copy for css-inline.
 const NUMBER: &str = "data-n";
-/// css-inline walks through elements by recursion.
+/// css-inline recurses through elements, so limit the depth.
 const DEPTH: usize = 200;
-/// Elements whose end tag HTML allows to omit (HTML, 13.1.2.4), as far as messages have them.
+/// Elements with an optional end tag (HTML, 13.1.2.4), as far as email uses them.
 const OPTIONAL: [&str; 14] =
     ["p", "li", "dt", "dd", "td", "th", "tr", "tbody", "thead", "tfoot", "colgroup", "option", "body", "html"];
 
-/// The rules that an inlined style overrides, because they lack `!important`, with the names of the properties.
+/// Rules without `!important`, with the property names.
 pub(super) type Weak = BTreeMap<String, BTreeSet<String>>;
 
-/// A change of a text.
 struct Edit {
     place: Range<usize>,
     text: String,
 }
 
-/// Marks the `<style>` elements of a team's own file, so that the message shows which ones are its own. `None`: there is none.
+/// `None` if there are no `<style>` elements.
 pub(super) fn marked(source: &str) -> Option<String> {
     let blank = blank(source, &code(source));
     let edit = |tag: &Tag<'_>| {
@@ -53,17 +54,15 @@ pub(super) fn marked(source: &str) -> Option<String> {
     (!edits.is_empty()).then(|| edited(source, edits))
 }
 
-/// Inlines the team's own styles of a message.
 pub(super) fn inlined(html: String) -> String {
     if html.contains(OWN) { inline(&html, false).0 } else { html }
 }
 
-/// Finds the rules of a message, by its HTML before inlining, that inlined styles override.
+/// Expects HTML before inlining.
 pub(super) fn weak(html: &str) -> Weak {
     inline(html, true).1
 }
 
-/// Finds what the author of a file should know of its styles.
 pub(super) fn remarks(source: &str, weak: &Weak) -> Vec<Remark> {
     let blank = blank(source, &code(source));
     let sheets = tags(&blank).into_iter().filter(|tag| tag.is("style"));
@@ -92,7 +91,7 @@ pub(super) fn remarks(source: &str, weak: &Weak) -> Vec<Remark> {
     sheets.flat_map(|sheet| rules(&blank, &sheet)).filter_map(remark).collect()
 }
 
-/// Reports if a program reads the rule in spite of the style attribute: under a condition, or in a state.
+/// Returns `true` if clients apply this rule on top of the style attribute: under a condition or in a state.
 fn is_late(rule: &Rule<'_>) -> bool {
     let has_state = |selector: &&str| without_states(selector) != **selector;
     rule.stays == Some(Stays::Condition) || rule.stays.is_none() && rule.selectors.iter().any(has_state)
@@ -119,7 +118,7 @@ fn inline(html: &str, is_check: bool) -> (String, Weak) {
     let found = if is_regular(&marks) { matches(html, &marks, &all).unwrap_or_default() } else { Vec::new() };
     let (mut edits, mut weak) = (Vec::new(), Weak::new());
     let mut used = vec![false; selectors.len()];
-    // Most elements of a message are like others, in the rows of a list.
+    // Most elements look alike, e.g. rows in a list, so we group them.
     let mut groups: BTreeMap<Vec<usize>, Vec<&Tag<'_>>> = BTreeMap::new();
     for (element, numbers) in elements.iter().zip(found) {
         groups.entry(numbers).or_default().push(element);
@@ -147,7 +146,7 @@ fn inline(html: &str, is_check: bool) -> (String, Weak) {
             edits.extend(alike.into_iter().map(|element| styled(html, element, &css)));
         }
     }
-    // A rule with a selector that matches nothing stays: it may be for a state, or for a class that a program adds.
+    // Keep a rule if any selector matches nothing: it may be for a state, or for a class added by the client.
     let stays =
         |at: usize| rules[at].stays.is_some() || selectors.iter().zip(&used).any(|(one, used)| one.0 == at && !used);
     let gone: Vec<_> = (0..rules.len()).filter(|at| !stays(*at)).map(|at| &rules[at].place).collect();
@@ -157,7 +156,8 @@ fn inline(html: &str, is_check: bool) -> (String, Weak) {
     (edited(html, edits), weak)
 }
 
-/// Reports if elements are in each other as their tags say. A parser repairs anything else, by copies without a bound.
+/// Returns `true` if all tags nest properly. Otherwise a parser would repair the tree, with an unbounded
+/// number of copies.
 fn is_regular(marks: &[Mark<'_>]) -> bool {
     let mut open: Vec<&str> = Vec::new();
     let is_optional = |name: &str| OPTIONAL.iter().any(|optional| name.eq_ignore_ascii_case(optional));
@@ -180,13 +180,13 @@ fn is_regular(marks: &[Mark<'_>]) -> bool {
     open.into_iter().all(is_optional)
 }
 
-/// The numbers of the selectors that match each element, by css-inline in a copy that has the elements only.
+/// Numbers of the selectors matching each element.
 fn matches(html: &str, marks: &[Mark<'_>], selectors: &[&str]) -> Result<Vec<Vec<usize>>, InlineError> {
     let (mut copy, mut css) = (String::with_capacity(html.len()), String::new());
     for (number, selector) in selectors.iter().enumerate() {
         let _ = write!(css, "{selector}{{r{number}:0}}");
     }
-    // Few style sheets ask for other attributes, and these are most of a message.
+    // Few style sheets match on other attributes, which make up most of a message.
     let asks_more = css.contains('[') || css.contains("link");
     let is_asked = |name: &str| {
         let is = |other: &&str| name.eq_ignore_ascii_case(other);
@@ -198,7 +198,6 @@ fn matches(html: &str, marks: &[Mark<'_>], selectors: &[&str]) -> Result<Vec<Vec
         match between.trim() {
             _ if from == 0 => copy.push_str(between),
             comment if comment.is_empty() || comment.starts_with("<!--") && comment.ends_with("-->") => {}
-            // Any text, for `:empty`.
             _ => copy.push('x'),
         }
         match mark {
@@ -236,8 +235,9 @@ fn matches(html: &str, marks: &[Mark<'_>], selectors: &[&str]) -> Result<Vec<Vec
     Ok(found)
 }
 
-/// The declarations of rules, without those that a stronger rule overrides. A rule's own repetitions stay: they are for clients that do
-/// not know a value. css-inline would drop them, and writes `padding` behind a `padding-left` of an earlier rule.
+/// Combines declarations and drops those overridden by a stronger rule. Repetitions within one rule stay,
+/// since they are fallbacks for older clients. css-inline would drop them, and it puts `padding` after an
+/// earlier rule's `padding-left`.
 fn cascade<'r>(rules: &'r [Rule<'_>], matched: &[(usize, &str)]) -> Vec<&'r Declaration> {
     let mut sure: Vec<_> = matched.iter().map(|(rule, selector)| (specificity(selector), *rule)).collect();
     sure.sort_unstable();
@@ -257,8 +257,8 @@ fn cascade<'r>(rules: &'r [Rule<'_>], matched: &[(usize, &str)]) -> Vec<&'r Decl
     declared.into_iter().map(|(_, one)| one).collect()
 }
 
-/// Puts declarations before those of the element's own `style`, which override them as CSS says: a later declaration wins,
-/// unless only the earlier one is important.
+/// Puts declarations before the element's own `style`, so they lose to it: a later declaration wins, unless
+/// only the earlier one is important.
 fn styled(html: &str, element: &Tag<'_>, css: &str) -> Edit {
     let Some(style) = element.attribute("style") else {
         let at = element.place.start + 1 + element.name.len();
@@ -274,14 +274,13 @@ fn styled(html: &str, element: &Tag<'_>, css: &str) -> Edit {
     }
 }
 
-/// Writes a value so that it can stand between these quotes.
 fn quoted(css: &str, quote: char) -> String {
     let css = css.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let (other, escaped) = if quote == '"' { ("'", "&quot;") } else { ("\"", "&#39;") };
     if css.contains(other) { css.replace(quote, escaped) } else { css.replace(quote, other) }
 }
 
-/// Removes rules from a `<style>`, and its mark; all of it, if nothing is left.
+/// Removes the whole element if nothing remains.
 fn without(html: &str, sheet: &Tag<'_>, gone: &[&Range<usize>], edits: &mut Vec<Edit>) {
     let inside = gone.iter().filter(|place| sheet.text.start <= place.start && place.end <= sheet.text.end);
     let of_rules: Vec<_> = inside.map(|place| Edit { place: (*place).clone(), text: String::new() }).collect();

@@ -1,4 +1,4 @@
-//! One line of a message, as templates receive it: a group of events as text.
+//! One line in a message, i.e. a group of events, formatted for templates.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -12,43 +12,39 @@ use super::{
 };
 use crate::words::Phrases;
 
-/// One line of a message: a group of events.
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     pub category: Cow<'a, str>,
-    /// The heading of the line's section.
     pub section: Option<Cow<'a, str>>,
     pub entity_type: Cow<'a, str>,
     pub entity_id: Cow<'a, str>,
-    /// The name of the entity in the line. If the title already names the entity: its type or `None`.
+    /// Name of the entity. If the title already contains it, its type or `None`.
     pub entity: Option<String>,
-    /// The payload's title, or else the name of the entity, or else the category.
+    /// Title from the payload, otherwise the entity's name, otherwise the category.
     pub title: Cow<'a, str>,
     pub url: Option<String>,
     pub excerpt: Option<Cow<'a, str>>,
     pub count: u64,
-    /// The count with its category: `12 changes`.
+    /// Count with category, e.g. `12 changes`.
     pub quantity: String,
     pub counts: Counts<'a>,
-    /// The counts as text, the worst first.
+    /// Formatted counts, worst first.
     pub sums: Vec<Sum>,
-    /// `Ann and 3 others`; may be empty.
+    /// E.g. `Ann and 3 others`; may be empty.
     pub who: String,
     pub actor: Cow<'a, str>,
     pub actor_count: u64,
     pub actors: Vec<Cow<'a, str>>,
-    /// `Feb 3, 2:20 PM`.
+    /// E.g. `Feb 3, 2:20 PM`.
     pub first_at: String,
     pub last_at: String,
-    /// The time since the first event.
     pub age: Age,
-    /// `latest Feb 3, 2:20 PM`; the time alone if the group has one event.
+    /// E.g. `latest Feb 3, 2:20 PM`; only the time if there is a single event.
     pub when: String,
-    /// The clean payload of the latest event, a map.
+    /// Clean payload of the latest event (a map).
     pub payload: tera::Value,
-    /// The latest items, each an `Item`.
     pub items: Vec<tera::Value>,
-    /// Events of the line that no item shows.
+    /// Number of events not shown as items.
     pub more: u64,
 }
 
@@ -59,7 +55,6 @@ impl<'a> Line<'a> {
         let title = group.latest.first().and_then(title);
         let category = clean::text(&group.category, NAME_CHARS);
         let entity_type = clean::text(&group.entity_type, NAME_CHARS);
-        // The title of an event without one.
         let untitled: Cow<'_, str> =
             Cow::Owned(named.clone().unwrap_or_else(|| words::humanize(&category).into_owned()));
         let (title, entity) = match (title, named) {
@@ -108,7 +103,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the name of an entity: `crates/cli` by itself, but `build 812`, because a number needs its type.
+/// Formats an entity's name: `crates/cli` alone, but `build 812`, because a number needs its type.
 fn entity_name(group: &Group) -> Option<String> {
     let id = &group.entity_id;
     let name = match (group.entity_type.is_empty(), id.is_empty()) {
@@ -122,25 +117,19 @@ fn entity_name(group: &Group) -> Option<String> {
     Some(clean::text(&name, NAME_CHARS).into_owned()).filter(|name| !name.is_empty())
 }
 
-/// Limit of a title in characters.
 const TITLE_CHARS: usize = 200;
-/// Limit of an excerpt in characters.
 const EXCERPT_CHARS: usize = 300;
 
-/// One item of a line.
 #[derive(Serialize)]
 pub(super) struct Item<'a> {
-    /// The payload's title, or else the name of the entity, or else the category.
     pub title: Cow<'a, str>,
     pub url: Option<String>,
     pub excerpt: Option<Cow<'a, str>>,
     /// May be empty.
     pub actor: Cow<'a, str>,
-    /// Events that the item stands for.
     pub count: u64,
-    /// `Feb 3, 2:20 PM`.
+    /// E.g. `Feb 3, 2:20 PM`.
     pub at: String,
-    /// The clean payload of the latest event, a map.
     pub payload: tera::Value,
 }
 
@@ -159,7 +148,6 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The clean title of the item's payload.
 fn title(item: &records::Item) -> Option<Cow<'_, str>> {
     string(item, "title").map(|title| clean::text(title, TITLE_CHARS))
 }
@@ -168,16 +156,14 @@ fn string<'a>(item: &'a records::Item, name: &str) -> Option<&'a str> {
     item.payload.get(name)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
-/// A count as text.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Sum {
-    /// `2 critical`, `1 warning`.
+    /// E.g. `2 critical`, `1 warning`.
     pub label: String,
-    /// The tone of the count.
     pub tone: Tone,
 }
 
-/// The tone of a count, the worst first.
+/// Ordered from worst to best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
@@ -188,7 +174,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Derives the tone from the name of the count.
+    /// Guesses the tone from the count's name.
     fn of(name: &str) -> Self {
         match name {
             "critical" | "failed" | "failure" | "failures" | "error" | "errors" | "down" | "fatal" => Self::Bad,
@@ -199,7 +185,6 @@ impl Tone {
     }
 }
 
-/// Returns the counts that are not zero as text, ordered by tone and then by name.
 pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<Sum> {
     let mut sums: Vec<_> = counts
         .iter()
@@ -209,12 +194,10 @@ pub(super) fn sums(phrases: Phrases<'_>, counts: &BTreeMap<String, i64>) -> Vec<
             tone: Tone::of(name),
         })
         .collect();
-    // Stable: the names are in order already.
     sums.sort_by_key(|sum| sum.tone);
     sums
 }
 
-/// Counts, serialized with clean names.
 pub(super) struct Counts<'a>(pub &'a BTreeMap<String, i64>);
 
 impl Serialize for Counts<'_> {
@@ -226,16 +209,14 @@ impl Serialize for Counts<'_> {
 const HOUR: u64 = 60 * 60;
 const DAY: u64 = 24 * HOUR;
 
-/// The time from a line's first event to the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Age {
     pub seconds: u64,
-    /// Whole units, at least 1.
     pub count: u64,
     pub unit: Unit,
 }
 
-/// The largest unit that an age fills.
+/// Largest unit that fits at least once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unit {
@@ -245,7 +226,7 @@ pub(super) enum Unit {
 }
 
 impl Age {
-    /// The age at `now` of what began at `from`. What begins later has no age yet.
+    /// Events after `now` get no age yet.
     pub fn new(from: Timestamp, now: Timestamp) -> Self {
         let seconds = u64::try_from(now.duration_since(from).as_secs()).unwrap_or_default();
         let (count, unit) = match seconds {

@@ -1,7 +1,7 @@
-//! What one rendering may take: work, memory and time, on the thread that renders.
+//! Limits the work, memory and time for rendering, per thread.
 //!
-//! Tera has no hook in its interpreter. So [`metered`] puts calls of the function [`FUNCTION`] into a team's own
-//! templates when they are loaded, and each call adds to the thread's meter.
+//! Tera has no interpreter hook, so [`metered`] inserts calls to [`FUNCTION`] into a team's own templates at
+//! load time. Each call updates the thread's meter.
 
 use std::{
     cell::Cell,
@@ -14,23 +14,19 @@ use tera::{Kwargs, State, TeraResult, Value};
 use super::tag::{Code, Kind, code};
 use crate::bidi;
 
-/// The function that the inserted calls name.
 pub(super) const FUNCTION: &str = "tidings_meter";
-/// Limit of the work for one part of a message, in bytes: the source of a loop, a block, a component or an included file counts each time
-/// that it runs, and so does each value that is written.
+/// Work limit per message part. Counts the source of a loop, block, component or included file on each run,
+/// and each value written.
 const WORK_BYTES: u64 = 64 * 1024 * 1024;
-/// What each run of such a source counts besides.
 const ROUND_BYTES: u64 = 256;
-/// Limit of a variable in bytes, beyond the bytes of the data.
+/// Limit per variable, beyond the size of the data.
 const VARIABLE_BYTES: u64 = 1024 * 1024;
-/// Limit of lists and maps inside of each other. Those of a payload have 32 levels.
+/// Nesting limit for lists and maps. Payloads nest up to 32 levels.
 const VARIABLE_DEPTH: u32 = 64;
-/// What an element of a list or a map counts besides its text.
 const ELEMENT_BYTES: u64 = 16;
-/// Limit of the time for one message, with all attempts to make it shorter.
+/// Time limit per message, including all attempts to shorten it.
 const TIME: Duration = Duration::from_secs(5);
 
-/// A limit that a template exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Limit {
     #[error(
@@ -52,14 +48,12 @@ impl From<Limit> for tera::Error {
 
 #[derive(Clone, Copy)]
 struct Meter {
-    /// `None`: nothing is rendered.
+    /// `None` if nothing is being rendered.
     until: Option<Instant>,
     worked: u64,
-    /// The largest text that needs no escaping any more. Tera writes it without asking.
+    /// Largest text already escaped. Tera writes it without calling the escape hook.
     largest: u64,
-    /// Limit of a variable.
     variable: u64,
-    /// The part is plain text.
     plain: bool,
     over: Option<Limit>,
 }
@@ -82,7 +76,6 @@ thread_local! {
     static METER: Cell<Meter> = const { Cell::new(Meter::IDLE) };
 }
 
-/// Puts the thread's meter back, also if rendering panics.
 struct Before(Meter);
 
 impl Drop for Before {
@@ -98,7 +91,6 @@ fn update<T>(change: impl FnOnce(&mut Meter) -> T) -> T {
     done
 }
 
-/// Renders one message. Its parts share the time.
 pub(super) fn timed<T>(render: impl FnOnce() -> T) -> T {
     let before = Before(METER.get());
     let until = before.0.until.unwrap_or_else(|| Instant::now() + TIME);
@@ -106,7 +98,7 @@ pub(super) fn timed<T>(render: impl FnOnce() -> T) -> T {
     render()
 }
 
-/// Renders one part of a message of `data` bytes, and returns the limit that it exceeded, if it did.
+/// Also returns the exceeded limit, if any.
 pub(super) fn part<T>(plain: bool, data: u64, render: impl FnOnce() -> T) -> (T, Option<Limit>) {
     timed(|| {
         update(|meter| (meter.variable, meter.plain) = (VARIABLE_BYTES.saturating_add(data), plain));
@@ -114,7 +106,7 @@ pub(super) fn part<T>(plain: bool, data: u64, render: impl FnOnce() -> T) -> (T,
     })
 }
 
-/// Counts a value that is written. Returns whether it is written as it is, because the part is plain text.
+/// Returns `true` if the value should be written unescaped, because the part is plain text.
 pub(super) fn written(value: &str) -> io::Result<bool> {
     update(|meter| {
         if meter.until.is_some() {
@@ -124,8 +116,8 @@ pub(super) fn written(value: &str) -> io::Result<bool> {
     })
 }
 
-/// The function of the inserted calls. `n` is the source that runs now, in bytes, `w` the number of values that it writes, and `v`
-/// has the names of variables that are new.
+/// Implements the inserted calls. `n` is the size of the source now running, `w` the number of values it
+/// writes, and `v` the names of new variables.
 pub(super) fn call(kwargs: &Kwargs, state: &State) -> TeraResult<&'static str> {
     let (n, w) = (kwargs.get::<u64>("n")?.unwrap_or_default(), kwargs.get::<u64>("w")?.unwrap_or_default());
     let names = kwargs.get::<&str>("v")?.unwrap_or_default();
@@ -151,22 +143,20 @@ pub(super) fn call(kwargs: &Kwargs, state: &State) -> TeraResult<&'static str> {
     })
 }
 
-/// Checks a text that a filter makes before it makes it.
 pub(super) fn check_text(bytes: u64) -> Result<(), Limit> {
     update(
         |meter| if bytes > meter.variable && meter.until.is_some() { meter.exceeds(Limit::Variable) } else { Ok(()) },
     )
 }
 
-/// Returns the bytes of a value, as they count for the limit of a variable.
 pub(super) fn size(value: &Value) -> u64 {
     let mut room = u64::MAX;
     fits(value, VARIABLE_DEPTH, &mut room);
     u64::MAX - room
 }
 
-/// Takes the bytes of a value from `room`. `false`: there is not enough. A list that is in itself many times counts each time, because it
-/// would be written each time.
+/// Subtracts a value's size from `room`. `false` if it doesn't fit. A list contained several times counts
+/// each time, because each would be written.
 fn fits(value: &Value, depth: u32, room: &mut u64) -> bool {
     let own = ELEMENT_BYTES.saturating_add(value.as_str().map_or(0, bytes));
     let Some(left) = room.checked_sub(own).filter(|_| depth > 0) else { return false };
@@ -186,34 +176,31 @@ fn bytes(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
-// Puts calls of the meter into the source of a team's own template: where a loop, a block, a component or a file begins,
-// and behind each statement that sets a variable. No call changes the number of lines or the text that is written.
+// Inserts meter calls into the source: at the start of each loop, block, component or file, and after each
+// statement that sets a variable. Calls change neither line numbers nor the output.
 
-/// The problem of an expression whose length no call can bound.
 const COMPREHENSION: &str = "a list comprehension is not available, because nothing bounds its length: write {% for %}";
 
-/// What runs as often as something else says: a file, or the inside of a loop, a block or a component.
+/// A unit that may run repeatedly: a file, or the inside of a loop, block or component.
 struct Part {
-    /// The statement that ends it.
     end: &'static str,
     call: Call,
-    /// Bytes of its own source, and values that it writes, apart from the parts in it.
+    /// Bytes of its own source, and the number of values it writes, excluding nested parts.
     bytes: usize,
     writes: usize,
 }
 
-/// The place of a call.
 #[derive(Clone, Copy)]
 struct Call {
     at: usize,
-    /// The tag before it removes the white space behind it. The call does that instead.
+    /// `true` if the tag before trims the white space after it. The call will do this instead.
     trims: bool,
 }
 
-/// Returns the source with calls.
+/// Inserts the calls.
 ///
 /// # Errors
-/// Names the first expression that cannot be bounded by its place and its problem.
+/// Position and problem of the first expression we cannot bound.
 pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
     let mut calls: Vec<(Call, String)> = Vec::new();
     let mut open = vec![Part { end: "", call: Call { at: 0, trims: false }, bytes: 0, writes: 0 }];
@@ -224,7 +211,6 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
         }
         let inside = source[place.start + 2..place.end - 2].trim_matches('-').trim();
         let (word, rest) = inside.split_at(inside.find(|c: char| !is_name(c)).unwrap_or(inside.len()));
-        // After these, `for` is the name of a field or of an argument.
         let is_name_of_something = |before| matches!(before, Some('.' | '(' | ','));
         if words(if word == "for" { rest } else { inside })
             .any(|(before, word)| word == "for" && !is_name_of_something(before))
@@ -267,7 +253,7 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
         }
         extends |= word == "extends";
     }
-    // A file that extends another one has no text of its own.
+    // A file that extends another has no output of its own.
     if !extends && let Some(mut file) = open.into_iter().next() {
         file.bytes += source.len() - counted;
         calls.push((file.call, String::new()));
@@ -277,7 +263,6 @@ pub(super) fn metered(source: &str) -> Result<String, (usize, &'static str)> {
     Ok(with_calls(source, &calls))
 }
 
-/// Adds to the call of a part what each run of it costs.
 fn finish(calls: &mut [(Call, String)], Part { call: Call { at, .. }, bytes, writes, .. }: &Part) {
     if let Some((_, arguments)) = calls.iter_mut().find(|(call, _)| call.at == *at) {
         let gap = if arguments.is_empty() { "" } else { ", " };
@@ -297,7 +282,7 @@ fn with_calls(source: &str, calls: &[(Call, String)]) -> String {
     with + &source[from..]
 }
 
-/// The code of a source. What stands between `raw` and `endraw` is text.
+/// Finds code, but treats everything between `raw` and `endraw` as text.
 fn code_without_raw(source: &str) -> Vec<Code> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -317,13 +302,11 @@ fn code_without_raw(source: &str) -> Vec<Code> {
     }
 }
 
-/// The names that a component is given, as an argument of the call, and `body`.
 fn arguments(head: &str) -> String {
     let given = words(head).filter(|(before, _)| matches!(before, Some('(' | ',' | '@' | '.'))).map(|(_, name)| name);
     format!("v=\"{}\"", given.chain(["body"]).collect::<Vec<_>>().join(" "))
 }
 
-/// The words of code outside of its strings, each with the character before it that is not a space.
 fn words(code: &str) -> impl Iterator<Item = (Option<char>, &str)> {
     let (mut at, mut before, mut quote) = (0, None, None);
     std::iter::from_fn(move || {
@@ -349,14 +332,14 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Escapes each character that could end a text or an attribute with either quote. Drops an isolate around the
-/// whole value, because `dir="auto"` of HTML ignores isolated text. Plain text is written as it is; it passes here to be counted.
+/// Escapes every character that could end a text or a quoted attribute. Drops an isolate around the whole
+/// value, because `dir="auto"` ignores isolated text. Plain text is only metered.
 pub(super) fn escape(value: &str, out: &mut dyn Write) -> io::Result<()> {
     if written(value)? {
         return out.write_all(value.as_bytes());
     }
     let value = bidi::whole_isolate(value).unwrap_or(value);
-    // Most values have nothing to escape. The fold has no early exit, so that the compiler vectorises it.
+    // Most values need no escaping. The fold has no early exit, so the compiler can vectorise it.
     let special = |byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | b'`');
     if !value.bytes().fold(false, |found, byte| found | special(byte)) {
         return out.write_all(value.as_bytes());

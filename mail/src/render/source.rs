@@ -1,4 +1,4 @@
-//! The source of templates: files embedded in the binary, and a folder whose files override them or add to them.
+//! Loads template sources: embedded files, and a folder to override or extend them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,45 +12,36 @@ use tidings_model::foreign_text::decode_file;
 use super::{inline, meter::metered, support};
 use crate::words;
 
-/// A template that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or folder of templates cannot be read.
     #[error("{}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// The words cannot be used.
     #[error("words: {0}")]
     Words(#[from] words::Error),
-    /// A digest type lacks a part.
     #[error("there is no {file}: a digest type needs subject.txt, body.html and body.txt")]
     Missing { file: String },
-    /// A template has a fault, or cannot show a value.
+    /// The template is invalid, or failed on a value.
     #[error("{place}: {problem}")]
     Template {
-        /// The file, and the line if known.
+        /// With line, if known.
         place: String,
         problem: String,
     },
-    /// There is no template of that name.
     #[error("there is no template {name:?}; there are: {}", names.join(", "))]
     Unknown { name: String, names: Vec<String> },
 }
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
-/// The parts of a message. A digest type has all three.
+/// Parts of a message. A digest type needs all three.
 pub(super) const PARTS: [&str; 3] = ["subject.txt", "body.html", "body.txt"];
-/// The sample of a digest type, with which its templates are checked.
 pub(super) const SAMPLE: &str = "sample.json";
 
-/// One file.
 pub(super) struct Source {
     pub text: String,
-    /// The path that errors name.
     pub path: PathBuf,
-    /// The file comes from the team's folder.
+    /// From the team's folder.
     own: bool,
-    /// The text with marks at its styles and with calls of the meter, if it differs.
     prepared: Option<String>,
 }
 
@@ -59,17 +50,17 @@ impl Source {
         Self { text, path, own, prepared: None }
     }
 
-    /// The text that templates are made of. Its lines are those of the file.
+    /// Source to compile. Lines match those in the file.
     pub fn loaded(&self) -> &str {
         self.prepared.as_deref().unwrap_or(&self.text)
     }
 }
 
-/// Every file by its name, for example `layout.html` or `activity/body.html`.
+/// Files by name, e.g. `layout.html` or `activity/body.html`.
 pub(super) struct Sources(BTreeMap<String, Source>);
 
 impl Sources {
-    /// Reads the embedded files, and then those of `folder` and its folders that end in `.html`, `.txt` or `.json`.
+    /// Also reads `.html`, `.txt` and `.json` files in `folder` and its subfolders.
     pub fn read(folder: Option<&Path>) -> Result<Self, Error> {
         let mut sources = Self(BTreeMap::new());
         sources.embed(&EMBEDDED);
@@ -83,23 +74,20 @@ impl Sources {
         Ok(sources)
     }
 
-    /// The digest types that have templates, in order.
     pub fn names(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|name| Some(name.split_once('/')?.0)).collect()
     }
 
-    /// Returns whether the digest type has templates. One that does has all of [`PARTS`].
+    /// Returns `true` if the digest type has templates, i.e. all of [`PARTS`].
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(&format!("{name}/{}", PARTS[0]))
     }
 
-    /// The files that hold templates.
     pub fn templates(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter(|(name, _)| !name.ends_with(SAMPLE)).map(|(name, source)| (name.as_str(), source.loaded()))
     }
 
-    /// Finds the features of the team's own files that large email clients do not support, and the styles that stay or are too weak,
-    /// each with its path and line.
+    /// Style and feature warnings for the team's own files, each with its path and line.
     pub fn remarks(&self, weak: &inline::Weak) -> Vec<(String, String)> {
         let own = self.0.iter().filter(|(name, source)| source.own && is_html(name));
         own.flat_map(|(_, Source { text, path, .. })| {
@@ -146,7 +134,6 @@ impl Sources {
         Ok(())
     }
 
-    /// Marks the styles of the team's own files, and puts calls of the meter into them.
     fn prepare(&mut self) -> Result<(), Error> {
         let own = self.0.iter_mut().filter(|(name, source)| source.own && !name.ends_with(SAMPLE));
         for (name, source) in own {
@@ -162,7 +149,6 @@ impl Sources {
         Ok(())
     }
 
-    /// Reports if a file comes from the team's folder.
     pub fn has_own(&self) -> bool {
         self.0.values().any(|source| source.own)
     }
@@ -177,7 +163,7 @@ fn is_html(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == "html")
 }
 
-/// Reports if a file is of a template. The folder `words` has other files.
+/// The folder `words` is loaded elsewhere.
 fn is_read(path: &Path) -> bool {
     path.extension().is_some_and(|end| ["html", "txt", "json"].iter().any(|read| end == *read))
 }

@@ -1,39 +1,33 @@
-//! The tags of HTML, with the places of their attributes, and the code of Tera between them. The HTML may be the blank source of a template.
+//! Finds HTML tags and their attributes with byte positions, and the Tera code between them. The HTML may be
+//! a template source with its code blanked.
 
 use std::ops::Range;
 
-/// A start tag outside comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tag<'h> {
-    /// As written.
     pub name: &'h str,
     /// From `<` to after `>`.
     pub place: Range<usize>,
     pub attributes: Vec<Attribute<'h>>,
-    /// The text of an element that has no markup inside, such as `style`; empty for every other element.
+    /// Content of elements without inner markup, e.g. `style`; empty for all others.
     pub text: Range<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attribute<'h> {
-    /// As written.
     pub name: &'h str,
-    /// From the name to after the value.
     pub place: Range<usize>,
-    /// Without quotes; empty without a value.
+    /// Without quotes; empty if there is no value.
     pub value: Range<usize>,
-    /// The quote around the value.
     pub quote: Option<char>,
 }
 
-/// A start or an end of an element.
 pub(super) enum Mark<'h> {
     Start(Tag<'h>),
     End { name: &'h str, at: usize },
 }
 
 impl<'h> Mark<'h> {
-    /// The byte at which it begins.
     pub fn at(&self) -> usize {
         match self {
             Self::Start(tag) => tag.place.start,
@@ -49,7 +43,7 @@ impl<'h> Mark<'h> {
     }
 }
 
-/// Elements whose content is text up to their end tag (HTML, 13.1.2).
+/// Elements that contain only text up to their end tag (HTML, 13.1.2).
 const TEXT: [&str; 4] = ["script", "style", "textarea", "title"];
 
 impl Tag<'_> {
@@ -62,7 +56,6 @@ impl Tag<'_> {
     }
 }
 
-/// Finds the start tags, in order.
 pub(super) fn tags(html: &str) -> Vec<Tag<'_>> {
     let start = |mark| match mark {
         Mark::Start(tag) => Some(tag),
@@ -71,7 +64,6 @@ pub(super) fn tags(html: &str) -> Vec<Tag<'_>> {
     marks(html).into_iter().filter_map(start).collect()
 }
 
-/// Finds the start and end tags, in order.
 pub(super) fn marks(html: &str) -> Vec<Mark<'_>> {
     let mut marks = Vec::new();
     let mut from = 0;
@@ -104,7 +96,7 @@ fn end_of_text(html: &str, name: &str, from: usize) -> usize {
     html[from..].match_indices("</").map(|(at, _)| from + at).find(is_end).unwrap_or(html.len())
 }
 
-/// Reads the tag that opens here. `None`: it does not end.
+/// `None` if the tag is never closed.
 fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
     let until = |from: usize, ends: &dyn Fn(char) -> bool| html[from..].find(ends).map(|at| from + at);
     let is_end = |c: char| c.is_ascii_whitespace() || c == '/' || c == '>';
@@ -117,7 +109,6 @@ fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
             return Some(Tag { name, place: open..at + 1, attributes, text: 0..0 });
         }
         let start = at;
-        // A name may begin with `=`.
         at = until(start + html[start..].chars().next()?.len_utf8(), &|c| is_end(c) || c == '=')?;
         let name = &html[start..at];
         let after = until(at, &|c| !c.is_ascii_whitespace())?;
@@ -136,13 +127,9 @@ fn tag(html: &str, open: usize) -> Option<Tag<'_>> {
     }
 }
 
-// The code of Tera in the source of a template: where it is, and the source without it.
-
-/// One piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub kind: Kind,
-    /// The bytes of the source, with the brackets.
     pub place: Range<usize>,
 }
 
@@ -156,7 +143,7 @@ pub(super) enum Kind {
     Comment,
 }
 
-/// Finds the code of a source, in order. A piece that does not end is none.
+/// Ignores unterminated code.
 pub(super) fn code(source: &str) -> Vec<Code> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -177,7 +164,6 @@ pub(super) fn code(source: &str) -> Vec<Code> {
     found
 }
 
-/// The end of a piece of code. Its brackets inside a string of the code do not end it.
 fn end(source: &str, from: usize, kind: Kind) -> Option<usize> {
     let close = match kind {
         Kind::Expression => "}}",
@@ -196,8 +182,8 @@ fn end(source: &str, from: usize, kind: Kind) -> Option<usize> {
     None
 }
 
-/// The source with `x` in place of each byte of an expression, and spaces in place of statements and comments. A statement that
-/// makes the name of an element is `x`, too. Every other byte keeps its place.
+/// Replaces each byte of an expression with `x`, and statements and comments with spaces. A statement that
+/// produces an element's name also becomes `x`. All other bytes keep their positions.
 pub(super) fn blank(source: &str, code: &[Code]) -> String {
     let mut blank = String::with_capacity(source.len());
     let mut from = 0;

@@ -1,5 +1,5 @@
-//! The view of a digest that templates receive. A pure function builds it from the contents of the digest. Every value is
-//! clean, so a template cannot forget or undo the cleaning.
+//! Builds the digest view for templates, as a pure function. All values are already clean, so a template
+//! cannot forget or undo this.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -19,51 +19,41 @@ use super::{
 };
 use crate::words::Phrases;
 
-/// The most items that templates see apart from their lines.
+/// Maximum items available to templates outside their lines.
 const LATEST_ITEMS: usize = 10;
 
-/// The input of a view.
 pub struct Input<'a> {
     pub contents: &'a Contents,
     pub window: &'a Window,
-    /// The view ignores the address.
+    /// The view ignores its address.
     pub recipient: &'a Recipient,
-    /// The recipient's time zone.
     pub zone: &'a TimeZone,
-    /// The title of the digest type in `tidings.toml`.
     pub title: Option<&'a str>,
-    /// The cadence as written in `tidings.toml`, for the footer.
     pub cadence: &'a str,
     pub links: &'a Links,
-    /// The looks of the tenant.
     pub brand: &'a settings::Brand,
-    /// The words of the recipient's language.
     pub phrases: Phrases<'a>,
 }
 
-/// Links other than those of the events. An absent link is not shown.
+/// Links besides those in events. Templates omit missing links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
-    /// The page with the lines that the message omits.
+    /// Page with the lines that don't fit.
     #[serde(default)]
     pub more_url: Option<String>,
-    /// The page that unsubscribes with one click.
     #[serde(default)]
     pub unsubscribe_url: Option<String>,
-    /// The page on which the recipient changes the cadence.
     #[serde(default)]
     pub preferences_url: Option<String>,
-    /// The page on which a recipient whose cadence is adapted gets the digest as often as before.
+    /// Page to undo an adapted cadence and get the digest as often as before.
     #[serde(default)]
     pub as_before_url: Option<String>,
-    /// The message in the browser.
     #[serde(default)]
     pub view_url: Option<String>,
 }
 
 impl Links {
-    /// Keeps only http, https and mailto links.
     pub(super) fn safe(&self) -> Self {
         let safe = |link: &Option<String>| link.as_deref().and_then(clean::url);
         Self {
@@ -75,7 +65,7 @@ impl Links {
         }
     }
 
-    /// Returns the links that are not counted: those to unsubscribe, to choose and to view the message.
+    /// The links to unsubscribe, to the preferences and to view the message.
     pub(super) fn uncounted(&self) -> Vec<&str> {
         [&self.unsubscribe_url, &self.preferences_url, &self.as_before_url, &self.view_url]
             .into_iter()
@@ -84,14 +74,13 @@ impl Links {
     }
 }
 
-/// The names that templates can use.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct View {
-    /// The language's tag, for HTML's `lang`.
+    /// Language tag for the HTML attribute `lang`.
     pub lang: String,
     /// `ltr` or `rtl`.
     pub dir: &'static str,
-    /// The tenant, whose words `t` says.
+    /// Selects the tenant's overrides for `t`.
     pub tenant: String,
     pub brand: Brand,
     pub digest: Digest,
@@ -99,64 +88,55 @@ pub struct View {
     pub links: Links,
 }
 
-/// A digest as templates receive it. Times are text in the recipient's zone.
+/// Times are formatted in the recipient's zone.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct Digest {
     pub id: String,
     #[serde(rename = "type")]
     pub digest_type: String,
-    /// The name of the type in the recipient's language.
     pub name: String,
     pub window: Span,
-    /// `Mon, Feb 3, 8:00 AM`, with the year if the digest was claimed in another one.
+    /// E.g. `Mon, Feb 3, 8:00 AM`; includes the year if the digest was claimed in another one.
     pub opened_at: String,
-    /// The cadence as text; may be empty.
     pub cadence: String,
-    /// Events of the digest, including hidden ones.
+    /// Includes hidden events.
     pub item_count: u64,
-    /// Lines of the digest, including hidden ones.
+    /// Includes hidden lines.
     pub group_count: u64,
-    /// Distinct entities of the digest, if all its lines are known.
+    /// Number of distinct entities, if all lines are known.
     pub entity_count: Option<u64>,
-    /// The type of the entities, if all known lines share one.
+    /// Set if all known lines share the same type.
     pub entity_type: Option<String>,
-    /// The counts by name, a map.
     pub counts: Value,
-    /// The counts as text, the worst first.
+    /// Formatted counts, worst first.
     pub sums: Vec<Sum>,
-    /// The lines, each a `Line`.
     pub groups: Vec<Value>,
-    /// The same lines by section.
     pub sections: Vec<Section>,
-    /// The latest of the items that the lines show, the latest first, each an `Item`.
+    /// Latest items shown in any line, newest first.
     pub items: Vec<Value>,
     pub more: More,
 }
 
-/// Lines below a common heading. Sections stand in the order of their first lines.
+/// Lines with a common heading. Sections are ordered by their first lines.
 #[derive(Clone, PartialEq, Serialize)]
 pub struct Section {
-    /// The heading; `None`: the lines have no section of their own.
+    /// `None` for lines without a section.
     pub title: Option<String>,
-    /// Each a `Line`.
     pub groups: Vec<Value>,
 }
 
-/// The time in which the digest collected events.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Span {
     pub opened_at: String,
-    /// The time of the claim.
     pub closed_at: String,
-    /// Both times in one phrase. The date appears once if they share it, and years only if they differ.
+    /// The date is not repeated if both times share it, and years appear only if they differ.
     pub span: String,
     /// IANA name.
     pub zone: String,
-    /// The zone in words: `Berlin`.
+    /// Readable zone, e.g. `Berlin`.
     pub zone_name: String,
 }
 
-/// The recipient as templates receive it.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reader {
     pub user: String,
@@ -172,7 +152,7 @@ impl Reader {
     }
 }
 
-/// The numbers of groups and events that the message omits (rule 20).
+/// Groups and events left out of the message (rule 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct More {
     pub groups: u64,
@@ -180,12 +160,11 @@ pub struct More {
 }
 
 impl View {
-    /// Builds the view of `input`.
     #[must_use]
     pub fn new(input: &Input<'_>) -> Self {
         let Input { contents, window, recipient, zone, title, links, brand, phrases, .. } = *input;
         let closed_at = contents.claimed_at.unwrap_or(window.due_at);
-        // The reader's present is the time of the claim: a message that is rendered again has the same bytes.
+        // Use the time of the claim as "now", so rendering again gives the same bytes.
         let (this_year, written) = (zone.to_datetime(closed_at).year(), Written::default());
         let local = Local { phrases, zone, now: closed_at, this_year, written: &written };
         let window_words = Span::new(window.opened_at, closed_at, local);
@@ -216,26 +195,24 @@ impl View {
         Self { lang, dir, tenant, brand, digest, recipient: reader, links }.arranged()
     }
 
-    /// The most items that a line shows.
     pub(super) fn items_of_a_line(&self) -> usize {
         self.digest.groups.iter().map(|line| items_of(line).len()).max().unwrap_or_default()
     }
 
-    /// Shows at most `most` items in each line.
     #[must_use]
     pub(super) fn with_items(mut self, most: usize) -> Self {
         self.digest.groups = self.digest.groups.iter().map(|line| with_items(line, most)).collect();
         self.arranged()
     }
 
-    /// Keeps the first `shown` lines and counts the rest as more.
+    /// Adds the rest to `more`.
     #[must_use]
     pub(super) fn shortened(mut self, shown: usize) -> Self {
         self.digest.groups.truncate(shown);
         self.arranged()
     }
 
-    /// Puts the lines into sections, and counts what they do not show.
+    /// Also updates `more`.
     #[must_use]
     pub(super) fn arranged(mut self) -> Self {
         let digest = &mut self.digest;
@@ -260,7 +237,6 @@ fn sections(lines: &[Value]) -> Vec<Section> {
     sections
 }
 
-/// Shows at most `most` items in a line, and counts the rest as more.
 fn with_items(line: &Value, most: usize) -> Value {
     let items: Vec<_> = items_of(line).iter().take(most).cloned().collect();
     let count = |value: &Value| value.get_from_path("count").and_then(Value::as_u64).unwrap_or_default();
@@ -271,12 +247,11 @@ fn with_items(line: &Value, most: usize) -> Value {
     fields.into()
 }
 
-/// The items of a line.
 pub(super) fn items_of(line: &Value) -> &[Value] {
     line.get_from_path("items").and_then(Value::as_array).unwrap_or_default()
 }
 
-/// The latest items of all lines. Those of one time keep the order of their lines.
+/// Items with equal times keep the order of their lines.
 fn latest_items<'a>(lines: &'a [Group], shown: &'a [Value]) -> Vec<Value> {
     let of_line = |(group, line): (&'a Group, &'a Value)| group.latest.iter().map(|item| item.at).zip(items_of(line));
     let mut items: Vec<_> = lines.iter().zip(shown).flat_map(of_line).collect();
@@ -314,24 +289,21 @@ fn entity_type(lines: &[Group]) -> Option<String> {
     same.then(|| clean::text(first, NAME_CHARS).into_owned())
 }
 
-/// Limit of the address line in characters.
+/// In characters.
 const LINE_CHARS: usize = 300;
 
-/// The variable `brand` of templates. Nothing is set for a tenant without looks of its own.
+/// All fields are `None` for a tenant without its own branding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Brand {
-    /// The name that recipients know. Set if there is a logo.
+    /// Name familiar to recipients. Always set if there is a logo.
     pub name: Option<String>,
-    /// An https address of a picture.
     pub logo_url: Option<String>,
-    /// `#1f56c8`, on which white text is readable.
+    /// E.g. `#1f56c8`; dark enough for white text.
     pub colour: Option<String>,
-    /// A line for the footer.
     pub address_line: Option<String>,
 }
 
 impl Brand {
-    /// Cleans the values as those of events are.
     #[must_use]
     pub fn new(brand: &settings::Brand) -> Self {
         let text = |value: &Option<String>, chars| value.as_deref().map(|text| clean::text(text, chars).into_owned());
@@ -343,7 +315,6 @@ impl Brand {
         }
     }
 
-    /// A brand with everything, for checks of templates.
     pub(super) fn sample() -> Self {
         let text = |text: &str| Some(text.to_owned());
         Self {

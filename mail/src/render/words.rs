@@ -1,4 +1,4 @@
-//! Numbers and names as text: the sentences of a line, in the recipient's language.
+//! Formats numbers and names in the recipient's language, as used in lines.
 
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
@@ -7,13 +7,13 @@ use tidings_model::Cadence;
 
 use crate::words::{Phrases, cadence};
 
-/// Turns `build_failure` into `build failure`.
+/// E.g. `build_failure` becomes `build failure`.
 pub(super) fn humanize(name: &str) -> Cow<'_, str> {
     if name.contains('_') { name.replace('_', " ").into() } else { name.into() }
 }
 
-/// Returns a number and a noun that agrees: `1 dependency`, `3 dependencies`. The message `noun_dependency` says the noun in a
-/// language. English forms the plural of other nouns by itself.
+/// E.g. `1 dependency`, `3 dependencies`. Uses the message `noun_dependency` if there is one; otherwise
+/// builds the English plural.
 pub(super) fn counted(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
     let own = phrases.own(&format!("noun_{}", noun.replace(' ', "_")), n);
     own.unwrap_or_else(|| {
@@ -25,8 +25,8 @@ pub(super) fn counted(phrases: Phrases<'_>, noun: &str, n: i128) -> String {
     })
 }
 
-/// A count and its name, which is an adjective or a plural: `2 critical`, `3 warnings`, `1 warning`. The message
-/// `count_warnings` says the name in a language, also for `warning`.
+/// `name` is an adjective or a plural: `2 critical`, `3 warnings`, `1 warning`. Uses the message
+/// `count_warnings` if there is one, also for `warning`.
 pub(super) fn tally(phrases: Phrases<'_>, name: &str, n: i128) -> String {
     let own = phrases.own(&format!("count_{name}"), n).or_else(|| phrases.own(&format!("count_{name}s"), n));
     own.unwrap_or_else(|| {
@@ -42,7 +42,7 @@ fn named(phrases: Phrases<'_>, id: &str, name: &str, n: i128) -> String {
     phrases.with(id, [("count", n.into()), ("name", humanize(name).into())])
 }
 
-/// Names the actors: `Ann`, `Ann and Ben`, `Ann and 3 others`. Empty without actors.
+/// E.g. `Ann and Ben`, `Ann and 3 others`. Empty without actors.
 pub(super) fn who(phrases: Phrases<'_>, actors: &[Cow<'_, str>], actor_count: u64) -> String {
     match (actors, actor_count) {
         ([], _) => String::new(),
@@ -52,7 +52,7 @@ pub(super) fn who(phrases: Phrases<'_>, actors: &[Cow<'_, str>], actor_count: u6
     }
 }
 
-/// Describes a cadence of `tidings.toml` in one phrase for a recipient. Empty if that takes more than a phrase.
+/// Empty if the cadence is too complex for one phrase.
 pub(super) fn how_often(phrases: Phrases<'_>, words: &str) -> String {
     match words.parse() {
         Ok(Cadence::Never) | Err(_) => String::new(),
@@ -61,20 +61,17 @@ pub(super) fn how_often(phrases: Phrases<'_>, words: &str) -> String {
     }
 }
 
-/// Returns a written number and a noun that agrees.
 fn english_counted(noun: &str, n: i128, number: &str) -> String {
     let (stem, end) = if n == 1 { (noun, "") } else { plural(noun) };
     format!("{number} {stem}{end}")
 }
 
-/// Returns a written number and a name that is an adjective or a plural.
 fn english_tally(name: &str, n: i128, number: &str) -> String {
     let is_plural = name.ends_with('s') && !["ss", "us", "is"].iter().any(|end| name.ends_with(end));
     let name = if n == 1 && is_plural { &name[..name.len() - 1] } else { name };
     format!("{number} {name}")
 }
 
-/// Returns the stem of a noun and the ending of its plural.
 fn plural(noun: &str) -> (&str, &'static str) {
     let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
     if let Some(stem) = before_y {
@@ -88,25 +85,21 @@ fn plural(noun: &str) -> (&str, &'static str) {
     }
 }
 
-// The reader's language, zone and present, in which times are written.
-
-/// The way in which times are written.
 #[derive(Clone, Copy)]
 pub(super) struct Local<'a> {
     pub phrases: Phrases<'a>,
     pub zone: &'a TimeZone,
-    /// The reader's present: the time of the claim.
+    /// The time of the claim.
     pub now: Timestamp,
-    /// Other years are written, and this one is not.
+    /// Years are shown unless they match this one.
     pub this_year: i16,
     pub written: &'a Written,
 }
 
-/// The times of a message that are written already, by minute. A line and its latest item share one, and so do events at once.
+/// A line often shares its time with its latest item, or with other lines.
 pub(super) type Written = RefCell<BTreeMap<civil::DateTime, String>>;
 
 impl Local<'_> {
-    /// `Feb 3, 2:20 PM`.
     pub fn short(self, at: Timestamp) -> String {
         let at = self.zone.to_datetime(at);
         let minute = at.date().at(at.hour(), at.minute(), 0, 0);

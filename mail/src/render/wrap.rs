@@ -1,20 +1,20 @@
-//! Breaks the lines of the text part. RFC 5322, 2.1.1, asks for at most 78 columns; quoting in an answer takes some of them.
+//! Wraps the text part. RFC 5322, 2.1.1, recommends at most 78 columns; quoting in a reply needs some of
+//! them.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::bidi::ISOLATE;
 
-/// Limit of a line in columns.
 const COLUMNS: usize = 72;
 
-/// Characters that no line begins with: closing brackets, stops, marks of repetition and length, small kana (JIS X 4051), and what
-/// would look like the bullet of a line.
+/// Never start a line with these: closing brackets, stops, repetition and length marks, small kana (JIS X
+/// 4051), and anything resembling a bullet.
 const NEVER_FIRST: &str = "、。，．・：；？！‼⁇⁈⁉）］｝｠」』】〕〉》〙〗〟’”»ー‐–〜～ゝゞヽヾ々〻ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶ％‰℃…‥\u{3000})]}>,.:;!?%\"'-*/";
-/// Characters that no line ends with: opening brackets, and signs before a number.
+/// Never end a line with these: opening brackets, and signs before a number.
 const NEVER_LAST: &str = "（［｛｟「『【〔〈《〘〖〝‘“«＃￥＄№([{<\"'#$";
 
-/// Breaks longer lines at spaces and between ideographs, and indents what follows like the text before it. A longer word stays
-/// whole, because a cut link leads somewhere else.
+/// Continuation lines are indented like the first. Longer words stay whole, because a broken link would lead
+/// elsewhere.
 pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for line in text.split_inclusive('\n') {
@@ -36,10 +36,10 @@ fn wrap(line: &str, out: &mut String) {
     for (has_before, is_word, piece) in pieces {
         let width = width(piece.trim_end_matches('\n'));
         let gap = usize::from(has_before && is_word);
-        // A value must not look like a line of its own.
+        // A value should not look like a bullet.
         let may_begin = !["*", "-"].contains(&piece);
         if has_before && may_begin && column + gap + width > COLUMNS {
-            // A line is a paragraph, and each one ends its isolates.
+            // A line counts as a paragraph, and its end would close open isolates.
             out.extend(std::iter::repeat_n(ISOLATE.1, open));
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', prefix.len()));
@@ -57,12 +57,10 @@ fn wrap(line: &str, out: &mut String) {
     }
 }
 
-/// The columns of a piece. A character of ASCII takes one.
 fn width(piece: &str) -> usize {
     if piece.is_ascii() { piece.len() } else { piece.width() }
 }
 
-/// The parts of a word between which a line may break.
 fn pieces(word: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(word);
     std::iter::from_fn(move || {
@@ -84,7 +82,7 @@ fn first_break(word: &str) -> Option<usize> {
     pairs.find(|((_, before), (_, after))| may_break(*before, *after)).map(|(_, (at, _))| at)
 }
 
-/// Reports if a line may end between two characters of a word. A character without width belongs to the one before it.
+/// A zero-width character belongs to the one before it.
 fn may_break(before: char, after: char) -> bool {
     let is_visible = |c: char| c.width().is_some_and(|width| width > 0);
     (is_ideographic(before) || is_ideographic(after))
@@ -94,7 +92,7 @@ fn may_break(before: char, after: char) -> bool {
         && !NEVER_FIRST.contains(after)
 }
 
-/// Recognises Han, kana and their punctuation. Korean has spaces between its words.
+/// Han, kana and their punctuation. Korean puts spaces between words.
 const fn is_ideographic(c: char) -> bool {
     matches!(c, '\u{2e80}'..='\u{312f}' | '\u{3190}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{fe30}'..='\u{fe4f}' | '\u{ff00}'..='\u{ff9f}' | '\u{ffe0}'..='\u{ffe6}' | '\u{20000}'..='\u{3ffff}')

@@ -1,5 +1,5 @@
-//! Opens a connection that is ready for MAIL: name look-up, socket, TLS, greeting, EHLO, AUTH. A login may need an access token, which
-//! expires after an hour or so, and its source has a new one by then.
+//! Opens connections ready for MAIL: name lookup, socket, TLS, greeting, EHLO, AUTH. A login may use an
+//! access token, which typically expires after an hour; we then read a new one from its source.
 
 use std::{io, path::Path, process::Stdio, time::Duration};
 
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::Error;
 
-/// Prepares TLS for a relay. Returns `None` if the relay never uses TLS. Reads files.
+/// Reads files. `None` if this relay never uses TLS.
 pub(super) fn connector(relay: &RelayUrl) -> Result<Option<TlsConnector>, Error> {
     if relay.tls == Tls::None {
         return Ok(None);
@@ -61,7 +61,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
     if roots.len() == before { Err(unreadable("has no certificate in PEM".into())) } else { Ok(()) }
 }
 
-/// Opens a connection. A relay that refuses an access token is asked once more with another one.
+/// If the relay rejects an access token, retries once with a new one.
 pub(super) async fn open(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
@@ -92,7 +92,7 @@ async fn open_once(
     Ok(connection)
 }
 
-/// Tries the addresses of the host in turn. Each gets an equal share of the remaining time.
+/// Each address gets an equal share of the remaining time.
 async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
     let lost =
         |error: &io::Error| Failure::new(Phase::Connect, SmtpEvent::Lost, format!("cannot reach {relay}: {error}"));
@@ -114,22 +114,22 @@ async fn dial(relay: &RelayUrl, limits: &Timeouts) -> Result<Wire, Failure> {
     Err(lost(&problem))
 }
 
-/// A peer that acknowledges nothing for so long is gone: half a minute, while [`Timeouts`] are for a slow one that acknowledges.
+/// Give up on a peer if it acknowledges nothing for this long. [`Timeouts`] instead apply to slow peers that
+/// still acknowledge.
 const DEAD: Duration = Duration::from_secs(30);
 
-/// Has the kernel notice a peer that is gone, and send without delay.
+/// Lets the kernel detect dead peers, and disables Nagle's algorithm.
 fn watch(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let socket = SockRef::from(socket);
     let probes = TcpKeepalive::new().with_time(DEAD / 3).with_interval(DEAD / 6).with_retries(4);
     socket.set_tcp_keepalive(&probes)?;
-    // Other systems have no such limit for data that nobody acknowledges.
+    // Only Linux has such a limit for unacknowledged data.
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(DEAD))?;
     Ok(())
 }
 
-/// Negotiates the TLS that the relay's URL asks for, and sends EHLO.
 async fn secure(
     relay: &RelayUrl,
     tls: Option<&TlsConnector>,
@@ -159,7 +159,7 @@ async fn handshake(relay: &RelayUrl, connector: &TlsConnector, limits: &Timeouts
     Ok(Wire::new(within(limits.connect, Phase::Tls, shaken).await?, true))
 }
 
-/// Adds a remedy to an error that rustls 0.23 names and does not explain.
+/// rustls 0.23 does not explain these errors.
 fn explained(error: &str) -> String {
     if !error.contains("CaUsedAsEndEntity") {
         return error.to_owned();
@@ -170,7 +170,6 @@ fn explained(error: &str) -> String {
     )
 }
 
-/// Reads the greeting, unless that came in plaintext, and sends EHLO.
 async fn hello(
     relay: &RelayUrl,
     limits: &Timeouts,
@@ -193,15 +192,15 @@ async fn hello(
     }
 }
 
-/// Without a token nobody can log in, as without a password.
+/// A missing token is handled like a missing password.
 fn without_token(problem: String) -> Failure {
     Failure::new(Phase::Auth, SmtpEvent::NoLogin, problem)
 }
 
-/// Most challenges of a login, more than any mechanism has.
+/// More challenges than any mechanism uses.
 const CHALLENGES: u32 = 10;
 
-/// Logs in by a password, or by a token (XOAUTH2, as Google and Microsoft describe it).
+/// XOAUTH2 as documented by Google and Microsoft.
 async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) -> Result<(), Failure> {
     let Some(Credentials { user, secret }) = relay.credentials.clone() else { return Ok(()) };
     let no_login = |detail: &str| Failure::new(Phase::Auth, SmtpEvent::NoLogin, detail);
@@ -224,7 +223,7 @@ async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) 
             return Ok(());
         }
         command = match mechanism {
-            // A refusal comes as a challenge, and the reply to an empty line has its code.
+            // With XOAUTH2, an error arrives as a challenge; the reply to an empty line has the code.
             Mechanism::Xoauth2 if command != EMPTY_LINE => EMPTY_LINE.to_owned(),
             Mechanism::Xoauth2 => return Err(no_login("the relay does not end the login")),
             _ => Auth::new_from_response(mechanism, credentials.clone(), &reply).map_err(unreadable)?.to_string(),
@@ -235,21 +234,20 @@ async fn log_in(relay: &RelayUrl, tokens: &Tokens, connection: &mut Connection) 
 
 const EMPTY_LINE: &str = "\r\n";
 
-/// A command is asked for another token after this time. Providers' tokens are good for an hour.
+/// How long to reuse a command's token. Providers' tokens are valid for an hour.
 const FRESH: Duration = Duration::from_mins(5);
-/// The longest time for a command, or for a file on a slow disk.
+/// For running the command, or for reading the file from a slow disk.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest token.
 const TOKEN_BYTES: usize = 16 * 1024;
 
-/// The latest token of a relay. Connections that are opened meanwhile wait for the one that gets it.
+/// Concurrent connections wait for the one that fetches it.
 #[derive(Default)]
 pub(super) struct Tokens {
     latest: Mutex<Option<(String, Instant)>>,
 }
 
 impl Tokens {
-    /// Returns the token for a login. A file is read each time.
+    /// Reads a file again each time, but reuses a command's token.
     pub async fn get(&self, source: &TokenSource) -> Result<String, String> {
         let mut latest = self.latest.lock().await;
         if let (TokenSource::Command(_), Some((token, read_at))) = (source, &*latest)
@@ -262,7 +260,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Gets another token instead of the latest, which the relay refused. Returns whether it differs.
+    /// Returns `true` if the new token differs.
     pub async fn renew(&self, source: &TokenSource) -> Result<bool, String> {
         let mut latest = self.latest.lock().await;
         let refused = latest.take();
@@ -273,7 +271,7 @@ impl Tokens {
     }
 }
 
-/// The error is fit for logs: it has nothing that the file or the command said.
+/// The error is safe to log: it contains no output from the file or command.
 async fn read(source: &TokenSource) -> Result<String, String> {
     let (reading, name) = match source {
         TokenSource::File(path) => {
@@ -303,7 +301,6 @@ async fn run(words: &[String]) -> Result<String, String> {
     if ended.success() { token } else { Err(format!("failed ({ended})")) }
 }
 
-/// Reads a token. White space around it does not count.
 async fn token(from: impl AsyncRead + Unpin) -> Result<String, String> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(TOKEN_BYTES).unwrap_or(u64::MAX) + 1;

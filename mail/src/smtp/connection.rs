@@ -1,7 +1,8 @@
-//! One connection to a relay. Each step of a transaction has a time limit.
+//! A connection to a relay, with a time limit for each step.
 //!
-//! lettre 0.11.23 has the commands and the parser of a reply. Its own connection can upgrade only its own socket, does not expose the
-//! parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the content.
+//! We use lettre 0.11.23 for commands and reply parsing only. Its connection can upgrade only its own socket,
+//! hides the parameters of EHLO extensions such as SIZE, and cannot send the final dot apart from the
+//! content.
 
 use std::{fmt::Display, io, pin::pin, time::Duration};
 
@@ -23,17 +24,15 @@ use super::{
 };
 use crate::checked;
 
-/// Most bytes of a reply, more than any has. A relay may never end its line.
+/// More bytes than any reply needs. A relay may never end its line.
 const REPLY_BYTES: u64 = 64 * 1024;
-/// Bytes of a line that are kept. RFC 5321 4.5.3.1.5 allows 512.
+/// How much of each line to keep. RFC 5321 4.5.3.1.5 allows 512.
 const LINE_BYTES: usize = 900;
 
-/// A socket, with TLS or without.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Socket for S {}
 
-/// Sends commands over a socket, and reads the replies.
 pub(super) struct Wire {
     stream: BufReader<Box<dyn Socket>>,
     is_tls: bool,
@@ -44,12 +43,12 @@ impl Wire {
         Self { stream: BufReader::new(Box::new(socket)), is_tls }
     }
 
-    /// The socket, without the plaintext that was read ahead, so that an attacker cannot inject replies.
+    /// Drops any plaintext read ahead, so an attacker cannot inject replies before TLS.
     pub fn into_socket(self) -> Box<dyn Socket> {
         self.stream.into_inner()
     }
 
-    /// Sends a command and reads its reply. A refusal (4yz or 5yz) is a failure.
+    /// A refusal (4yz or 5yz) is an error.
     pub async fn command(&mut self, phase: Phase, command: impl Display) -> Result<Response, Failure> {
         let sending = async {
             self.stream.write_all(command.to_string().as_bytes()).await?;
@@ -59,7 +58,6 @@ impl Wire {
         self.reply(phase).await
     }
 
-    /// Reads a reply. A refusal (4yz or 5yz) is a failure.
     pub async fn reply(&mut self, phase: Phase) -> Result<Response, Failure> {
         let mut answer = (&mut self.stream).take(REPLY_BYTES);
         let (mut line, mut lines) = (Vec::new(), String::new());
@@ -85,37 +83,37 @@ impl Wire {
     }
 }
 
-/// Returns a line of a reply in a form that lettre parses: with its code, with its words as far as they are UTF-8, and without blanks at its
-/// end. A line that is only a code, which RFC 5321 4.2 allows, gets the space that precedes a text. The words are in whatever encoding the
-/// relay's language has, and say nothing that decides.
+/// Normalizes a reply line for lettre's parser: the code, then the text as far as it is UTF-8, without
+/// trailing blanks. If there is only a code, as RFC 5321 4.2 allows, adds a space. The text may be in any
+/// encoding, but no decision should depend on it.
 fn tidied(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text[..text.floor_char_boundary(LINE_BYTES)].trim_end();
     let (code, words) = text.split_at_checked(3).unwrap_or((text, ""));
     let is_code = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
-    // After a fourth digit or a letter, the line is no reply.
+    // After a fourth digit or a letter, this is not a reply.
     let is_apart = !words.starts_with(|c: char| c == '-' || c == ' ' || c.is_ascii_alphanumeric());
     let space = if is_code && is_apart { " " } else { "" };
     format!("{code}{space}{words}\r\n")
 }
 
-/// Time limits of the steps. The defaults are the minimums of RFC 5321 4.5.3.2.
+/// Time limits per step. Defaults are the minimums in RFC 5321 4.5.3.2.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Name look-up and TCP over all addresses of the host, and once more the TLS handshake. 30 s, our own choice.
+    /// Name lookup and TCP across all addresses, and again for the TLS handshake. 30 s, our own choice.
     pub connect: Duration,
-    /// The greeting and the reply to EHLO: 5 min.
+    /// Greeting and reply to EHLO: 5 min.
     pub greeting: Duration,
-    /// The reply to MAIL, RCPT, AUTH, STARTTLS and RSET: 5 min.
+    /// Reply to MAIL, RCPT, AUTH, STARTTLS and RSET: 5 min.
     pub command: Duration,
-    /// The first replies over a connection that was idle: 30 s, our own choice. A network may have forgotten the connection, and a slow
-    /// relay is asked again over a new one, with the time of RFC 5321.
+    /// First replies over a reused connection: 30 s, our own choice. A network may have dropped the idle
+    /// connection; for a slow relay, we retry over a new one with the limits from RFC 5321.
     pub reused: Duration,
-    /// The reply to DATA: 2 min.
+    /// Reply to DATA: 2 min.
     pub data: Duration,
-    /// Sending each block of the content: 3 min.
+    /// Sending one block of content: 3 min.
     pub block: Duration,
-    /// The last block with the final dot, and the reply to it: 10 min.
+    /// Last block with the final dot, and the reply: 10 min.
     pub dot: Duration,
 }
 
@@ -134,36 +132,34 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The longest time from the record of the dot to the end of the wait for its reply.
+    /// Maximum time between recording the dot and giving up on its reply.
     #[must_use]
     pub const fn reply_time(&self) -> Duration {
         self.dot.saturating_add(LAST_LOOK)
     }
 }
 
-/// When the time for the reply to the dot is over, what has arrived is read for this long. A process that was frozen wakes up late, and the
-/// reply may lie in its socket. Without it the message counts as ambiguous, and may be sent a second time.
+/// After the dot's timeout, read whatever has already arrived for this long. A frozen process wakes up late,
+/// and the reply may be waiting in its socket. If we missed it, the message would be ambiguous and might be
+/// sent twice.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Time limit of QUIT. The connection closes in either case.
+/// We close the connection in any case.
 const QUIT: Duration = Duration::from_secs(1);
 
 pub(super) struct Connection {
     pub wire: Wire,
-    /// What the relay announced in its reply to EHLO.
     pub info: ServerInfo,
-    /// The announced limit (RFC 1870) in bytes. 0 means no limit; `None` means no extension.
+    /// Announced limit in bytes (RFC 1870). 0 means no limit; `None` means the extension is missing.
     pub max_size: Option<u64>,
     pub opened_at: Instant,
     pub idle_since: Instant,
-    /// Transactions so far.
     pub used: u32,
-    /// A transaction was refused half-way. RSET precedes the next one.
+    /// A transaction was refused half-way, so send RSET before the next one.
     pub dirty: bool,
 }
 
 impl Connection {
-    /// The connection after this reply to EHLO.
     pub fn new(wire: Wire, ehlo: &Response) -> Result<Self, Failure> {
         let now = Instant::now();
         let info = ServerInfo::from_response(ehlo).map_err(|_| Failure::unreadable(Phase::Ehlo))?;
@@ -187,7 +183,7 @@ impl Connection {
     ) -> Result<(), Failure> {
         let limit = if self.used == 0 { limits.command } else { limits.command.min(limits.reused) };
         if self.dirty {
-            // Any failure here allows another connection.
+            // Any failure here should lead to a new connection.
             let reset = self.command(Phase::Mail, limit, Rset, 2).await;
             reset.map_err(|failure| Failure { event: SmtpEvent::Lost, ..failure })?;
             self.dirty = false;
@@ -204,7 +200,6 @@ impl Connection {
         self.command(Phase::Data, limits.data, Data, 3).await
     }
 
-    /// Sends a command and expects a reply whose first digit is `first_digit`.
     async fn command(
         &mut self,
         phase: Phase,
@@ -219,14 +214,13 @@ impl Connection {
         Err(Failure::replied(phase, (&response).into()))
     }
 
-    /// Sends a part of the content without the final dot.
     pub async fn block(&mut self, block: &[u8], limits: &Timeouts) -> Result<(), Failure> {
         let sending = async { self.wire.stream.write_all(block).await.map_err(|e| Failure::lost(Phase::Body, &e)) };
         within(limits.block, Phase::Body, sending).await
     }
 
-    /// Sends the last part of the content, with the final dot, and waits for the reply. A failure is past the dot as soon as
-    /// the socket has accepted the last byte.
+    /// Sends the last block with the final dot and waits for the reply. Once the socket has accepted the last
+    /// byte, any failure counts as past the dot.
     pub async fn last_block(&mut self, block: &[u8], limits: &Timeouts) -> Result<Reply, Failure> {
         let (begun, block_limit) = (Instant::now(), limits.block.min(limits.dot));
         let mut taken = 0;
@@ -257,19 +251,17 @@ impl Connection {
         replied.unwrap_or_else(|_| Err(Failure::silent(Phase::Dot, limits.dot))).map(|response| (&response).into())
     }
 
-    /// Sends NOOP.
     pub async fn noop(&mut self, limits: &Timeouts) -> Result<(), Failure> {
         self.command(Phase::Mail, limits.command, Noop, 2).await
     }
 
-    /// Sends QUIT and closes.
+    /// Sends QUIT and closes the connection.
     pub async fn quit(mut self) {
-        // The connection closes in either case.
         let _ = timeout(QUIT, self.wire.command(Phase::Mail, Quit)).await;
     }
 }
 
-/// Reads the SIZE line of an EHLO reply (RFC 1870).
+/// RFC 1870.
 fn announced_size(ehlo: &Response) -> Option<u64> {
     let limit = ehlo.message().find_map(|line| {
         let (keyword, limit) = line.split_once(' ').unwrap_or((line, "0"));

@@ -1,7 +1,8 @@
-//! Connections to one relay, for all mail of a process. Their number is limited, and good ones are used again.
+//! Pool for connections to one relay, shared by the whole process. Limits how many are open, and reuses good
+//! ones.
 //!
-//! A message has a slot before it takes a connection and until it has returned the connection. The open connections, including idle ones,
-//! therefore never exceed the slots. Who gets a slot is decided in [`super::slots`].
+//! A message needs a slot before it opens a connection, and keeps it until the connection is returned. So
+//! open connections, including idle ones, never exceed the slots. [`super::slots`] decides who gets a slot.
 
 use std::{
     collections::HashMap,
@@ -25,19 +26,17 @@ use super::{
     slots::{Lane, SlotId, Slots},
 };
 
-/// Between two looks at idle connections and at messages that wait.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The number of connections, and the use of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Most open connections, including idle ones. 10.
+    /// Maximum open connections, including idle ones. 10.
     pub connections: usize,
-    /// Longest idle time of a connection. 30 s.
+    /// Maximum idle time. 30 s.
     pub idle: Duration,
-    /// Longest use of a connection. 10 min.
+    /// Maximum age. 10 min.
     pub age: Duration,
-    /// Most messages over one connection. Many providers allow 100.
+    /// Maximum messages per connection. Many providers allow 100.
     pub messages: u32,
 }
 
@@ -70,7 +69,6 @@ struct PoolState {
     is_closed: bool,
 }
 
-/// Resolves when the slot is wanted back.
 type Admitted = oneshot::Receiver<()>;
 
 impl Pool {
@@ -86,12 +84,10 @@ impl Pool {
         Self { relay, timeouts, tls, tokens: Tokens::default(), limits, state: Mutex::new(state) }
     }
 
-    /// Opens a connection to the relay.
     pub async fn open(&self) -> Result<Connection, Failure> {
         open(&self.relay, self.tls.as_ref(), &self.tokens, &self.timeouts).await
     }
 
-    /// Waits for a slot. `None`: the pool is closed.
     pub async fn slot(self: Arc<Self>, lane: Lane, domain: String) -> Option<Slot> {
         let (id, admitted) = {
             let mut state = self.state();
@@ -102,7 +98,8 @@ impl Pool {
         slot.wait(admitted).await.then_some(slot)
     }
 
-    /// Waits for a slot under the lock under which it was asked for: another task may be the one that gives it.
+    /// Registers for a slot under the same lock as the request, because another task may be the one to grant
+    /// it.
     fn enqueue(self: &Arc<Self>, state: &mut PoolState, id: SlotId) -> oneshot::Receiver<Admitted> {
         let (waiter, admitted) = oneshot::channel();
         if state.is_closed {
@@ -116,7 +113,7 @@ impl Pool {
         admitted
     }
 
-    /// Sends QUIT on every idle connection. Attempts under way finish; no attempt begins.
+    /// Sends QUIT on every idle connection. Running attempts finish, but no new ones start.
     pub async fn close(&self) {
         let idle = {
             let mut state = self.state();
@@ -127,13 +124,13 @@ impl Pool {
         join_all(idle.into_iter().map(Connection::quit)).await;
     }
 
-    /// Gives free slots to those who wait, and asks for the slots of those that stall.
+    /// Also interrupts stalled messages.
     fn settle(&self, state: &mut PoolState) {
         let now = Instant::now();
         for id in state.slots.admit(now) {
             let (interrupt, interrupted) = oneshot::channel();
             state.interrupts.insert(id, interrupt);
-            // Whoever is gone gives the slot back.
+            // If the waiter is gone, dropping the channel gives the slot back.
             if let Some(waiter) = state.waiters.remove(&id) {
                 let _ = waiter.send(interrupted);
             }
@@ -145,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Looks after idle connections and those who wait, while there are some.
+    /// Starts the background task while there are idle connections or waiting messages.
     fn tend(self: &Arc<Self>, state: &mut PoolState) {
         if !std::mem::replace(&mut state.is_tended, true) {
             tokio::spawn(tend(Arc::downgrade(self)));
@@ -182,35 +179,34 @@ async fn tend(pool: Weak<Pool>) {
     }
 }
 
-/// A place among the connections to a relay, for one message. Dropping it closes its connection.
+/// Permission to use one connection for one message. Dropping it closes the connection.
 pub struct Slot {
-    /// Boxed, because it is large and many futures hold a slot.
+    /// Boxed because it is large and many futures hold a slot.
     connection: Option<Box<Connection>>,
-    /// The connection was idle before, and the relay may have closed it.
+    /// `true` if taken from the idle ones, where the relay may have closed it.
     pub(super) is_reused: bool,
-    /// Set while the slot is not waited for.
+    /// `None` while waiting for the slot.
     interrupted: Option<Admitted>,
-    /// The longest wait for a connection, if another relay would take the message.
+    /// Maximum wait for a connection, if another relay could take the message.
     patience: Option<Duration>,
     id: SlotId,
     pub(super) pool: Arc<Pool>,
 }
 
 impl Slot {
-    /// Limits the wait for a connection, because another relay would take the message.
+    /// Limits the wait for a connection, because another relay could take the message.
     #[must_use]
     pub fn with_patience(mut self, patience: Option<Duration>) -> Self {
         self.patience = patience;
         self
     }
 
-    /// `false`: the pool is closed.
     async fn wait(&mut self, admitted: oneshot::Receiver<Admitted>) -> bool {
         self.interrupted = admitted.await.ok();
         self.interrupted.is_some()
     }
 
-    /// Closes the connection and waits once more, before those who came later.
+    /// Closes the connection, and waits ahead of later messages.
     pub(super) async fn wait_again(&mut self) -> Result<(), Failure> {
         self.connection = None;
         let admitted = {
@@ -223,7 +219,7 @@ impl Slot {
         self.wait(admitted).await.then_some(()).ok_or_else(closed)
     }
 
-    /// Takes the connection that was used last, or opens one.
+    /// Prefers the most recently used connection.
     pub(super) async fn connect(&mut self) -> Result<(), Failure> {
         loop {
             let found = self.pool.state().idle.pop();
@@ -240,11 +236,10 @@ impl Slot {
         }
     }
 
-    /// Opens a new connection and drops the former one.
     pub(super) async fn renew(&mut self) -> Result<(), Failure> {
         self.connection = None;
         let pool = &self.pool;
-        // The future is rare and large.
+        // Boxed because the future is large, but rarely needed.
         let opening = Box::pin(pool.open());
         let opened = match self.patience {
             Some(patience) => {
@@ -265,7 +260,8 @@ impl Slot {
         state.slots.connected(self.id, idle, Instant::now());
     }
 
-    /// The relay refused a connection. Returns whether others of ours work, so that this message can wait for one of them.
+    /// Call this if the relay refuses a connection. Returns `true` if we have others, so this message can
+    /// wait for one.
     pub(super) fn refused(&mut self) -> bool {
         self.connection = None;
         let mut state = self.pool.state();
@@ -277,14 +273,13 @@ impl Slot {
         others_work
     }
 
-    /// The message is past the point at which another one may have its slot.
     pub(super) fn offered(&self) {
         let mut state = self.pool.state();
         state.interrupts.remove(&self.id);
         state.slots.offered(self.id);
     }
 
-    /// Resolves when others need the slot more than a message that stalls.
+    /// Resolves if this message stalls and others need its slot more.
     pub(super) async fn interrupted(interrupted: &mut Option<Admitted>) {
         let is_wanted = match interrupted {
             Some(receiver) => receiver.await.is_ok(),
@@ -295,13 +290,11 @@ impl Slot {
         }
     }
 
-    /// The connection with the time limits of its steps, and the interruption.
     pub(super) fn parts(&mut self) -> Result<(&mut Connection, &Timeouts, &mut Option<Admitted>), Failure> {
         let lost = || Failure::new(Phase::Connect, SmtpEvent::Lost, "no connection");
         Ok((self.connection.as_deref_mut().ok_or_else(lost)?, &self.pool.timeouts, &mut self.interrupted))
     }
 
-    /// Keeps the connection for the next message, unless its time is over.
     pub(super) fn give_back(mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         connection.idle_since = Instant::now();
@@ -315,7 +308,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // Before the next message opens one.
+        // Close first, before the next message opens a connection.
         self.connection = None;
         let mut state = self.pool.state();
         state.waiters.remove(&self.id);

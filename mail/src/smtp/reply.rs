@@ -1,5 +1,5 @@
-//! A relay's reply in a form for ledger and logs: no addresses, no control characters, limited length. And the failure of a step, which is
-//! often a reply.
+//! A relay's reply, made safe for the ledger and logs: no addresses, no control characters, limited length.
+//! Also the failure of a step, which is often a reply.
 
 use std::{fmt, io, iter, time::Duration};
 
@@ -15,19 +15,19 @@ use tracing::{Instrument, debug_span};
 
 use super::classify::SmtpEvent;
 
-/// A relay's reply (RFC 5321 4.2).
+/// RFC 5321 4.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The three digits.
     pub code: u16,
-    /// The enhanced status code (RFC 3463) as (class, subject, detail), if its class is the code's first digit.
+    /// Enhanced status code (RFC 3463) as (class, subject, detail). Set if its class matches the code's first
+    /// digit.
     pub enhanced: Option<(u16, u16, u16)>,
-    /// The text after the codes, at most 300 characters. `<address>` replaces every address.
+    /// Text after the codes, at most 300 characters. Every address is replaced with `<address>`.
     pub text: String,
 }
 
 impl Reply {
-    /// Parses a reply. `text` is everything after the code; lines may be joined by spaces.
+    /// `text` is everything after the code; lines may be joined by spaces.
     #[must_use]
     pub fn new(code: u16, text: &str) -> Self {
         let text = text.trim();
@@ -38,10 +38,11 @@ impl Reply {
         }
     }
 
-    /// Replaces the local part of the recipient's address, which some relays quote without its domain: "User <ann> unknown" (Courier
-    /// 1.0.16), also in another encoding. A local part that is one of the words by which the reply is understood, such as `unknown`, stays.
+    /// Hides the recipient's local part, which some relays quote without its domain: "User <ann> unknown"
+    /// (Courier 1.0.16), also in another encoding. Does nothing if this would change the reply's
+    /// classification, e.g. for the local part `unknown`.
     pub(super) fn hide(&mut self, local_part: &str, phase: Phase) {
-        // The text has single spaces.
+        // `text` has single spaces, so match this.
         let local_part = &local_part.split_whitespace().collect::<Vec<_>>().join(" ");
         let garbled = local_part.replace(|c: char| !c.is_ascii(), "\u{fffd}");
         let text = without_word(&without_word(&self.text, local_part), &garbled);
@@ -51,9 +52,10 @@ impl Reply {
         }
     }
 
-    /// Returns the relay's own id of the message in the reply to DATA: the word after "queued as" (Postfix, SendGrid), "queued" in brackets
-    /// (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery" (sendmail 8.17, `OpenSMTPD` 6.8), or else a word of 16
-    /// characters or more that has a digit (Amazon SES).
+    /// Extracts the relay's queue id from the reply to DATA: the word after "queued as" (Postfix, SendGrid),
+    /// "queued" in brackets (Haraka 3.3.4) or "id=" (Exim), the word before "Message accepted for delivery"
+    /// (sendmail 8.17, `OpenSMTPD` 6.8), or otherwise a word with at least 16 characters including a digit
+    /// (Amazon SES).
     #[must_use]
     pub fn queued_as(&self) -> Option<String> {
         let words: Vec<_> =
@@ -78,14 +80,12 @@ impl Reply {
         id.filter(|id| is_id(id)).map(str::to_owned)
     }
 
-    /// Returns whom a refusal (4yz or 5yz) in this phase is about. `None` for any other reply.
     #[must_use]
     pub fn refusal(&self, phase: Phase) -> Option<&'static ReplyRow> {
         let Self { code, enhanced, text } = self;
         (400..600).contains(code).then(|| replies::find(phase, *code, *enhanced, text))
     }
 
-    /// Returns whether the command succeeded (2yz).
     #[must_use]
     pub const fn is_success(&self) -> bool {
         self.code / 100 == 2
@@ -93,7 +93,7 @@ impl Reply {
 }
 
 impl From<&Response> for Reply {
-    /// The first line of a reply, and all lines of a refusal. An enhanced code that they repeat stands once.
+    /// Keeps the first line, or all lines for a refusal. A repeated enhanced code appears only once.
     fn from(response: &Response) -> Self {
         let code = u16::from(response.code());
         let label = response.first_word().filter(|word| enhanced(word).is_some_and(|(class, ..)| class == code / 100));
@@ -106,7 +106,7 @@ impl From<&Response> for Reply {
     }
 }
 
-/// Replaces each occurrence of a word, in any case. Letters and digits around it make another word.
+/// Replaces each occurrence of a whole word, ignoring case.
 fn without_word(text: &str, word: &str) -> String {
     if word.is_empty() {
         return text.to_owned();
@@ -126,7 +126,7 @@ fn without_word(text: &str, word: &str) -> String {
     clean.replace("<<address>>", "<address>")
 }
 
-/// Bytes from which a word with a digit in a reply to DATA is taken for the message's id.
+/// Minimum length for a word with a digit to count as the queue id.
 const LONG_ID: usize = 16;
 
 fn is_id(word: &str) -> bool {
@@ -144,12 +144,10 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A failed step.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub phase: Phase,
     pub event: SmtpEvent,
-    /// The reason as text, without addresses.
     pub detail: String,
 }
 
@@ -166,7 +164,7 @@ impl Failure {
         Self::new(phase, SmtpEvent::Silent, format!("no answer within {limit:?}"))
     }
 
-    /// Removes what the relay's reply quotes of the recipient's address.
+    /// Hides the recipient's local part in the relay's reply.
     pub fn hiding(mut self, local_part: &str) -> Self {
         if let SmtpEvent::Reply(reply) = &mut self.event {
             reply.hide(local_part, self.phase);
@@ -178,13 +176,13 @@ impl Failure {
         Self::new(phase, SmtpEvent::Reply(reply), "")
     }
 
-    /// Bytes that are not a reply may contain anything, so the text omits them.
+    /// Such bytes may contain anything, so we leave them out.
     pub fn unreadable(phase: Phase) -> Self {
         Self::new(phase, SmtpEvent::Lost, "the connection was closed, or the bytes received are not an SMTP reply")
     }
 
-    /// Recognises that the session may be at fault and another one may be served: the relay closed an idle connection, which it reports at
-    /// the next command with 421 or not at all, a network forgot it, or the relay takes no more messages over this one.
+    /// Returns `true` if a new session may work: the relay closed an idle connection (and reports it with 421
+    /// or not at all), a network dropped it, or the relay takes no more messages on this one.
     pub fn is_about_session(&self) -> bool {
         match (&self.event, self.refusal()) {
             (SmtpEvent::Lost | SmtpEvent::Silent, _) => self.phase == Phase::Mail,
@@ -196,13 +194,14 @@ impl Failure {
         }
     }
 
-    /// The relay refuses or closes a connection, which may be one more than it takes.
+    /// Returns `true` if the relay refuses or closes connections, perhaps because we have one too many.
     pub fn is_about_connections(&self) -> bool {
         let is_closed = matches!(self.event, SmtpEvent::Lost | SmtpEvent::Reply(_)) && self.phase <= Phase::Ehlo;
         is_closed || self.refusal().is_some_and(|row| row.about == About::Connections)
     }
 
-    /// The relay refused a command and waits for the next one. A session that refuses messages is not asked again.
+    /// Returns `true` if the relay only refused a command and waits for the next one. A session that refuses
+    /// messages should not be reused.
     pub fn leaves_the_connection_usable(&self) -> bool {
         match (&self.event, self.refusal()) {
             (SmtpEvent::Reply(reply), Some(row)) => {
@@ -214,7 +213,7 @@ impl Failure {
         }
     }
 
-    /// The relay refuses the name or the secret of a login.
+    /// Returns `true` if the relay rejected the user name or the secret.
     pub fn refuses_login(&self) -> bool {
         self.phase == Phase::Auth && matches!(&self.event, SmtpEvent::Reply(reply) if reply.code >= 500)
     }
@@ -224,7 +223,6 @@ impl Failure {
     }
 }
 
-/// Runs a step of `phase` in a span of its own and ends the step after `limit`.
 pub(super) async fn within<T>(
     limit: Duration,
     phase: Phase,

@@ -1,10 +1,12 @@
-//! Who may use a relay's connections, as a pure function of the slots and the time. [`super::pool`] carries it out.
+//! Decides who may use a relay's connections, as a pure function of slots and time. [`super::pool`] carries
+//! it out.
 //!
-//! - A relay has as many slots as it takes connections, at most [`bound`](Slots::new): a refused connection lowers the number, and time
-//!   raises it again.
-//! - Transactional messages go first. The last slot is theirs while mail takes longer than [`STALL`].
-//! - While mail to other domains waits, a domain has at most half of the slots, and one if it stalls. If it has more, because nothing else
-//!   was waiting, messages that stall are interrupted.
+//! - A relay has as many slots as it accepts connections, at most [`bound`](Slots::new). A refused connection
+//!   lowers this number; it grows back over time.
+//! - Transactional messages go first. They keep the last slot to themselves while messages take longer than
+//!   [`STALL`].
+//! - While messages to other domains wait, a domain gets at most half the slots, or one if it stalls. If it
+//!   already has more, its stalled messages are interrupted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,26 +16,25 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A message that uses its connection for longer stalls, and so does its domain.
+/// A message stalls if it uses its connection for longer than this. Its domain then counts as stalled, too.
 const STALL: Duration = Duration::from_secs(1);
-/// The time after a refused connection, and after each step, before one more connection is tried.
+/// How long to wait after a refused connection, and between further steps, before trying one more.
 const GROW: Duration = Duration::from_mins(1);
-/// How long it is remembered whether a domain stalls.
+/// For how long, and for how many domains, we remember the pace.
 const REMEMBERED: Duration = Duration::from_mins(5);
-/// The domains that are remembered, at most.
 const DOMAINS: usize = 1_000;
 
-/// The kinds of mail that share a relay's connections.
+/// Classes that compete for a relay's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Somebody waits for it.
+    /// Somebody is waiting for this email.
     Transactional,
-    /// Single messages of the stream `bulk`.
+    /// Single messages in the stream `bulk`.
     Bulk,
     Digests,
 }
 
-/// Identifies a message that waits for a slot or has one. Lower ids came first.
+/// Lower ids requested their slot first.
 pub(super) type SlotId = u64;
 
 #[derive(Debug)]
@@ -51,16 +52,14 @@ struct User {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It has no connection yet.
     Connecting,
-    /// Before the dot: it can be interrupted.
+    /// Before the final dot, so it can still be interrupted.
     Offering {
         since: Instant,
     },
     Interrupted {
         since: Instant,
     },
-    /// The relay has the content.
     Offered {
         since: Instant,
     },
@@ -81,7 +80,6 @@ impl User {
     }
 }
 
-/// The latest transaction of a domain.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     stalled: bool,
@@ -93,7 +91,6 @@ pub(super) struct Slots {
     bound: usize,
     size: usize,
     resized_at: Option<Instant>,
-    /// In the order of their ids.
     waiting: Vec<Waiter>,
     users: Vec<User>,
     paces: HashMap<Arc<str>, Pace>,
@@ -125,7 +122,6 @@ impl Slots {
         !self.waiting.is_empty()
     }
 
-    /// Gives free slots to those whose turn it is.
     pub fn admit(&mut self, now: Instant) -> Vec<SlotId> {
         let mut admitted = Vec::new();
         while let Some(index) = self.next(now) {
@@ -140,7 +136,8 @@ impl Slots {
         if self.users.len() >= self.size {
             return None;
         }
-        // Of those that are alike the first one came first. A slot of a thousand digests is mostly alike.
+        // Only look at the first waiter for each lane and domain, since a thousand waiting digests are mostly
+        // alike.
         let mut seen = HashSet::new();
         let firsts = self.waiting.iter().enumerate().filter(|(_, waiter)| seen.insert((waiter.lane, &*waiter.domain)));
         let may_begin = |waiter: &Waiter| self.leaves_last_slot(waiter, now) && self.is_within_share(waiter, now);
@@ -151,7 +148,6 @@ impl Slots {
         first.map(|(index, _)| index)
     }
 
-    /// `true` if a slot is left to transactional messages, or will be within a moment.
     fn leaves_last_slot(&self, waiter: &Waiter, now: Instant) -> bool {
         let others = self.users.iter().filter(|user| user.waiter.lane != Lane::Transactional).count();
         let is_brisk = || {
@@ -166,7 +162,7 @@ impl Slots {
         let mut others = self.waiting.iter().filter(|other| other.domain != waiter.domain).peekable();
         let others_wait = others.peek().is_some();
         let share = if self.domain_stalls(&waiter.domain, now) == Some(true) {
-            // Where all stall, none is to blame.
+            // If every domain stalls, the relay is to blame.
             let another_does_not = others.any(|other| self.domain_stalls(&other.domain, now) != Some(true));
             if another_does_not {
                 1
@@ -183,8 +179,9 @@ impl Slots {
         self.used_by(&waiter.domain) < share
     }
 
-    /// Those that must give their slots back now: they stall and have more slots than one for their domain, while others wait for one. Where
-    /// every other domain stalls, too, the relay is slow, and nothing is gained.
+    /// Picks messages that must give back their slots: they stall and use more than one slot for their
+    /// domain, while others wait. If all other domains stall as well, the relay is slow, and this would gain
+    /// nothing.
     pub fn interrupt(&mut self, now: Instant) -> Vec<SlotId> {
         if !self.users.iter().any(|user| matches!(user.stage, Stage::Offering { .. }) && user.stalls(now)) {
             return Vec::new();
@@ -216,7 +213,8 @@ impl Slots {
         interrupted
     }
 
-    /// The message has a connection. With it and the `idle` ones more may work than expected.
+    /// The message has a connection. Together with the `idle` ones, this may prove the relay accepts more
+    /// than expected.
     pub fn connected(&mut self, id: SlotId, idle: usize, now: Instant) {
         if let Some(user) = self.user(id) {
             user.stage = Stage::Offering { since: now };
@@ -225,7 +223,6 @@ impl Slots {
         self.size = self.size.max(working.min(self.bound));
     }
 
-    /// The message can no longer be interrupted.
     pub fn offered(&mut self, id: SlotId) {
         if let Some(user) = self.user(id)
             && let Some(since) = user.stage.since()
@@ -234,8 +231,9 @@ impl Slots {
         }
     }
 
-    /// The relay refused this message a connection. Returns whether there are others of ours, `idle` ones and those that are being opened
-    /// among them: perhaps the relay takes only those. Otherwise the relay is at fault, and not our number of connections.
+    /// The relay refused a connection for this message. Returns `true` if we have others, including `idle`
+    /// ones and those still connecting, because the relay may have reached its limit. Otherwise it is down,
+    /// so we don't lower the number.
     pub fn refused(&mut self, id: SlotId, idle: usize, now: Instant) -> bool {
         let others = idle + self.users.iter().filter(|user| user.waiter.id != id).count();
         if others == 0 {
@@ -250,7 +248,7 @@ impl Slots {
         true
     }
 
-    /// Tries one more connection after a while.
+    /// Allows one more connection after a while.
     pub fn grow(&mut self, now: Instant) {
         if self.size < self.bound && self.resized_at.is_none_or(|at| now.duration_since(at) >= GROW) {
             self.size += 1;
@@ -258,7 +256,6 @@ impl Slots {
         }
     }
 
-    /// The message waits again, in its old place.
     pub fn wait_again(&mut self, id: SlotId, now: Instant) {
         if let Some(waiter) = self.take(id, now) {
             let index = self.waiting.partition_point(|other| other.id < id);
@@ -266,7 +263,6 @@ impl Slots {
         }
     }
 
-    /// The message needs no slot any more.
     pub fn release(&mut self, id: SlotId, now: Instant) {
         self.waiting.retain(|waiter| waiter.id != id);
         self.take(id, now);
@@ -302,7 +298,6 @@ impl Slots {
         self.paces.get(domain).copied().filter(|pace| now.duration_since(pace.at) < REMEMBERED)
     }
 
-    /// `None`: nobody knows yet.
     fn domain_stalls(&self, domain: &str, now: Instant) -> Option<bool> {
         let stalls_now = self.users.iter().any(|user| &*user.waiter.domain == domain && user.stalls(now));
         if stalls_now { Some(true) } else { self.pace(domain, now).map(|pace| pace.stalled) }

@@ -1,4 +1,4 @@
-//! Dates, times, numbers and lists of a language, as CLDR has them.
+//! Formats dates, times, numbers and lists with CLDR data.
 
 use std::fmt::Display;
 
@@ -21,12 +21,11 @@ use unic_langid::LanguageIdentifier;
 
 type Dates<Fields> = FixedCalendarDateTimeFormatter<Gregorian, Fields>;
 
-/// A format that cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[error("CLDR's data cannot be read: {0}")]
 pub struct Unreadable(String);
 
-/// The formats of one language. Those with a year are for other years than the present one.
+/// Formatters with a year are for any year but the current one.
 pub(super) struct Formats {
     pub day: Dates<MDE>,
     pub day_of_year: Dates<YMDE>,
@@ -42,7 +41,6 @@ pub(super) struct Formats {
     pub numbers: Numbers,
 }
 
-/// The numbers of one language.
 pub(super) struct Numbers(DecimalFormatter);
 
 impl Formats {
@@ -91,7 +89,7 @@ impl Memoizable for Numbers {
     }
 }
 
-/// A tag that ICU4X does not read has the formats that CLDR gives to all languages.
+/// Falls back to CLDR's root locale if ICU4X cannot parse the tag.
 fn locale(tag: &str) -> Locale {
     tag.parse().unwrap_or(Locale::UNKNOWN)
 }
@@ -100,7 +98,7 @@ fn unreadable(error: impl Display) -> Unreadable {
     Unreadable(error.to_string())
 }
 
-/// Writes with no-break spaces only of the width that the fonts of every email program have.
+/// Replaces no-break spaces with the one width available in every email client's fonts.
 pub(super) fn plain(written: impl Display) -> String {
     let written = written.to_string();
     if written.is_ascii() { written } else { written.replace('\u{202f}', "\u{a0}") }

@@ -1,4 +1,4 @@
-//! The languages of everybody or of one tenant: the files of each, its messages and its formats.
+//! Languages, either general or for one tenant.
 
 use std::{
     borrow::Cow,
@@ -19,27 +19,25 @@ use super::{
 };
 use crate::bidi;
 
-/// The language that has every message.
+/// English has every message, so it is the fallback.
 pub(crate) const ENGLISH: &str = "en";
 
-/// Messages with a smaller count are made once. Most lines of an email say one of a few: "and 6 more".
+/// Cache messages with a count below this. Most lines use one from a small set, e.g. "and 6 more".
 const KEPT: u64 = 200;
 
 pub(super) struct Language {
-    /// As HTML's `lang` has it.
     pub tag: String,
     pub right_to_left: bool,
     pub formats: Formats,
     bundle: FluentBundle<Arc<FluentResource>>,
-    /// Messages that have been said with a count and no other variable, by id and count.
     counted: FrozenMap<String, Box<FrozenMap<u64, Box<str>>>>,
 }
 
 impl Language {
-    /// Makes the language. Later resources override earlier ones.
+    /// Later resources override earlier ones.
     ///
     /// # Errors
-    /// CLDR's data cannot be read.
+    /// CLDR data cannot be read.
     pub fn new(
         tag: LanguageIdentifier,
         resources: impl Iterator<Item = Arc<FluentResource>>,
@@ -48,14 +46,14 @@ impl Language {
         let name = tag.to_string();
         let formats = Formats::new(&name)?;
         let mut bundle = FluentBundle::new_concurrent(vec![tag]);
-        // Values of a left-to-right language need an isolate only if they run from right to left; `isolated` gives it to them.
+        // In a left-to-right language, only right-to-left values need an isolate, which we add ourselves.
         bundle.set_use_isolating(right_to_left);
         bundle.set_formatter(Some(number));
         resources.for_each(|resource| bundle.add_resource_overriding(resource));
         Ok(Self { tag: name, right_to_left, formats, bundle, counted: FrozenMap::new() })
     }
 
-    /// Says a message. `None`: the language lacks it, or one of its variables is missing.
+    /// `None` if the message is missing here, or lacks a variable.
     pub fn say(&self, id: &str, arguments: &FluentArgs<'_>) -> Option<String> {
         let pattern = self.bundle.get_message(id)?.value()?;
         let mut errors = Vec::new();
@@ -63,7 +61,7 @@ impl Language {
         errors.is_empty().then_some(said)
     }
 
-    /// Says a message that needs only a count. `None`: the language lacks it, or it needs more.
+    /// `None` if the message is missing here, or needs more variables.
     pub fn counted(&self, id: &str, count: i128) -> Option<Cow<'_, str>> {
         let small = u64::try_from(count).ok().filter(|count| *count < KEPT);
         if let Some(said) = small.and_then(|count| self.counted.get(id)?.get(&count)) {
@@ -100,35 +98,31 @@ impl Language {
     }
 }
 
-/// Writes the numbers of messages as the language does.
 fn number(value: &FluentValue<'_>, memoizer: &IntlLangMemoizer) -> Option<String> {
     let FluentValue::Number(number) = value else { return None };
     let digits = number.as_string();
     memoizer.with_try_get::<Numbers, _, _>((), |numbers| numbers.written(&digits)).ok().flatten()
 }
 
-/// The most languages with a region that are kept ready. More regions than CLDR knows are mistakes in a directory.
+/// Maximum languages with a region to cache. More regions than CLDR has must be mistakes in a directory.
 const READY: usize = 500;
 
-/// Languages by the files that make them.
 pub(super) struct Languages {
     pub catalogues: Catalogues,
-    /// The languages in use, by tag.
     ready: FrozenMap<String, Box<Language>>,
     english: Language,
 }
 
 impl Languages {
-    /// Makes English now, and other languages when they are wanted.
+    /// Loads English now, and other languages on first use.
     ///
     /// # Errors
-    /// CLDR's data of English cannot be read.
+    /// CLDR data for English cannot be read.
     pub fn new(catalogues: Catalogues) -> Result<Self, Unreadable> {
         let english = language_of(&catalogues, ENGLISH, parsed(ENGLISH).unwrap_or_default())?;
         Ok(Self { catalogues, ready: FrozenMap::new(), english })
     }
 
-    /// Returns the words of the first wanted language that there is, or English.
     pub fn choose<'w>(&self, wanted: impl IntoIterator<Item = &'w str>) -> Phrases<'_> {
         let language = wanted.into_iter().find_map(|tag| self.language(tag)).unwrap_or(&self.english);
         Phrases { language, english: &self.english }
@@ -158,7 +152,7 @@ impl Languages {
         Some(self.ready.insert(key, Box::new(language)))
     }
 
-    /// Finds the language with the longest prefix of the wanted tag, else one of the same language and script.
+    /// Finds the longest matching prefix of the tag, otherwise a language with the same script.
     fn look_up(&self, wanted: &LanguageIdentifier) -> Option<(&str, &Catalogue)> {
         let tag = wanted.to_string().to_ascii_lowercase();
         let prefixes = tag.match_indices('-').map(|(end, _)| &tag[..end]).chain([tag.as_str()]).collect::<Vec<_>>();
@@ -169,7 +163,7 @@ impl Languages {
     }
 }
 
-/// Makes a language of the file `name`, over those of its prefixes: `de-at` has what `de` says and it does not.
+/// Builds a language from file `name` and its prefixes. E.g. `de-at` overrides `de`.
 pub(super) fn language_of(
     catalogues: &Catalogues,
     name: &str,
@@ -180,12 +174,11 @@ pub(super) fn language_of(
     Language::new(tag, resources)
 }
 
-/// Reads a tag that names a language.
 pub(super) fn parsed(tag: &str) -> Option<LanguageIdentifier> {
     tag.parse().ok().filter(|tag: &LanguageIdentifier| !tag.language.is_empty())
 }
 
-/// Reads the longest part of a tag that is a language, a script, a region and variants.
+/// Parses the longest valid prefix: language, script, region and variants.
 fn understood(tag: &str) -> Option<LanguageIdentifier> {
     let tag = tag.trim().replace('_', "-");
     let mut range = tag.as_str();
@@ -197,32 +190,27 @@ fn understood(tag: &str) -> Option<LanguageIdentifier> {
     }
 }
 
-/// Returns the language and its script, which is the likely one if the tag has none.
+/// Fills in the likely script if it is missing.
 fn completed(tag: &LanguageIdentifier) -> (String, String) {
     let mut tag = tag.clone();
     tag.maximize();
     (tag.language.to_string(), tag.script.map(|script| script.to_string()).unwrap_or_default())
 }
 
-// The files of one language, and what their messages need.
-
-/// The files of languages, by tag in lower case.
+/// Keys are tags in lower case.
 pub(crate) type Catalogues = BTreeMap<String, Catalogue>;
 
-/// The files of one language.
 #[derive(Clone)]
 pub(crate) struct Catalogue {
     pub tag: LanguageIdentifier,
     files: Vec<(Arc<FluentResource>, Option<PathBuf>)>,
 }
 
-/// Some files of a language.
+/// Selects files in a catalogue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Files {
     All,
-    /// Those in the binary.
     Shipped,
-    /// Those of a team.
     Own,
 }
 
@@ -235,7 +223,6 @@ impl Catalogue {
         self.files.push((resource, path.map(Path::to_owned)));
     }
 
-    /// Adds the files of another catalogue of the language.
     pub fn extend(&mut self, other: &Self) {
         self.files.extend(other.files.iter().cloned());
     }
@@ -244,7 +231,6 @@ impl Catalogue {
         self.files.iter().map(|(resource, _)| resource.clone())
     }
 
-    /// The messages of these files with their variables.
     pub fn messages(&self, of: Files) -> BTreeMap<&str, BTreeSet<&str>> {
         let wanted = |path: &Option<PathBuf>| match of {
             Files::All => true,
@@ -266,7 +252,6 @@ impl Catalogue {
     }
 }
 
-/// Collects the variables of a message.
 fn of_pattern<'a>(pattern: &Pattern<&'a str>, found: &mut BTreeSet<&'a str>) {
     for element in &pattern.elements {
         if let PatternElement::Placeable { expression } = element {

@@ -1,4 +1,4 @@
-//! The sentences of one language.
+//! Formats messages, numbers and dates in one language.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     language::{ENGLISH, Language},
 };
 
-/// The words of one language. What it lacks is said in English.
+/// Missing messages fall back to English.
 #[derive(Clone, Copy)]
 pub struct Phrases<'a> {
     pub(super) language: &'a Language,
@@ -24,37 +24,34 @@ pub struct Phrases<'a> {
 }
 
 impl<'a> Phrases<'a> {
-    /// The language's tag, with the region of the reader.
+    /// Language tag, with the reader's region.
     #[must_use]
     pub fn tag(&self) -> &'a str {
         &self.language.tag
     }
 
-    /// The value of HTML's `dir`.
     #[must_use]
     pub const fn direction(&self) -> &'static str {
         if self.language.right_to_left { "rtl" } else { "ltr" }
     }
 
-    /// Reports if the language is English, of whatever region.
+    /// Returns `true` for English in any region.
     #[must_use]
     pub(crate) fn is_english(&self) -> bool {
         self.tag().split('-').next() == Some(ENGLISH)
     }
 
-    /// Says a message without variables.
     #[must_use]
     pub fn say(&self, id: &str) -> String {
         self.with(id, [])
     }
 
-    /// Says a message with its variables.
     #[must_use]
     pub fn with<'v, const N: usize>(&self, id: &str, variables: [(&'v str, FluentValue<'v>); N]) -> String {
         self.find(id, variables).unwrap_or_else(|| id.to_owned())
     }
 
-    /// Says a message with its variables. `None`: there is no such message, or it needs other variables.
+    /// `None` if the message does not exist or needs other variables.
     pub(crate) fn find<'v>(
         &self,
         id: &str,
@@ -65,30 +62,29 @@ impl<'a> Phrases<'a> {
         self.language.say(id, &arguments).or_else(|| self.english.say(id, &arguments))
     }
 
-    /// Says what a team calls one of its own names, as in the message `category_change`. `None`: there is no such message.
+    /// A team's own display name, e.g. from the message `category_change`.
     #[must_use]
     pub fn called(&self, kind: &str, name: &str) -> Option<String> {
         self.find(&format!("{kind}_{}", name.replace(' ', "_")), [])
     }
 
-    /// Says the name of a digest type: the message `digest_NAME`, or else its title, or else the type's own name.
+    /// Name of a digest type: the message `digest_NAME`, otherwise its title, otherwise the type itself.
     #[must_use]
     pub fn digest_name(&self, digest_type: &str, title: Option<&str>) -> String {
         let own = self.called("digest", digest_type);
         own.unwrap_or_else(|| title.map_or_else(|| digest_type.replace('_', " "), str::to_owned))
     }
 
-    /// Says a message of this language that needs only a count. `None`: the language lacks it.
+    /// `None` if this language lacks the message: does not fall back to English.
     pub(crate) fn own(&self, id: &str, count: i128) -> Option<String> {
         self.language.counted(id, count).map(Cow::into_owned)
     }
 
-    /// Says a message that needs only a count, in English if this language lacks it.
+    /// Falls back to English if this language lacks the message.
     pub(crate) fn counted(&self, id: &str, count: i128) -> Option<String> {
         self.own(id, count).or_else(|| self.english.counted(id, count).map(Cow::into_owned))
     }
 
-    /// Reports if there is a message.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.language.has(id) || self.english.has(id)
     }
@@ -97,44 +93,44 @@ impl<'a> Phrases<'a> {
         &self.language.formats
     }
 
-    /// Writes a whole number: `1,204`.
+    /// E.g. `1,204`.
     #[must_use]
     pub fn number(&self, number: i128) -> String {
         self.decimal(&number.to_string())
     }
 
-    /// Writes a number that may have a fraction, given in ASCII digits.
+    /// `digits` is ASCII, possibly with a fraction.
     #[must_use]
     pub fn decimal(&self, digits: &str) -> String {
         self.formats().numbers.written(digits).unwrap_or_else(|| digits.to_owned())
     }
 
-    /// Joins words to a list without a word between them, where the language has one: `2 critical, 1 warning`.
+    /// Joins items without "and" where the language allows it, e.g. `2 critical, 1 warning`.
     #[must_use]
     pub fn short_list(&self, items: &[&str]) -> String {
         self.formats().short_list.format(items.iter().copied()).to_string()
     }
 
-    /// Joins words to a list: `Ann and Ben`.
+    /// E.g. `Ann and Ben`.
     #[must_use]
     pub fn list(&self, items: &[&str]) -> String {
         self.formats().list.format(items.iter().copied()).to_string()
     }
 
-    /// Writes a time of the day: `8:00 AM`.
+    /// E.g. `8:00 AM`.
     #[must_use]
     pub fn time(&self, at: civil::Time) -> String {
         formats::time(at).map_or_else(|| at.to_string(), |time| plain(self.formats().time.format(&time)))
     }
 
-    /// Writes a day and its day of the week, with the year if that is not `this_year`: `Mon, Feb 3`.
+    /// E.g. `Mon, Feb 3`. Adds the year unless it is `this_year`.
     #[must_use]
     pub fn day(&self, at: civil::Date, this_year: i16) -> String {
         let (Some(date), formats) = (formats::date(at), self.formats()) else { return at.to_string() };
         plain(if at.year() == this_year { formats.day.format(&date) } else { formats.day_of_year.format(&date) })
     }
 
-    /// Writes a day with its day of the week, and a time, with the year if that is not `this_year`: `Mon, Feb 3, 8:00 AM`.
+    /// E.g. `Mon, Feb 3, 8:00 AM`. Adds the year unless it is `this_year`.
     #[must_use]
     pub fn day_time(&self, at: civil::DateTime, this_year: i16) -> String {
         let (Some(time), formats) = (date_time(at), self.formats()) else { return at.to_string() };
@@ -145,14 +141,14 @@ impl<'a> Phrases<'a> {
         })
     }
 
-    /// Writes a day and a time, with the year if that is not `this_year`: `Feb 3, 8:00 AM`.
+    /// E.g. `Feb 3, 8:00 AM`. Adds the year unless it is `this_year`.
     #[must_use]
     pub fn short(&self, at: civil::DateTime, this_year: i16) -> String {
         let (Some(time), formats) = (date_time(at), self.formats()) else { return at.to_string() };
         plain(if at.year() == this_year { formats.short.format(&time) } else { formats.short_of_year.format(&time) })
     }
 
-    /// Writes a zone by its city, or by its IANA name if it has none: `Berlin` for `Europe/Berlin`.
+    /// E.g. `Berlin` for `Europe/Berlin`; the IANA name if it has no city.
     #[must_use]
     pub fn zone(&self, name: &str) -> String {
         let known = IanaParser::new().parse(name);
@@ -160,16 +156,15 @@ impl<'a> Phrases<'a> {
         if has_city { plain(self.formats().city.format(&known.without_offset())) } else { name.to_owned() }
     }
 
-    /// Writes a day of the week: `Monday`.
+    /// E.g. `Monday`.
     #[must_use]
     pub fn weekday(&self, day: civil::Weekday) -> String {
-        // The fifth of January 1970 was a Monday.
+        // January 5, 1970 was a Monday.
         let of_week = civil::date(1970, 1, 5 + day.to_monday_zero_offset());
         formats::date(of_week).map(|date| plain(self.formats().weekday.format(&date))).unwrap_or_default()
     }
 }
 
-/// Says how often a digest comes.
 #[must_use]
 pub fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
     let clock = |time: &Time| phrases.time(*time).into();
@@ -197,7 +192,6 @@ pub fn cadence(phrases: Phrases<'_>, cadence: &Cadence) -> String {
     }
 }
 
-/// Says these times of these days of every week.
 fn on_days(phrases: Phrases<'_>, on: &[Weekday], at: &[Time]) -> String {
     let times: Vec<_> = at.iter().map(|time| phrases.time(*time)).collect();
     let times = phrases.list(&times.iter().map(String::as_str).collect::<Vec<_>>());
@@ -210,7 +204,7 @@ fn on_days(phrases: Phrases<'_>, on: &[Weekday], at: &[Time]) -> String {
     }
 }
 
-/// Names days of the week: `Sunday to Thursday`, or `Monday and Wednesday`.
+/// E.g. `Sunday to Thursday` or `Monday and Wednesday`.
 #[must_use]
 pub fn days(phrases: Phrases<'_>, days: &[Weekday]) -> String {
     let range = DayRange::covering(days);

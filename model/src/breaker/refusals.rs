@@ -1,4 +1,5 @@
-//! Refusals of recipients by which the relay may mean us: the net below the table of replies, which needs no words.
+//! Refused recipients, where the relay may mean us. This is a safety net below the table of replies and needs
+//! no reply texts.
 
 use std::collections::BTreeSet;
 
@@ -6,62 +7,58 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// Recipients that are refused one after the other, with none accepted between, until the relay is to blame.
+/// Consecutive refused recipients after which we blame the relay.
 const IN_A_ROW: usize = 3;
-/// Messages of one domain, one after the other, that make a relay one of this domain.
+/// After this many consecutive messages to one domain, the relay counts as used for this domain only.
 const ALONE: u32 = 100;
-/// Messages that opened a breaker and are remembered.
 const OPENERS: usize = 20;
-/// Digests that may end at a relay that refuses everybody.
+/// How many digests may end while the relay refuses everybody.
 const ENDED: u32 = 2;
 
-/// What is remembered of a relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Refusals {
-    /// The latest recipients that were refused, each once, with none accepted after the first.
+    /// Each recipient once. An accepted one clears the list.
     pub in_a_row: Vec<Refused>,
-    /// The latest messages that opened the breaker, or that tried the open relay in vain. None opens it again.
+    /// Messages which opened the breaker or probed in vain. They cannot open it again.
     pub openers: Vec<Uuid>,
-    /// Digests that ended with the refusals that opened the breaker, and with later ones.
+    /// Digests that ended because of these refusals, or later ones.
     pub ended: u32,
-    /// Messages to more than one domain went by the relay.
+    /// It got messages for more than one domain.
     pub is_mixed: bool,
-    /// The sender of the message whose refusal by policy, or of our settings, opened the breaker.
+    /// The sender it opened for, after a rejection by policy or of our settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<String>,
 }
 
-/// A refused recipient, without its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub message: Uuid,
-    /// See [`tag`].
+    /// A [`tag`].
     pub recipient: u32,
-    /// See [`tag`].
     pub domain: u32,
-    /// Its digest or message ended with the refusal.
+    /// The digest or message ended with this refusal.
     pub ended: bool,
 }
 
-/// Tells recipients and domains apart without naming them: 32 bits of a hash, of which many have the same.
+/// Pseudonym of a recipient or domain: 32 bits of a hash, short enough to be shared by many.
 #[must_use]
 pub fn tag(text: &str) -> u32 {
     let hash = Sha256::digest(text.to_lowercase());
     u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
 }
 
-/// The latest messages of one domain by a relay, as a worker has seen them.
+/// The latest consecutive messages to one domain, as seen by one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainRun {
     domain: u32,
     length: u32,
-    /// All messages by the relay.
+    /// Messages to all domains.
     total: u32,
 }
 
 impl DomainRun {
-    /// Counts a message that the relay accepted or refused. `true`: it is the first to another domain than the latest.
+    /// Counts a message and returns `true` if its domain differs from the one before.
     pub fn count(&mut self, domain: u32) -> bool {
         let is_other = self.total > 0 && self.domain != domain;
         let length = if is_other { 1 } else { self.length.saturating_add(1) };
@@ -69,7 +66,7 @@ impl DomainRun {
         is_other
     }
 
-    /// Reports if the latest hundred messages, or all that there are, had one domain.
+    /// Returns `true` if the latest hundred messages, or all if there are fewer, had one domain.
     #[must_use]
     pub const fn is_alone(self, refusals: &Refusals) -> bool {
         self.length >= ALONE || (self.length == self.total && !refusals.is_mixed)
@@ -77,8 +74,8 @@ impl DomainRun {
 }
 
 impl Refusals {
-    /// Adds a refused recipient. `true`: the relay is to blame, because so many were refused, of two domains or of the only one
-    /// (`is_alone`).
+    /// Adds a refused recipient. Returns `true` if the relay is now to blame: enough were refused, in two
+    /// domains or in the only one (`is_alone`).
     pub(super) fn add(&mut self, refused: Refused, is_alone: bool) -> bool {
         self.in_a_row.retain(|other| other.recipient != refused.recipient);
         self.in_a_row.push(refused);
@@ -92,7 +89,6 @@ impl Refusals {
         self.openers.contains(&message)
     }
 
-    /// The messages in a row open the breaker.
     pub(super) fn blamed(mut self) -> Self {
         self.ended = 0;
         for Refused { message, ended, .. } in std::mem::take(&mut self.in_a_row) {
@@ -109,12 +105,10 @@ impl Refusals {
         self
     }
 
-    /// A digest may end by trying the open relay.
     pub(super) const fn may_end(&self) -> bool {
         self.ended < ENDED
     }
 
-    /// A recipient was accepted.
     pub(super) fn accepted(self) -> Self {
         Self { in_a_row: Vec::new(), ended: 0, ..self }
     }

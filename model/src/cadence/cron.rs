@@ -1,7 +1,7 @@
-//! Five fields as crontab(5) has them, on local times.
+//! The five fields of crontab(5), in local time.
 //!
-//! croner finds the times. Every word is checked here first: croner also takes what crontab(5) does not know, such as
-//! a month's name for a day of the week, and its errors do not say which word is meant.
+//! croner computes the times. We check every field first because croner accepts more than crontab(5), e.g. a
+//! month name as a weekday, and its errors do not name the wrong field.
 
 use std::{fmt, sync::Arc};
 
@@ -13,7 +13,7 @@ use jiff::{
 
 use super::words::{self, number};
 
-/// A field: what it is called, its numbers, and the names of those from `first_name` on.
+/// `names` are for the values from `first_name` on.
 struct Field {
     name: &'static str,
     lowest: u8,
@@ -41,16 +41,15 @@ const FIELDS: [Field; 5] = [
     },
 ];
 
-/// Start of the search for a first time. Any date does: the calendar repeats.
+/// Any date will do, since the calendar repeats.
 const SOME_DAY: DateTime = datetime(2024, 1, 1, 0, 0, 0, 0);
 
-/// The last minute before that day.
+/// The minute before `SOME_DAY`.
 const JUST_BEFORE: DateTime = datetime(2023, 12, 31, 23, 59, 0, 0);
 
-/// A schedule with more times of a day takes more than a phrase.
+/// With more times per day, [`Cron::week_times`] gives up.
 const SAID_TIMES: usize = 4;
 
-/// A schedule in five fields.
 #[derive(Clone, Debug)]
 pub struct Cron {
     words: String,
@@ -58,7 +57,6 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Reads minute, hour, day of the month, month and day of the week.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let [_, _, days, _, weekdays] = words else {
             return Err(format!(
@@ -68,7 +66,7 @@ impl Cron {
             ));
         };
         let checked: Result<Vec<_>, String> = FIELDS.iter().zip(words).map(|(field, word)| field.read(word)).collect();
-        // crontab(5): a day that matches either field will do, if both are restricted, which means: have no `*`.
+        // crontab(5): if both day fields are restricted (contain no `*`), matching either one is enough.
         let both = days.contains('*') || weekdays.contains('*');
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).dom_and_dow(both);
         let schedule = parser.build().parse(&checked?.join(" ")).map_err(|error| error.to_string())?;
@@ -79,19 +77,18 @@ impl Cron {
         Ok(cron)
     }
 
-    /// The local times after this one, in order.
+    /// All later local times, in order.
     pub(super) fn after(&self, time: DateTime) -> impl Iterator<Item = DateTime> {
         let next = |time: &DateTime| self.schedule.find_next_occurrence(time, false).ok();
         std::iter::successors(next(&time), move |time| next(time))
     }
 
-    /// The first time of each of its days.
     pub(super) fn first_of_day(&self) -> Time {
         self.after(JUST_BEFORE).next().map_or_else(Time::midnight, DateTime::time)
     }
 
-    /// The schedule as days of the week and times of day. `None`: it is about days of a month or months, not all of its days have the
-    /// same times, or the times are too many for a phrase.
+    /// `None` if the schedule restricts dates or months, times differ between days, or there are more than
+    /// four per day.
     #[must_use]
     pub fn week_times(&self) -> Option<WeekTimes> {
         let mut fields = self.words.split(' ').skip(2);
@@ -99,7 +96,7 @@ impl Cron {
             return None;
         }
         let (before, after) = (SOME_DAY - 1.minute(), SOME_DAY + 1.week());
-        // One more than can be said, so that too many are noticed.
+        // One more, to notice if there are too many.
         let all: Vec<_> = self.after(before).take_while(|at| *at < after).take(7 * SAID_TIMES + 1).collect();
         let times_of =
             |day: Weekday| -> Vec<Time> { all.iter().filter(|at| at.weekday() == day).map(|at| at.time()).collect() };
@@ -110,30 +107,26 @@ impl Cron {
         same.then_some(WeekTimes { days, times })
     }
 
-    /// In a sentence, for people.
     pub(super) fn explain(&self) -> String {
         self.schedule.describe()
     }
 }
 
-/// Times of day, the same on some days of the week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeekTimes {
-    /// From Monday on, at least one.
     pub days: Vec<Weekday>,
-    /// In order, at least one.
     pub times: Vec<Time>,
 }
 
 impl Field {
-    /// The field in numbers, or what is wrong with which part of it.
+    /// Converts the field to numbers.
     fn read(&self, word: &str) -> Result<String, String> {
         let parts: Vec<_> = word.split(',').map(|part| self.part(part)).collect::<Result<_, _>>()?;
-        // A list with everything in it is everything.
+        // A list that includes `*` means everything.
         Ok(if parts.iter().any(|part| part == "*") { "*".to_owned() } else { parts.join(",") })
     }
 
-    /// `*`, `5`, `1-5`, `*/2` or `1-5/2`.
+    /// Parses `*`, `5`, `1-5`, `*/2` or `1-5/2`.
     fn part(&self, part: &str) -> Result<String, String> {
         let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
         let range = match range.split_once('-') {

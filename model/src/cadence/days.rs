@@ -1,4 +1,4 @@
-//! Days of the week in a row: the days of `weekdays sun-thu 08:00` and of a quiet time.
+//! Ranges of weekdays, as in `weekdays sun-thu 08:00` and in quiet hours.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use jiff::civil::Weekday;
 
 use super::words::{day, day_name};
 
-/// Days of the week in a row, written `sun-thu`, or `fri` for one. They may pass the end of the week.
+/// Consecutive weekdays, e.g. `sun-thu`, or just `fri`. May wrap around the end of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayRange {
     pub first: Weekday,
@@ -14,10 +14,9 @@ pub struct DayRange {
 }
 
 impl DayRange {
-    /// The working days where nothing says otherwise.
     pub const MONDAY_TO_FRIDAY: Self = Self { first: Weekday::Monday, last: Weekday::Friday };
 
-    /// The range of these days in any order, each once. `None`: they are not in a row.
+    /// Finds the range of exactly these days. `None` if they are not consecutive.
     #[must_use]
     pub fn covering(days: &[Weekday]) -> Option<Self> {
         let more = i8::try_from(days.len()).unwrap_or(7) - 1;
@@ -25,18 +24,15 @@ impl DayRange {
         ranges.find(|range| days.iter().all(|day| range.has(*day)))
     }
 
-    /// Reports if a day is in the range.
     #[must_use]
     pub fn has(self, day: Weekday) -> bool {
         day.since(self.first) <= self.last.since(self.first)
     }
 
-    /// The days, the first one first.
     pub fn days(self) -> impl Iterator<Item = Weekday> {
         self.first.cycle_forward().take(usize::from(self.last.since(self.first).unsigned_abs()) + 1)
     }
 
-    /// In words, for an operator: `Sunday to Thursday`.
     #[must_use]
     pub fn explain(self) -> String {
         if self.first == self.last {
@@ -51,7 +47,7 @@ impl FromStr for DayRange {
     type Err = String;
 
     /// # Errors
-    /// Quotes the word and says what would be right.
+    /// Quotes the word and shows a correct one.
     fn from_str(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         Ok(Self { first: day(first)?, last: day(last)? })

@@ -1,4 +1,4 @@
-//! The grammar of cadences: what is read, and what is written back.
+//! The cadence grammar: parsing and printing.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,6 @@ use super::{
     words::{day, day_name, duration, number, time, written},
 };
 
-/// Why some words are no cadence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cadence {text:?}: {problem}")]
 pub struct ParseError {
@@ -25,7 +24,6 @@ impl ParseError {
 }
 
 closed_set! {
-    /// The kinds of cadences, each named by its first word.
     pub enum CadenceKind {
         Instant = "instant",
         After = "after",
@@ -40,19 +38,16 @@ closed_set! {
     }
 }
 
-/// What a recipient says about a cadence besides its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CadenceField {
-    /// The time of day.
     Time,
-    /// The day of the week.
     Weekday,
     /// The day of the month.
     Date,
 }
 
 impl CadenceKind {
-    /// The fields behind the first word, in their order. `None`: an operator's kind, with a duration or a schedule, or none to come.
+    /// The fields after the first word. `None` for kinds only operators can write and for `never`.
     #[must_use]
     pub const fn fields(self) -> Option<&'static [CadenceField]> {
         match self {
@@ -64,7 +59,7 @@ impl CadenceKind {
         }
     }
 
-    /// An example of the whole, and what else is right.
+    /// A complete example, and the alternatives.
     const fn example(self) -> (&'static str, &'static str) {
         match self {
             Self::Instant => ("instant", " alone"),
@@ -82,7 +77,6 @@ impl CadenceKind {
 }
 
 impl Cadence {
-    /// The kind.
     #[must_use]
     pub const fn kind(&self) -> CadenceKind {
         match self {
@@ -99,7 +93,7 @@ impl Cadence {
         }
     }
 
-    /// The word of a field: `08:00`, `mon` or `1`. `None`: the kind does not have it.
+    /// E.g. `08:00`, `mon` or `1`. `None` if this kind does not have the field.
     #[must_use]
     pub fn word(&self, field: CadenceField) -> Option<String> {
         match (field, self) {
@@ -159,7 +153,7 @@ fn sliding(by: &str, max: &str) -> Result<Cadence, String> {
     Ok(Cadence::Sliding(by, longest))
 }
 
-/// `:30`.
+/// Parses `:30`.
 fn minute(word: &str) -> Result<i8, String> {
     let digits = word.strip_prefix(':').filter(|digits| digits.len() == 2);
     digits
@@ -168,7 +162,6 @@ fn minute(word: &str) -> Result<i8, String> {
         .ok_or_else(|| format!("{word:?} is not a minute of the hour; write for example \":30\""))
 }
 
-/// `1` to `31`.
 fn day_of_month(word: &str) -> Result<i8, String> {
     number(word).filter(|day| (1..=31).contains(day)).ok_or_else(|| {
         format!("{word:?} is not a day of the month; write 1 to 31, where 31 is the last day of every month")

@@ -1,4 +1,4 @@
-//! Local times as instants: what a change of clocks does to a slot (rule 10).
+//! Converts local times to instants, across clock changes (rule 10).
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -8,21 +8,20 @@ use jiff::{
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// The first slot after `from` on a day that `wanted` accepts.
 pub(super) fn daily(from: Timestamp, zone: &TimeZone, time: Time, wanted: impl Fn(Date) -> bool) -> Timestamp {
     let days = zone.to_datetime(from).date().series(jiff::Span::new().days(1));
     first_after(from, zone, days.filter(|date| wanted(*date)).map(|date| date.to_datetime(time)))
 }
 
-/// The first of these local times, which are in order, that comes after `from`.
+/// The first of these ordered local times after `from`.
 ///
-/// They may start at the local time of `from`: no earlier one comes later, because a local time maps to the first
-/// instant at which the clock has reached it, and so the order stays.
+/// They may start at the local time of `from`. Each local time maps to the first instant at which the clock
+/// has reached it, so this keeps the order and no earlier one can come later.
 pub(super) fn first_after(from: Timestamp, zone: &TimeZone, times: impl Iterator<Item = DateTime>) -> Timestamp {
     times.map(|time| slot(time, zone)).find(|slot| *slot > from).unwrap_or(Timestamp::MAX)
 }
 
-/// The instant of a local time: the first occurrence of a repeated time, the first instant after a skipped one.
+/// A repeated time maps to its first occurrence, a skipped one to the first instant after the gap.
 pub(crate) fn slot(time: DateTime, zone: &TimeZone) -> Timestamp {
     let local = zone.to_ambiguous_timestamp(time);
     match local.offset() {
@@ -36,8 +35,8 @@ pub(crate) fn slot(time: DateTime, zone: &TimeZone) -> Timestamp {
 
 /// The first instant after `from` at which the local clock shows this minute.
 ///
-/// Both passes of a repeated hour have their slot: they are two hours, and an event waits for one at most. Where
-/// clocks move by less than an hour, and more than one would pass between two slots, there is one at the change.
+/// Each pass of a repeated hour has a slot, because an event should wait one hour at most. If clocks move by
+/// less than an hour and slots would be further apart, the change itself is a slot.
 pub(super) fn hourly(from: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
     let next = at_minute(from, from, zone, minute);
     match zone.following(from).next().map(|change| change.timestamp()) {
@@ -50,7 +49,7 @@ pub(super) fn hourly(from: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp 
     }
 }
 
-/// The first instant after `from` at which a clock that goes as it does at `clock` shows this minute.
+/// Uses the UTC offset in force at `clock`.
 fn at_minute(from: Timestamp, clock: Timestamp, zone: &TimeZone, minute: i8) -> Timestamp {
     let local = zone.to_offset(clock).to_datetime(from);
     let this_hour = local.date().at(local.hour(), minute, 0, 0);

@@ -1,15 +1,14 @@
-//! The words that cadences and quiet hours share: durations, times of day and days of the week.
+//! Durations, times of day and weekdays, for cadences and quiet hours.
 
 use std::time::Duration;
 
 use jiff::civil::{Time, Weekday};
 
-/// The longest time that a window may collect, and that `after` takes.
+/// The longest time a window may collect, and the maximum for `after`.
 const LONGEST: Duration = Duration::from_hours(31 * 24);
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 24 * 3600)];
 
-/// In the order of the week.
 pub const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
@@ -20,10 +19,10 @@ pub const DAYS: [(&str, Weekday); 7] = [
     ("sun", Weekday::Sunday),
 ];
 
-/// A duration of 1 s to 31 days: `90s`, `15m`, `2h` or `7d`.
+/// Parses a duration from 1 s to 31 days: `90s`, `15m`, `2h` or `7d`.
 ///
 /// # Errors
-/// Quotes the word and says what would be right.
+/// Quotes the word and shows a correct one.
 pub fn duration(word: &str) -> Result<Duration, String> {
     let wrong = || format!("{word:?} is not a duration; write for example \"60s\", \"15m\", \"2h\" or \"7d\"");
     let unit = word.chars().last().and_then(|last| UNITS.iter().find(|(unit, _)| *unit == last)).ok_or_else(wrong)?;
@@ -35,7 +34,7 @@ pub fn duration(word: &str) -> Result<Duration, String> {
     Ok(wait)
 }
 
-/// A duration in its largest whole unit: `90s`, `15m`, `2h`, `7d`.
+/// Uses the largest whole unit, e.g. `15m`.
 #[must_use]
 pub fn written(wait: Duration) -> String {
     let seconds = wait.as_secs();
@@ -43,10 +42,10 @@ pub fn written(wait: Duration) -> String {
     format!("{}{}", seconds / unit.1, unit.0)
 }
 
-/// A time of day: `08:00`.
+/// Parses a time of day, e.g. `08:00`.
 ///
 /// # Errors
-/// Quotes the word and says what would be right.
+/// Quotes the word and shows a correct one.
 pub fn time(word: &str) -> Result<Time, String> {
     let wrong = || format!("{word:?} is not a time of day; write for example \"08:00\"");
     let (hour, minute) = word.split_once(':').filter(|(h, m)| h.len() == 2 && m.len() == 2).ok_or_else(wrong)?;
@@ -54,7 +53,6 @@ pub fn time(word: &str) -> Result<Time, String> {
     Time::new(hour, minute, 0, 0).map_err(|_| wrong())
 }
 
-/// `mon` to `sun`, in either case.
 pub(crate) fn day(word: &str) -> Result<Weekday, String> {
     let wanted = word.to_ascii_lowercase();
     DAYS.iter()
@@ -63,13 +61,12 @@ pub(crate) fn day(word: &str) -> Result<Weekday, String> {
         .ok_or_else(|| format!("{word:?} is not a day; write mon, tue, wed, thu, fri, sat or sun"))
 }
 
-/// The word for a day: `mon`.
 #[must_use]
 pub fn day_name(day: Weekday) -> &'static str {
     DAYS.iter().find(|(_, named)| *named == day).map_or("", |(name, _)| name)
 }
 
-/// Digits only: Rust also reads a plus sign.
+/// Rust would also parse a plus sign.
 pub(crate) fn number<N: std::str::FromStr>(word: &str) -> Option<N> {
     word.bytes().all(|byte| byte.is_ascii_digit()).then(|| word.parse().ok()).flatten()
 }

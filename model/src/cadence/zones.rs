@@ -1,4 +1,4 @@
-//! Every zone of the database over three years, against the rule in its plainest form: a slot is the first instant at
+//! Checks every zone over three years against the plainest form of the rule: a slot is the first instant at
 //! which the local clock has reached its time.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::{time_zone, zone_names};
 const FROM: Date = date(2025, 1, 1);
 const TO: Date = date(2028, 1, 1);
 
-/// Time zones by name, each with a number to vary what is asked of it.
+/// Each zone has a number to vary the tested values.
 fn zones() -> Vec<(usize, String, TimeZone)> {
     let zones = zone_names().into_iter().filter_map(|name| time_zone(&name).ok().map(|zone| (name, zone)));
     let zones: Vec<_> = zones.enumerate().map(|(number, (name, zone))| (number, name, zone)).collect();
@@ -22,7 +22,6 @@ fn zones() -> Vec<(usize, String, TimeZone)> {
     zones
 }
 
-/// The changes of the clocks in these years, as instants.
 fn changes(zone: &TimeZone) -> Vec<Timestamp> {
     let (from, to) = (midnight(FROM), midnight(TO));
     zone.following(from).map(|change| change.timestamp()).take_while(|change| *change < to).collect()
@@ -32,13 +31,13 @@ fn midnight(date: Date) -> Timestamp {
     date.to_zoned(TimeZone::UTC).unwrap().timestamp()
 }
 
-/// The two weeks around each change, and around a day without one.
+/// Two weeks around each change, and around one day without a change.
 fn weeks(changes: &[Timestamp]) -> Vec<(Date, Date)> {
     let days = changes.iter().map(|change| change.to_zoned(TimeZone::UTC).date());
     days.chain([date(2026, 8, 1)]).map(|day| (day - 7.days(), day + 7.days())).collect()
 }
 
-/// The first instant at which the clock shows this time or a later one, found without asking for gaps and folds.
+/// Found without gap and fold lookups.
 fn reached(time: DateTime, zone: &TimeZone, changes: &[Timestamp]) -> Timestamp {
     let utc = time.to_zoned(TimeZone::UTC).unwrap().timestamp();
     let day = SignedDuration::from_hours(26);
@@ -49,7 +48,6 @@ fn reached(time: DateTime, zone: &TimeZone, changes: &[Timestamp]) -> Timestamp 
     candidates.into_iter().filter(|at| zone.to_datetime(*at) >= time).min().unwrap()
 }
 
-/// That the slots between two days are those that the rule wants, by its plainest form.
 fn compare(
     name: &str,
     zone: &TimeZone,
@@ -91,7 +89,6 @@ fn every_weekday_of_every_zone_has_its_slot_once() {
     }
 }
 
-/// Days of a month, from January of a year on. 2025, 2026 and 2027 have no leap day.
 const MONTHS: [i8; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 #[test]

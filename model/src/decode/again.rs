@@ -1,5 +1,5 @@
-//! The contents of a dead letter, to be emitted again. A message names its own key here: the signal may have gone to the workflow
-//! of another key.
+//! Decodes a dead letter to emit it again. Here each item names its own key, because the signal may have gone
+//! to another key's workflow.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +11,25 @@ use super::{
 };
 use crate::{Event, Key, Retract, limits::Invalid, records::KeptLetter, wire::Edition};
 
-/// Events and retracts, each with its whole key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Again {
     pub events: Vec<v1::Event>,
     pub retracts: Vec<v1::Retract>,
-    /// Their keys.
     pub keys: BTreeSet<Key>,
 }
 
-/// Decodes a dead letter by the rules of this version. A message takes what it does not name of its key from the workflow that
-/// got the signal. A message of another tenant than the workflow's is refused.
+/// Uses this version's rules. Missing parts of a key come from the workflow which received the signal;
+/// another tenant is rejected.
 ///
 /// # Errors
-/// The reason why the letter, or a part of it, cannot be emitted. None of it is returned then.
+/// Why the letter, or part of it, cannot be emitted. Nothing is returned then.
 pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
     let KeptLetter { record, head } = letter;
     if !letter.is_whole() {
         let (kept, size) = (head.len(), record.size);
         return Err(format!("only {kept} of its {size} bytes are kept; its producer must emit it again"));
     }
-    // Without it, a malformed retract reads as an event.
+    // Otherwise a malformed retract would be read as an event.
     let Some(message_type) = &record.message_type else { return Err(UNTYPED.to_owned()) };
     let workflow = record.key();
     let addressed = Addressed { workflow: workflow.as_ref(), again: Again::default() };
@@ -48,9 +46,9 @@ pub fn decode_again(letter: &KeptLetter) -> Result<Again, String> {
 
 const UNTYPED: &str = "an earlier version recorded it without its message type; write its payload to a file and emit the events from there";
 
-/// Takes the messages of one tenant with their own keys.
+/// Collects events and retracts of one tenant, each with its own key.
 struct Addressed<'a> {
-    /// The key of the workflow that got the signal. `None`: the workflow id stands for no key.
+    /// `None` if the workflow id stands for no key.
     workflow: Option<&'a Key>,
     again: Again,
 }

@@ -1,4 +1,4 @@
-//! Dead letters of one signal, bounded however many malformed events it has: they are workflow state until buried.
+//! Dead letters of one signal, limited because they stay in workflow state until stored.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
@@ -7,32 +7,26 @@ use sha2::{Digest, Sha256};
 use super::signal::SignalPayload;
 use crate::{foreign_text::cut_bytes, hex};
 
-/// Bytes of all heads of one signal.
 const HEAD_BYTES: usize = 64 * 1024;
-/// Letters of one signal; one more stands for the rest.
+/// One more stands for the rest.
 const LETTERS: usize = 100;
-/// Bytes of a reason.
 const REASON_BYTES: usize = 400;
 
-/// A signal, or one event in a signal, that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Number of the dead letter within its chain of runs. It makes the record idempotent.
+    /// Counts within the chain of runs, which makes storing idempotent.
     pub seq: u64,
-    /// The reason in words.
     pub reason: String,
-    /// The `encoding` of the payload's metadata.
     pub encoding: String,
-    /// The message type by which the bytes are read: the `messageType` of the payload's metadata, empty if there is none, or the
-    /// type of an item of a batch. `None`: an earlier version recorded the letter without it.
+    /// The `messageType` metadata (empty if missing), or the type of a batch item. `None` if an older version
+    /// recorded the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_type: Option<String>,
-    /// Size of the whole payload in bytes.
     pub size: u64,
     /// SHA-256 of the whole payload, in hex.
     pub sha256: String,
-    /// The first bytes of the payload as base64 (RFC 4648), at most 64 KiB for each signal. Empty if more letters waited, while
-    /// the store was away, than a run may carry.
+    /// Base64 (RFC 4648), at most 64 KiB per signal. Empty if the store was down and the run carried too many
+    /// letters.
     pub head: String,
 }
 
@@ -43,7 +37,7 @@ pub(super) struct DeadLetters {
     rest: Rest,
 }
 
-/// Refused items beyond [`LETTERS`].
+/// Rejected items beyond [`LETTERS`].
 #[derive(Default)]
 struct Rest {
     count: u64,
@@ -96,7 +90,7 @@ impl DeadLetters {
     }
 }
 
-/// At most `limit` bytes, without control characters, which could forge lines in a log.
+/// Removes control characters, because they could forge log lines.
 pub(super) fn printable(text: &str, limit: usize) -> String {
     cut_bytes(text, limit).replace(char::is_control, " ")
 }

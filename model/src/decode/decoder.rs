@@ -1,5 +1,5 @@
-//! From payloads to events and retracts: the encodings and shapes of docs/events.md. What breaks a rule is refused by
-//! itself, and the rest of its batch is taken.
+//! Turns payloads into events and retracts, in all encodings and shapes of docs/events.md. An invalid item
+//! does not affect the rest of its batch.
 
 use prost::Message;
 use tidings_proto::v1;
@@ -17,7 +17,7 @@ use crate::{
 pub(super) const EVENT: &str = "tidings.v1.Event";
 pub(super) const RETRACT: &str = "tidings.v1.Retract";
 
-/// Takes the messages of a payload, or refuses one with the reason.
+/// An error rejects just this event or retract.
 pub(super) trait Sink {
     fn event(&mut self, wire: v1::Event) -> Result<(), Invalid>;
     fn retract(&mut self, wire: v1::Retract) -> Result<(), Invalid>;
@@ -35,12 +35,11 @@ impl<S: Sink> Decoder<S> {
         Self { sink, edition, reader: Reader::new(edition), dead_letters: DeadLetters::new(next_seq) }
     }
 
-    /// Reports if another edition may have judged otherwise. What it refused may be good by the other one.
+    /// Returns `true` if another edition could decide differently, e.g. accept something we rejected.
     pub(super) fn may_differ(&self) -> bool {
         self.reader.may_differ || !self.dead_letters.is_empty()
     }
 
-    /// Returns the taken messages and the refused ones.
     pub(super) fn finish(self) -> (S, Vec<DeadLetter>) {
         (self.sink, self.dead_letters.into_vec())
     }
@@ -70,13 +69,14 @@ impl<S: Sink> Decoder<S> {
         }
     }
 
-    /// One event, a list of them, or an `EventBatch`: the shape tells. Only the message type tells a retract from an event.
+    /// Accepts an event, a list of events, or an `EventBatch`. Only the message type distinguishes a retract
+    /// from an event.
     fn json(&mut self, encoding: &[u8], message: &str, data: &[u8]) -> Result<(), Invalid> {
         if message == RETRACT {
             return self.json_retract(data);
         }
         let Items { events, retracts, broken } = items(data, message == EVENT_BATCH)?;
-        // The former edition refused a text as a whole that has a fault anywhere.
+        // The former edition rejected the whole text for any syntax error.
         if self.edition == Edition::Former
             && let Err(error) = serde_json::from_slice::<serde_json::Value>(data)
         {
@@ -120,7 +120,8 @@ impl<S: Sink> Decoder<S> {
         self.sink.retract(wire)
     }
 
-    /// Without a `messageType`: every good event has an `event_id`, and no batch reads as an event that has one.
+    /// No `messageType`. This is unambiguous: every valid event has an `event_id`, and a batch never decodes
+    /// as such an event.
     fn binary(&mut self, encoding: &[u8], data: &[u8]) -> Result<(), String> {
         match v1::Event::decode(data) {
             Ok(event) if !event.event_id.is_empty() => self.binary_event(data),
@@ -152,7 +153,7 @@ impl<S: Sink> Decoder<S> {
     }
 }
 
-/// Wire-compatible with `tidings.v1.EventBatch`, and leaves each message to be decoded by itself.
+/// Wire-compatible with `tidings.v1.EventBatch`, but items can fail one by one.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct RawBatch {
     #[prost(bytes = "vec", repeated, tag = "1")]

@@ -1,4 +1,4 @@
-//! The messages of one key: what its workflow takes from a signal.
+//! Collects the events and retracts of one key, for its own workflow.
 
 use tidings_proto::v1;
 
@@ -17,7 +17,7 @@ impl<'a> Own<'a> {
         Self { key, edition, events: Vec::new(), retracts: Vec::new() }
     }
 
-    /// Says nothing of the other key: a careless producer's user ids may be addresses.
+    /// Does not quote the other key: user ids of a careless producer may be email addresses.
     fn check(&self, key: &Key, what: &str) -> Result<(), Invalid> {
         let field = match key {
             key if key == self.key => return Ok(()),

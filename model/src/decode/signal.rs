@@ -1,14 +1,13 @@
-//! A payload of a signal, before anything of it is read.
+//! A signal's payload before decoding.
 
 use super::dead_letters::printable;
 
-/// Message type of a batch of events and retracts.
 pub const EVENT_BATCH: &str = "tidings.v1.EventBatch";
 
-/// One payload of a signal: its metadata `encoding` and `messageType`, empty where they are missing, and its bytes.
+/// Empty fields are missing ones.
 ///
-/// Any number of payloads is fine, of any size that Temporal lets through (2 MiB); the limits of a batch bind producers, those
-/// of an event are checked here.
+/// A signal may have any number of payloads, and only Temporal limits their size (2 MiB). Batch limits are
+/// rules for producers; here we check the limits of each event.
 #[derive(Clone, Copy, Debug)]
 pub struct SignalPayload<'a> {
     pub encoding: &'a [u8],
@@ -17,7 +16,6 @@ pub struct SignalPayload<'a> {
 }
 
 impl SignalPayload<'_> {
-    /// Stands for what a signal does not have.
     pub(super) const NONE: Self = Self { encoding: b"", message_type: b"", data: b"" };
 
     pub(crate) fn encoding(&self) -> String {
@@ -29,7 +27,7 @@ impl SignalPayload<'_> {
     }
 }
 
-/// Says how a payload came to an encoding that is not read. A payload codec needs another remedy than an argument of another type.
+/// A payload codec needs another remedy than a wrong argument type.
 pub(crate) fn wrong_encoding(encoding: &str) -> String {
     match encoding {
         "" => "has no encoding".to_owned(),

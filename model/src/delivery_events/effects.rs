@@ -1,5 +1,5 @@
-//! The effects of a delivery event: a pure function of the message and all its reports. The result does not depend on the
-//! order of the events or on repeats.
+//! The effects of a delivery event, as a pure function of the message and its reports. Order and repeats of
+//! events do not matter.
 
 use jiff::Timestamp;
 
@@ -9,42 +9,36 @@ use crate::{
     records::{Actor, AuditEntry, MessageRecord, MessageState, Origin, Reason, Suppression},
 };
 
-/// Action in the audit trail: the recipient no longer wants a digest type.
+/// Audit action: the recipient unsubscribed from a digest type.
 pub const WITHDRAW: &str = "withdraw consent";
-/// The action of the audit trail when a recipient wants a digest type again.
+/// Audit action: the recipient subscribed to a digest type again.
 pub const GRANT: &str = "grant consent";
 
-/// The context of a new delivery event.
 pub struct Known<'a> {
-    /// The message that the event is about.
     pub message: &'a MessageRecord,
-    /// All that is recorded of the message, the new event among it.
+    /// All reports about the message, including the new one.
     pub reports: &'a [Report],
-    /// Times of the first soft bounces since the address last accepted a message.
+    /// Counted from the first since the address last accepted a message.
     pub soft_bounced: &'a [Timestamp],
-    /// Number of consecutive soft bounces that suppress the address.
+    /// Consecutive soft bounces that suppress the address.
     pub most: u32,
-    /// The relay whose provider reported the event.
     pub relay: Option<&'a str>,
     pub now: Timestamp,
 }
 
-/// The changes to make in one transaction.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// The relay took the message: one that has no end was sent.
+    /// Marks a message without an outcome as sent.
     pub taken: bool,
-    /// The new state of a message that has an end, with the reason.
+    /// For a message with an outcome.
     pub state: Option<(MessageState, String)>,
-    /// The address takes mail again: what it bounced softly counts no more. Comes before `suppress`.
+    /// Resets the soft bounces. Apply this before `suppress`.
     pub forgiven: bool,
-    /// The address must not be mailed.
     pub suppress: Option<Suppression>,
-    /// The recipient wants this digest no more, unless they said otherwise since.
+    /// Unless the recipient has given consent again since.
     pub withdraw: Option<(Key, AuditEntry)>,
 }
 
-/// Returns the effects of `new`.
 #[must_use]
 pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
     let Known { message, reports, .. } = known;
@@ -55,7 +49,8 @@ pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
         Kind::Bounced(Bounce::Hard) => Effects { suppress: suppress(Reason::HardBounce), ..taken },
         Kind::Bounced(Bounce::Soft) => Effects { suppress: soft_bounces(known), ..taken },
         Kind::Bounced(Bounce::Policy) => taken,
-        // A provider that keeps a message back because of an earlier complaint has the message, which then has an end.
+        // A provider which drops a message because of an earlier complaint did have the message, so this is
+        // its outcome.
         Kind::Complained | Kind::Unsubscribed => {
             let base = if new.never_sent { taken } else { Effects::default() };
             match (new.kind, &message.origin) {
@@ -64,13 +59,13 @@ pub fn effects(known: &Known<'_>, new: &Report) -> Effects {
                 (_, Origin::Single { .. }) => Effects { suppress: suppress(Reason::Unsubscribed), ..base },
             }
         }
-        // Machines open and click ahead of people, and a relay that tries again has not come to an end.
+        // Opens and clicks may come from machines, and a deferred message has no outcome.
         Kind::Deferred | Kind::Opened | Kind::Clicked => Effects::default(),
     }
 }
 
-/// A mail that came back for good was not delivered, whatever was said before; one that was delivered was not given up, even
-/// if the provider kept a second copy back. Of several failures the earliest says why.
+/// A final bounce overrides a delivery report; a delivery report overrides a copy the provider kept back and
+/// a soft bounce. The earliest failure gives the reason.
 fn state(reports: &[Report]) -> Option<(MessageState, String)> {
     let failed = |is_final: bool| {
         let failures = reports.iter().filter(|report| report.never_sent || report.kind.bounce().is_some());

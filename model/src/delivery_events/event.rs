@@ -1,4 +1,4 @@
-//! An event as a provider's webhook hands it over, and what is left of it once it is checked.
+//! An event from a provider's webhook, raw and validated.
 
 use std::time::Duration;
 
@@ -11,70 +11,66 @@ use crate::{
     presentable,
 };
 
-/// A provider's clock may be so far ahead, or mean another time zone.
+/// How far a provider's clock may be ahead, e.g. in a wrong time zone.
 const AHEAD: Duration = Duration::from_hours(24);
-/// Characters of a link that are kept.
 const URL_CHARS: usize = 2_000;
 
-/// A provider's report about a message. It may contain an address: not for logs.
+/// May contain an email address, so this should not be logged.
 #[derive(Clone)]
 pub struct DeliveryEvent {
-    /// The relay's name in `tidings.toml`, where the webhook is of one.
+    /// As named in `tidings.toml`, if the webhook belongs to a relay.
     pub relay: Option<String>,
-    /// The tenant, where the webhook is of one: messages of others are unknown to it.
+    /// Set if the webhook belongs to a tenant. It cannot find other tenants' messages then.
     pub tenant: Option<String>,
-    /// Our own id, of the header `X-Tidings-Message` or of what the provider keeps with a message (see
+    /// Our own id, from the header `X-Tidings-Message` or the provider's custom data (see
     /// [`Provider`](crate::Provider)).
     pub message: Option<String>,
-    /// `Message-ID` (RFC 5322), in angle brackets or not: for providers that keep nothing else.
+    /// `Message-ID` (RFC 5322), with or without angle brackets, for providers that return nothing else.
     pub message_id: Option<String>,
-    /// The relay's own id of the message, which its answer to DATA named. Needs `relay`.
+    /// From the reply to DATA. Needs `relay`.
     pub relay_id: Option<String>,
-    /// The kind of event. For a bounce, what `diagnostic` quotes and `status` override the provider's classification.
+    /// For a bounce, `status` and the reply in `diagnostic` override the provider's classification.
     pub kind: Kind,
-    /// Enhanced status code (RFC 3463): `5.1.1`.
+    /// Enhanced status code (RFC 3463), e.g. `5.1.1`.
     pub status: Option<String>,
-    /// The reply of the recipient's server. Addresses are removed, and the text is cut to 300 characters.
+    /// The reply of the recipient's server. We remove addresses and cut it to 300 characters.
     pub diagnostic: Option<String>,
-    /// Time of the event, by the provider's clock.
+    /// By the provider's clock.
     pub occurred_at: Timestamp,
-    /// The provider's own id of the event. Kept, and not relied upon.
+    /// Stored, but not used.
     pub event_id: Option<String>,
     /// See [`Report::never_sent`].
     pub never_sent: bool,
     /// See [`Report::machine`].
     pub machine: Option<bool>,
-    /// The link that was followed, up to 2,000 characters.
+    /// Up to 2,000 characters.
     pub url: Option<String>,
 }
 
-/// A checked event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// The relay that reports. `None`: the report comes from elsewhere, and proves otherwise which message it is about.
+    /// `None` for a report from elsewhere, which has other proof of its message.
     pub relay: Option<String>,
-    /// Other names under which this relay had attempts; see [`Settings::reports_for`](crate::settings::Settings::reports_for).
+    /// Other names under which this relay made attempts; see
+    /// [`Settings::reports_for`](crate::settings::Settings::reports_for).
     pub reports_for: Vec<String>,
     pub tenant: Option<String>,
-    /// The references to try in this order. There is at least one.
+    /// Not empty; try them in this order.
     pub of: Vec<Which>,
     pub report: Report,
     pub event_id: Option<String>,
 }
 
-/// A reference that finds the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// By our own id.
     Id(Uuid),
-    /// By `Message-ID`, without angle brackets.
+    /// `Message-ID` without angle brackets.
     MessageId(String),
-    /// By the id that the event's relay gave the message.
+    /// The relay's id.
     RelayId(String),
 }
 
 impl DeliveryEvent {
-    /// Returns an event without details that names no message yet.
     #[must_use]
     pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
         Self {
@@ -94,16 +90,15 @@ impl DeliveryEvent {
         }
     }
 
-    /// Tells if the event names a message in any way.
     #[must_use]
     pub const fn names_a_message(&self) -> bool {
         self.message.is_some() || self.message_id.is_some() || self.relay_id.is_some()
     }
 
-    /// The event, fit to be recorded.
+    /// Validates the event.
     ///
     /// # Errors
-    /// Names the first field that is wrong, and what would be right.
+    /// Names the first invalid field and shows a correct value.
     pub fn check(self, now: Timestamp) -> Result<Reported, Invalid> {
         for (field, id) in [("relay", &self.relay), ("tenant", &self.tenant), ("event_id", &self.event_id)] {
             id.as_ref().map_or(Ok(()), |id| limits::id(field, id))?;
@@ -142,7 +137,7 @@ impl DeliveryEvent {
     }
 }
 
-/// Our own id says it all. A provider may replace `Message-ID`, so that the relay's id comes after it.
+/// Our own id is enough. The relay's id comes last, for providers that replace `Message-ID`.
 fn which(message: Option<&str>, message_id: Option<&str>, relay_id: Option<&str>) -> Result<Vec<Which>, Invalid> {
     if let Some(id) = message {
         let id = id.trim().parse().map_err(|_| invalid("message", format!("{id:?} is not a UUID")))?;

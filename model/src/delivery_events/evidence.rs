@@ -1,22 +1,21 @@
-//! What a report proves. The reply that it quotes is the evidence, and its `Status` is only a label: sendmail 8.17 labels every 550 of a
+//! The quoted reply is the evidence; `Status` is only a label. E.g. sendmail 8.17 labels every 550 from a
 //! server without ENHANCEDSTATUSCODES as 5.1.1, and Haraka 3.3.4 labels a host that was down as 5.1.2.
 
 use super::report::{Bounce, Kind, Status};
 use crate::{EmailAddress, replies::names_unknown_mailbox};
 
-/// Words before the code of a reply, such as the stage of chasquid 1.11: `DATA closing 554 5.7.1 ...`.
+/// Words before the code, e.g. the stage in chasquid 1.11: `DATA closing 554 5.7.1 ...`.
 const STAGE_WORDS: usize = 3;
 
-/// A server's reply as a report quotes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct QuotedReply {
     code: u16,
-    /// The enhanced code behind it, if its class is the code's first digit.
+    /// Only if its class matches the code's first digit.
     status: Option<Status>,
 }
 
 impl QuotedReply {
-    /// Finds `550 5.1.1 ...`, `550-5.1.1 ...`, `MAIL+RCPT 550 ...` and `... Remote host said: 550 ...`.
+    /// Finds e.g. `550 5.1.1 ...`, `550-5.1.1 ...`, `MAIL+RCPT 550 ...` and `... Remote host said: 550 ...`.
     fn find(diagnostic: &str) -> Option<Self> {
         let words = diagnostic.split(|c: char| c.is_whitespace() || c == '-').filter(|word| !word.is_empty());
         let words: Vec<_> = words.collect();
@@ -30,18 +29,18 @@ impl QuotedReply {
     }
 }
 
-/// The code of a final reply (RFC 5321 4.2.1): 2yz, 4yz or 5yz, and the second digit is at most 5.
+/// A final reply (RFC 5321 4.2.1) is 2yz, 4yz or 5yz, with a second digit up to 5.
 fn reply_code(word: &str) -> Option<u16> {
     let is_code = matches!(word.as_bytes(), [b'2' | b'4' | b'5', b'0'..=b'5', b'0'..=b'9']);
     is_code.then(|| word.parse().ok()).flatten()
 }
 
-/// Finds a status anywhere: `(#5.1.1)` of qmail.
+/// E.g. `(#5.1.1)` from qmail.
 fn any_status(diagnostic: &str) -> Option<Status> {
     diagnostic.split(|c: char| c.is_whitespace() || "-()#".contains(c)).find_map(|word| word.parse().ok())
 }
 
-/// The status that a report proves, by its label and the reply that it quotes. Where the two contradict each other, the reply decides.
+/// If label and quoted reply contradict each other, the reply wins.
 #[must_use]
 pub fn proven_status(label: Option<Status>, diagnostic: &str) -> Option<Status> {
     let Some(QuotedReply { code, status }) = QuotedReply::find(diagnostic) else {
@@ -56,7 +55,8 @@ pub fn proven_status(label: Option<Status>, diagnostic: &str) -> Option<Status> 
 }
 
 impl Status {
-    /// There is no such address, or nothing can be delivered to it: 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505).
+    /// 5.1.1, 5.1.2, 5.1.3, 5.1.6 (RFC 3463) and 5.1.10 (RFC 7505): there is no such address, or it receives
+    /// nothing.
     #[must_use]
     pub const fn is_missing_address(self) -> bool {
         matches!(self, Self(5, 1, 1 | 2 | 3 | 6 | 10))
@@ -64,8 +64,8 @@ impl Status {
 }
 
 impl Bounce {
-    /// Corrects the word of a provider by what the report proves: 5.7.x is about us, 5.3.4 about the message's size, and 5.2.2 is a
-    /// mailbox that is full today. Without the reply of a server, 5.1.2 and 5.4.x may be an outage of the recipient's server or DNS.
+    /// Corrects the provider: 5.7.x is about us, 5.3.4 about the message size, and 5.2.2 is a full mailbox.
+    /// Without a quoted reply, 5.1.2 and 5.4.x may be an outage at the recipient's side.
     #[must_use]
     pub fn with(self, label: Option<Status>, diagnostic: &str) -> Self {
         let proven = proven_status(label, diagnostic);
@@ -84,8 +84,8 @@ impl Bounce {
 }
 
 impl Kind {
-    /// The kind of a report that says which address failed. A group has members, and a person may forward: a bounce of another address
-    /// than the one that we wrote to does not prove that ours is gone.
+    /// Downgrades a hard bounce for another address than ours, e.g. by groups or forwarding. This does not
+    /// prove our address is gone.
     #[must_use]
     pub fn about(self, failed: Option<&str>, envelope_to: &str) -> Self {
         match (self, failed) {

@@ -1,4 +1,4 @@
-//! Delivery reports in the words that all providers share.
+//! Delivery reports, the same for all providers.
 
 use std::{fmt, str::FromStr};
 
@@ -13,34 +13,32 @@ use uuid::Uuid;
 pub enum Kind {
     /// The recipient's server took it.
     Delivered,
-    /// The relay tries again.
+    /// The relay will retry.
     Deferred,
     /// The relay gave it up.
     Bounced(Bounce),
-    /// The recipient called it spam.
+    /// The recipient marked it as spam.
     Complained,
-    /// Perhaps by a machine that fetches pictures ahead.
+    /// Perhaps a machine that prefetches images.
     Opened,
-    /// Perhaps by a machine that looks behind links.
+    /// Perhaps a machine that scans links.
     Clicked,
-    /// The recipient wants no more of it, by the provider's own link or button.
+    /// By the provider's own link or button.
     Unsubscribed,
 }
 
 closed_set! {
-    /// Why a relay gave a message up.
+    /// Why a relay gave up a message.
     pub enum Bounce {
-        /// The address does not exist.
         Hard = "hard",
-        /// It took nothing this time: full, away, out of order.
+        /// E.g. the mailbox is full or the server is down.
         Soft = "soft",
-        /// It refused us or the message, not because of the address.
+        /// Rejects us or the message, not the address.
         Policy = "policy",
     }
 }
 
 impl Kind {
-    /// Each of them.
     pub const ALL: [Self; 9] = [
         Self::Delivered,
         Self::Deferred,
@@ -53,7 +51,6 @@ impl Kind {
         Self::Unsubscribed,
     ];
 
-    /// The name in SQL, JSON and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,13 +64,12 @@ impl Kind {
         }
     }
 
-    /// Tells if a provider can report the event about a message that it kept back.
+    /// Returns `true` if this can be reported for a message the provider dropped.
     #[must_use]
     pub const fn fits_never_sent(self) -> bool {
         matches!(self, Self::Bounced(_) | Self::Complained | Self::Unsubscribed)
     }
 
-    /// Of a bounce, which.
     #[must_use]
     pub const fn bounce(self) -> Option<Bounce> {
         match self {
@@ -83,7 +79,6 @@ impl Kind {
     }
 }
 
-/// For operators.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -94,10 +89,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// `5.1.1` (RFC 3463) as (class, subject, detail).
+/// Parses `5.1.1` (RFC 3463) into class, subject and detail.
 #[must_use]
 pub fn enhanced(word: &str) -> Option<(u16, u16, u16)> {
-    // Rust also reads a plus sign.
+    // Rust would also parse a plus sign.
     let is_number = |part: &&str| part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut parts = word.split('.').map(|part| Some(part).filter(is_number)?.parse::<u16>().ok());
     let code = (parts.next()??, parts.next()??, parts.next()??);
@@ -143,12 +138,13 @@ pub struct Report {
     /// The reply of the recipient's server, one line without addresses.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub diagnostic: String,
-    /// In whole milliseconds.
+    /// Rounded to milliseconds.
     pub occurred_at: Timestamp,
-    /// The provider kept the message back because of a list or a rule of its own. The recipient's server was not asked.
+    /// The provider dropped the message because of its own list or rule, without contacting the recipient's
+    /// server.
     #[serde(skip_serializing_if = "is_false")]
     pub never_sent: bool,
-    /// Tells if a machine opened the message or followed the link; `None` if the provider does not say.
+    /// Set if a machine opened the message or followed the link; missing if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<bool>,
     /// The link that was followed.
@@ -162,32 +158,30 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl Report {
-    /// Returns a report without details.
     #[must_use]
     pub const fn new(kind: Kind, occurred_at: Timestamp) -> Self {
         Self { kind, status: None, diagnostic: String::new(), occurred_at, never_sent: false, machine: None, url: None }
     }
 
-    /// Tells if the relay gave the message up for good. A soft bounce, and a copy that the provider kept back, say nothing about
-    /// another copy of the message.
+    /// A soft bounce or a dropped copy proves nothing about another copy.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !self.never_sent && matches!(self.kind, Kind::Bounced(Bounce::Hard | Bounce::Policy))
     }
 
-    /// Returns an id that equal reports about the same message share. The provider's own id is not part of the id, because
-    /// SendGrid may change its id when it repeats an event.
+    /// Equal for equal reports about one message. We cannot use the provider's id, because SendGrid may
+    /// change it in a repetition.
     #[must_use]
     pub fn id(&self, message: Uuid) -> Uuid {
         let mut text = format!("{} {self}", self.occurred_at.as_millisecond());
-        // Former versions knew neither, and an event that was recorded by one of them is the same event today.
+        // Older versions had neither field, and their events have to keep their ids.
         text.extend(self.machine.map(|machine| format!(" machine={machine}")));
         text.extend(self.url.as_ref().map(|url| format!(" url={url}")));
         Uuid::new_v5(&message, text.as_bytes())
     }
 }
 
-/// `bounced: 5.1.1 no such user`.
+/// E.g. `bounced: 5.1.1 no such user`.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;

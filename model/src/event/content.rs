@@ -1,4 +1,4 @@
-//! What an event says, apart from its id: when two events with one id say the same, and what becomes of those that do not (rule 3).
+//! Compares events with the same id (rule 3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,61 +9,57 @@ use serde_json::{Map, Value};
 use super::Event;
 use crate::hex_sha256;
 
-/// The most categories of one id, those that came last by byte order are left out. A bound for the state (rule 5).
+/// Bounds the state (rule 5). Beyond this, the last ones in byte order are dropped.
 const CATEGORIES: usize = 32;
 
-/// The content of an event as its id's row in the ledger keeps it.
+/// Stored in the ledger row of an event id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     pub occurred_at: Timestamp,
-    /// SHA-256 of the canonical content, in hex, without what several contents of an id add up: urgency and categories.
+    /// Excludes urgency and categories, since these are merged.
     pub sha256: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    /// `None`: the event has several, so only a merge can compare them.
+    /// `None` if it has several, which only a merge can compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
 }
 
-/// What the ledger has under an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedContent {
     pub occurred_at: Timestamp,
-    /// `None`: an earlier version wrote the row, or the person was erased. Any content then counts as equal.
+    /// `None` if an older version wrote the row or the person was erased. Any content then counts as equal.
     pub sha256: Option<String>,
     pub urgent: bool,
-    /// All categories under which the id came.
     pub categories: BTreeSet<String>,
     pub fate: Fate,
 }
 
-/// What became of a recorded event so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is in no message yet: its digest still takes events, or a failed digest returned it.
+    /// In no message yet: its digest still accepts events, or failed and returned it.
     Pending,
-    /// A retract took it back.
     Retracted,
-    /// It went out, or its digest ended without a message.
+    /// Sent, or its digest ended without a message.
     Ended,
 }
 
 closed_set! {
-    /// What an event is whose id the ledger has.
+    /// How an event relates to the ledger's entry for its id.
     pub enum Repetition {
-        /// The same content or an earlier one, which changes nothing.
+        /// The same content or an older one. Nothing changes.
         Same = "known, same content",
-        /// Other content of an event that is in no message yet.
+        /// New content for an event in no message yet.
         Replaces = "pending, other content",
-        /// It occurred after the retract of the event that the ledger has.
+        /// The event occurred after the retract of the one in the ledger.
         New = "new since its retract",
-        /// Other content of an event that is over. It is refused.
+        /// New content for an event that is over: rejected.
         Refused = "known, other content",
     }
 }
 
-/// The canonical form. The order of the fields, of names in `counts` and of names in `payload` is fixed, numbers are written as the
-/// edge normalized them, times are in milliseconds as in the ledger, and an absent field is its default.
+/// Hashed with fields and names in a fixed order, normalized numbers, times in milliseconds as in the ledger,
+/// and defaults for absent fields.
 #[derive(Serialize)]
 struct Canonical<'a> {
     entity_type: &'a str,
@@ -75,15 +71,14 @@ struct Canonical<'a> {
 }
 
 impl RecordedContent {
-    /// Decides what an event with this content is.
     #[must_use]
     pub fn repetition(&self, came: &Content) -> Repetition {
         let [came_at, known_at] = [came.occurred_at, self.occurred_at].map(Timestamp::as_millisecond);
-        // The latest content counts in whatever order they come, so an earlier one is a repetition, too.
+        // The latest content wins in any order, so an older one also is a repetition.
         let is_known = self.sha256.as_ref().is_none_or(|sha256| *sha256 == came.sha256) || came_at < known_at;
         match self.fate {
             Fate::Retracted if came_at > known_at => Repetition::New,
-            // What occurred before the retract is covered by it.
+            // A retract covers everything that occurred before it.
             Fate::Retracted => Repetition::Same,
             Fate::Ended if is_known => Repetition::Same,
             Fate::Ended => Repetition::Refused,
@@ -92,7 +87,7 @@ impl RecordedContent {
         }
     }
 
-    /// Reports an urgency or a category that the event does not have yet.
+    /// Returns `true` if the new content adds urgency or a category.
     fn gains_from(&self, came: &Content) -> bool {
         let is_listed = came.category.as_ref().is_some_and(|category| self.categories.contains(category));
         (came.urgent && !self.urgent) || !is_listed
@@ -100,7 +95,6 @@ impl RecordedContent {
 }
 
 impl Event {
-    /// The content in short.
     #[must_use]
     pub fn content(&self) -> Content {
         let sha256 = hex_sha256(&self.canonical());
@@ -108,8 +102,7 @@ impl Event {
         Content { occurred_at: self.occurred_at, sha256, urgent: self.urgent, category }
     }
 
-    /// Takes in another content of the same id: the latest one counts, the event stays urgent, and the categories add up. The order of
-    /// several contents does not matter.
+    /// The latest content wins, urgency stays, categories add up. The order of merging does not matter.
     pub fn merge(&mut self, other: Self) {
         let urgent = self.urgent || other.urgent;
         let categories: BTreeSet<_> = self.categories().chain(other.categories()).map(str::to_owned).collect();
@@ -127,12 +120,11 @@ impl Event {
         self.occurred_at.as_millisecond() > at.as_millisecond()
     }
 
-    /// All categories of the event, its own first.
     pub fn categories(&self) -> impl Iterator<Item = &str> {
         [self.category.as_str()].into_iter().chain(self.other_categories.iter().map(String::as_str))
     }
 
-    /// The place of a content among others of the same id. The content itself decides between those of one instant.
+    /// For the same instant, the content itself breaks the tie.
     fn rank(&self) -> (i64, Vec<u8>, &str) {
         (self.occurred_at.as_millisecond(), self.canonical(), &self.category)
     }
@@ -146,7 +138,7 @@ impl Event {
             counts: &self.counts,
             payload: self.payload.fields(),
         };
-        // Texts, numbers and names are JSON.
+        // Texts, numbers and names are valid JSON.
         serde_json::to_vec(&canonical).unwrap_or_default()
     }
 }

@@ -1,7 +1,5 @@
-//! The values of an event for templates.
-//!
-//! An event passes through many hands between its signal and its email: workflow state, inputs of activities, rows. Only the message
-//! looks into its payload, so all others carry the text.
+//! Template values of an event. Only rendering reads them, so workflow state, activity inputs and rows just
+//! pass the JSON text along.
 
 use std::borrow::Cow;
 
@@ -17,13 +15,12 @@ use tidings_proto::number_of;
 
 use crate::limits::{self, Invalid};
 
-/// The values of an event for templates, as the text of a JSON object. Payloads with equal fields are equal.
+/// A JSON object as text. Payloads with equal fields are equal.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Payload(Box<RawValue>);
 
 impl Payload {
-    /// Checks the limits of a payload on the wire.
     pub(super) fn from_wire(payload: Option<tidings_proto::Payload>) -> Result<Self, Invalid> {
         let mut payload = payload.unwrap_or_default();
         if !payload.is_finite() {
@@ -37,26 +34,23 @@ impl Payload {
         Ok(payload)
     }
 
-    /// The text of the JSON object.
     #[must_use]
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
-    /// `true` for an object without fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text() == "{}"
     }
 
-    /// The fields of the object.
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
-        // The text is JSON, and nests less deeply than serde_json reads.
+        // The text is valid JSON with less nesting than serde_json allows.
         serde_json::from_str(self.text()).unwrap_or_default()
     }
 
-    /// What an item of a message has of the event besides its actor and time.
+    /// The texts an item shows, besides actor and time.
     #[must_use]
     pub fn words(&self) -> Words<'_> {
         let Fields { title, excerpt, url } = serde_json::from_str(self.text()).unwrap_or_default();
@@ -64,7 +58,7 @@ impl Payload {
     }
 }
 
-/// The fields of a payload that a reader reads. `None`: the field is missing, blank or no text, and no item shows it.
+/// `None` if a field is missing, blank or not a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words<'a> {
     pub title: Option<Cow<'a, str>>,
@@ -72,7 +66,7 @@ pub struct Words<'a> {
     pub url: Option<Cow<'a, str>>,
 }
 
-/// As JSON, so that a field that is no text spoils no other.
+/// Raw, so that a field with a wrong type does not affect the others.
 #[derive(Default, Deserialize)]
 struct Fields<'a> {
     #[serde(borrow)]
@@ -123,7 +117,8 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// Checks the depth, and writes a double without a fraction as an integer: an email should say "3 comments", not "3.0 comments".
+/// Checks the nesting depth, and turns a double without a fraction into an integer, because an email should
+/// show "3 comments", not "3.0 comments".
 fn normalize(value: &mut Value, levels_left: usize) -> Result<(), Invalid> {
     let below = || {
         levels_left

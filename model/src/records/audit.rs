@@ -1,4 +1,4 @@
-//! The audit trail, as operators read it.
+//! The audit trail as shown to operators.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::{records::Page, without_addresses};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRecord {
-    /// Number of the entry in this database.
+    /// Unique in this database.
     pub audit_id: i64,
     pub at: Timestamp,
-    /// Empty: every tenant.
+    /// Empty for every tenant.
     pub tenant: String,
-    /// Empty: every digest type, or none.
+    /// Empty for every digest type, or none.
     pub digest_type: String,
-    /// Empty: every user, or none.
+    /// Empty for every user, or none.
     pub user: String,
     pub digest_id: Option<Uuid>,
-    /// The single message that the entry is about.
+    /// The single message concerned.
     pub message: Option<Uuid>,
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub actor: Actor,
@@ -31,19 +31,18 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    /// Removes the addresses that an operator may have written into the reason.
+    /// Operators may have written addresses into the reason.
     pub fn forget_addresses(&mut self) {
         self.why = without_addresses(&self.why);
     }
 
-    /// Leaves that something was done, and not who did it and why.
+    /// Keeps the action.
     pub fn forget_operator(&mut self) {
         self.actor = Actor::Operator("operator".to_owned());
         self.why.clear();
     }
 }
 
-/// The place of an entry in a listing.
 pub type AuditPlace = (Timestamp, i64);
 
 /// A filter of audit entries, the latest first. What is `None` selects all.
@@ -81,22 +80,18 @@ pub struct AuditFilter {
     pub page: Page<AuditPlace>,
 }
 
-// Actors of the audit trail.
-
-/// The actor of a change: in SQL, JSON and on the command line one word.
+/// Who made a change. A single word in SQL, JSON and on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum Actor {
-    /// Tidings itself.
     Tidings,
-    /// The recipient, by a preference page or a provider's link.
+    /// Through a preferences page or a provider's link.
     Recipient,
-    /// An operator, by login.
+    /// An operator's login.
     Operator(String),
 }
 
 impl Actor {
-    /// The word in the audit trail.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -106,14 +101,13 @@ impl Actor {
         }
     }
 
-    /// The operator with this login. Without a login Tidings acts by itself, for example after a cancel.
+    /// An empty login means Tidings itself, e.g. after a cancel.
     #[must_use]
     pub fn of_login(login: &str) -> Self {
         if login.is_empty() { Self::Tidings } else { Self::from(login.to_owned()) }
     }
 }
 
-/// Reads the word in the audit trail.
 impl From<String> for Actor {
     fn from(word: String) -> Self {
         [Self::Tidings, Self::Recipient]

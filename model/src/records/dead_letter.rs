@@ -1,4 +1,4 @@
-//! Dead letters, as operators list them.
+//! Dead letters as shown to operators.
 
 use std::{fmt, str::FromStr};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Key, key::ESCAPED, limits::Invalid, records::Page};
 
-/// The id of a dead letter: the first run of the chain of runs that received the signal, and the letter's number.
+/// The first run in the chain of runs, and the letter's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetterId {
     pub run_id: String,
@@ -44,18 +44,18 @@ impl Serialize for DeadLetterId {
 pub struct DeadLetterRecord {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub id: DeadLetterId,
-    /// The workflow that received the signal. The id may be malformed.
+    /// May be malformed.
     pub workflow_id: String,
     pub buried_at: Timestamp,
-    /// The reason why the signal could not be decoded, without addresses.
+    /// Contains no addresses.
     pub reason: String,
     /// The `encoding` of the payload's metadata.
     pub encoding: String,
     /// The message type by which the bytes are read. `None`: an earlier version recorded the letter without it.
     pub message_type: Option<String>,
-    /// Size of the whole payload in bytes.
+    /// Of the whole payload, in bytes.
     pub size: u64,
-    /// SHA-256 of the whole payload, in hex.
+    /// Of the whole payload, in hex.
     pub sha256: String,
     /// Set if an operator emitted the letter again.
     pub emitted: Option<Emitted>,
@@ -71,29 +71,28 @@ pub struct Emitted {
 }
 
 impl DeadLetterRecord {
-    /// The key of the workflow, if the workflow id stands for one.
+    /// `None` if the workflow id stands for no key.
     #[must_use]
     pub fn key(&self) -> Option<Key> {
         Key::from_workflow_id(&self.workflow_id).ok()
     }
 
-    /// The key of the workflow in words. A workflow id that stands for no key is quoted, because it may have control characters.
+    /// Quotes any other workflow id, because it may contain control characters.
     #[must_use]
     pub fn receiver(&self) -> String {
         self.key().map_or_else(|| format!("{:?}", self.workflow_id), |key| key.to_string())
     }
 }
 
-/// A dead letter with what is kept of its payload. The payload may contain addresses: not for logs.
+/// May contain email addresses, so this should not be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeptLetter {
     pub record: DeadLetterRecord,
-    /// The first bytes of the payload, at most 64 KiB for each signal.
+    /// At most 64 KiB per signal.
     pub head: Vec<u8>,
 }
 
 impl KeptLetter {
-    /// Tells if the whole payload is kept.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.record.size
@@ -101,16 +100,12 @@ impl KeptLetter {
 }
 
 closed_set! {
-    /// The source of dead letters.
     pub enum LetterSource {
-        /// Signals and events that could not be decoded.
         Events = "events",
-        /// Parts of webhooks that could not be used.
         Webhook = "webhook",
     }
 }
 
-/// The place of a dead letter in a listing.
 pub type DeadLetterPlace = (Timestamp, String, u64);
 
 /// A filter of dead letters, the latest first. What is `None` selects all.
@@ -142,8 +137,7 @@ pub struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
-    /// The ids of the selected workflows, in which `*` stands for any text. No id of a key has a `*`. `None`: all workflows, also
-    /// those whose id is malformed.
+    /// `*` matches any text; ids of keys never contain it. `None` for all workflows, including malformed ids.
     #[must_use]
     pub fn workflow_ids(&self) -> Option<String> {
         let part = |part: &Option<String>| part.as_deref().map(|part| utf8_percent_encode(part, ESCAPED).to_string());
@@ -155,12 +149,9 @@ impl DeadLetterFilter {
     }
 }
 
-// Dead letters of webhooks, as operators list them.
-
-/// Digits of an id. Letters of one relay that share them are not to be expected.
 const DIGITS: usize = 16;
 
-/// The id of a webhook's dead letter: the relay, and the first 16 digits of the SHA-256 of the letter's bytes.
+/// The relay and the first 16 digits of the SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookLetterId {
     pub relay: String,
@@ -168,7 +159,6 @@ pub struct WebhookLetterId {
 }
 
 impl WebhookLetterId {
-    /// Returns the id of the letter with this SHA-256, in hex.
     #[must_use]
     pub fn new(relay: &str, sha256: &str) -> Self {
         Self { relay: relay.to_owned(), digits: sha256.chars().take(DIGITS).collect() }
@@ -213,32 +203,32 @@ pub struct WebhookLetterRecord {
     pub buried_at: Timestamp,
     /// One line without addresses.
     pub reason: String,
-    /// Size of the whole part in bytes.
+    /// Of the whole part, in bytes.
     pub size: u64,
-    /// SHA-256 of the whole part, in hex.
+    /// Of the whole part, in hex.
     pub sha256: String,
-    /// All of the part is kept, apart from addresses.
+    /// `true` if nothing except addresses is missing.
     pub whole: bool,
     /// Set if an operator emitted the letter.
     pub emitted: Option<Emitted>,
 }
 
-/// A dead letter with the text that is kept of the part. The text has no address.
+/// Contains no addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptWebhookLetter {
     pub record: WebhookLetterRecord,
     pub head: String,
 }
 
-/// The place of a letter in a listing: its time, its relay and its SHA-256.
+/// Sort position of a letter: time, relay, SHA-256.
 pub type WebhookLetterPlace = (Timestamp, String, String);
 
-/// A filter of dead letters, the latest first. What is `None` selects all.
+/// The latest comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookLetterFilter {
-    /// Letters buried at this time or later.
+    /// Inclusive.
     pub since: Option<Timestamp>,
-    /// Letters buried before this time.
+    /// Exclusive.
     pub until: Option<Timestamp>,
     pub page: Page<WebhookLetterPlace>,
 }

@@ -1,4 +1,4 @@
-//! Digests of the ledger and their events, as operators list them.
+//! Digests in the ledger and their events.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,21 +11,20 @@ use crate::{
 };
 
 closed_set! {
-    /// The state of a digest in the ledger.
     pub enum DigestState {
-        /// Its window collects, and some of its events are stashed.
+        /// Some events are already in the ledger.
         Open = "open",
-        /// Its events are fixed, and it has no message yet.
+        /// The events are fixed, but there is no message yet.
         Claimed = "claimed",
-        /// Its message is in the outbox.
+        /// The message is in the outbox.
         Rendered = "rendered",
-        /// It has an end.
+        /// The digest has an outcome.
         Closed = "closed",
     }
 }
 
 impl DigestState {
-    /// Reports that the digest has neither a message nor an end, so that it takes more events.
+    /// Returns `true` if the digest has neither a message nor an outcome.
     #[must_use]
     pub const fn takes_events(self) -> bool {
         matches!(self, Self::Open | Self::Claimed)
@@ -42,47 +41,45 @@ pub struct DigestRecord {
     pub due_at: Timestamp,
     pub state: DigestState,
     pub claimed_at: Option<Timestamp>,
-    /// Time when a relay first accepted the message, whatever the outcome is.
+    /// When a relay first accepted the message, whatever the outcome.
     pub sent_at: Option<Timestamp>,
     pub closed: Option<Closed>,
     pub closed_at: Option<Timestamp>,
-    /// Time when the events of the failed digest were returned to the key.
+    /// When a failed digest returned its events to the key.
     pub returned_at: Option<Timestamp>,
-    /// Time when retention took the first of its events, or its message.
+    /// When retention first deleted events or the message.
     pub purged_at: Option<Timestamp>,
-    /// Events of the digest. The number stays after the events are purged or returned to the key.
+    /// Stays the same when events are purged or returned.
     pub items: u64,
-    /// The reason for the time, in words. Empty: the window is not claimed yet, or a former version claimed it.
+    /// Why the digest is due then. Empty before the claim, or if an older version made it.
     pub plan_why: String,
-    /// The cadence in the syntax of `tidings.toml`, as planned.
+    /// In the syntax of `tidings.toml`.
     pub cadence: String,
-    /// IANA name of the zone, as planned.
+    /// IANA name.
     pub zone: String,
     /// Attempts so far.
     pub attempts: u32,
-    /// Those among them that ended past the dot without an answer: each may have made a mail.
+    /// Ended past the final dot without a reply, so each may have delivered an email.
     pub ambiguous: u32,
 }
 
 impl DigestRecord {
-    /// Tells if the relay accepted the digest's message.
     #[must_use]
     pub fn is_sent(&self) -> bool {
         self.closed.as_ref().is_some_and(|closed| closed.outcome == Outcome::Sent)
     }
 
-    /// Tells if the digest was claimed, is past due and has no end (rule 37).
+    /// Returns `true` if the digest was claimed, is past due and has no outcome (rule 37).
     #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         matches!(self.state, DigestState::Claimed | DigestState::Rendered) && self.due_at < now
     }
 
-    /// The steps that led to the time, in words and in their order.
+    /// The reasons for the due time, in order.
     pub fn plan_steps(&self) -> impl Iterator<Item = &str> {
         self.plan_why.split(THEN).filter(|step| !step.is_empty())
     }
 
-    /// The window that became the digest.
     #[must_use]
     pub fn window(&self) -> Window {
         let Self { digest_id, key, opened_at, due_at, .. } = self;
@@ -90,7 +87,6 @@ impl DigestRecord {
     }
 }
 
-/// The place of a digest in a listing: the opening of its window, and its id.
 pub type DigestPlace = (Timestamp, Uuid);
 
 /// A filter of digests, the latest window first. What is `None` selects all.
@@ -131,10 +127,9 @@ pub struct DigestFilter {
     pub page: Page<DigestPlace>,
 }
 
-/// The place of an event among those of a digest: when it occurred, and its id.
 pub type EventPlace = (Timestamp, String);
 
-/// An event of a digest, without texts from the producer.
+/// Excludes the producer's texts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DigestEvent {
@@ -144,39 +139,36 @@ pub struct DigestEvent {
     pub occurred_at: Timestamp,
     pub recorded_at: Timestamp,
     pub urgent: bool,
-    /// The reason why the event is in no message, although its window became the digest. `None`: it belongs to the digest.
+    /// Missing if the event belongs to the digest.
     pub excluded: Option<String>,
-    /// The failed digest that returned the event to the key.
+    /// The failed digest that returned the event to its key.
     pub returned_from: Option<Uuid>,
 }
 
-// Events of a window that are in no message, although the window became a digest.
+// Their window became a digest, but no message includes these events.
 
 closed_set! {
-    /// The reason why an event of a window is in no message.
+    /// Why an event was excluded from its window's message.
     pub enum Exclusion {
-        /// A retract took the event back.
         Retracted = "retracted",
-        /// The recipient turned the event's category off.
         OptedOut = "opted out",
-        /// The recipient has seen the event, by the service of the digest type.
+        /// According to the digest type's own service.
         Seen = "seen",
-        /// The event is older than its category's `max_age`.
+        /// Older than `max_age`.
         TooOld = "too old",
-        /// The window has fewer events of the category than its `min_count`.
+        /// Fewer than `min_count`.
         TooFew = "too few",
     }
 }
 
 impl Exclusion {
-    /// The digest of those events of a window that are excluded for this reason. It ends at once and sends nothing, so that the ledger
-    /// has each of them with the reason (rule 1).
+    /// An extra digest, which ends immediately and sends nothing. This way, the ledger has each excluded
+    /// event with the reason (rule 1).
     #[must_use]
     pub fn digest_id(self, window: &Window) -> Uuid {
         Uuid::new_v5(&window.digest_id, self.name().as_bytes())
     }
 
-    /// The reason in words, for the ledger.
     #[must_use]
     pub const fn why(self) -> &'static str {
         match self {
@@ -189,33 +181,30 @@ impl Exclusion {
     }
 }
 
-// What a retract finds of the events that it covers (rule 6).
+// The effect of a retract on the events it covers (rule 6).
 
 closed_set! {
-    /// What a retract reached.
     pub enum Reach {
-        /// No message has a covered event. None will.
+        /// No message has or will have a covered event.
         Pending = "pending",
-        /// A message with a covered event waits. It is made again without the event.
+        /// A waiting message will be rendered again without the event.
         Waiting = "waiting",
-        /// An attempt to deliver a message with a covered event has passed the dot: the retract is too late.
+        /// Too late: an attempt is past the final dot.
         Sent = "sent",
     }
 }
 
-/// What a retract reached, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
     pub reach: Reach,
-    /// The digest of the message, and the time of its claim.
+    /// The digest, and when it was claimed.
     pub digest: Option<(Uuid, Option<Timestamp>)>,
 }
 
 impl Reached {
-    /// No message.
     pub const PENDING: Self = Self { reach: Reach::Pending, digest: None };
 
-    /// The one that counts of two digests with covered events: the one that waits, and then the later one.
+    /// A waiting message wins, then the later digest.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let rank = |reached: &Self| match reached.reach {
@@ -229,7 +218,6 @@ impl Reached {
 }
 
 impl Reach {
-    /// What a retract reaches of a digest in this state, with this end, an attempt of which has passed the dot or not.
     #[must_use]
     pub const fn of(state: DigestState, outcome: Option<Outcome>, past_the_dot: bool) -> Self {
         match (state, outcome) {

@@ -1,35 +1,32 @@
-//! Pages of a listing. A cursor is the place of the last row in the order of the listing, so that rows which are added or deleted
-//! between two pages neither repeat nor hide another row.
+//! Cursor pagination. A cursor is the last row's position in the listing's order, so added or deleted rows do
+//! not make others repeat or disappear.
 
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 
-/// A place in a listing whose rows are ordered by `K`. Its text is opaque to callers.
+/// A position in a listing ordered by `K`. Callers should treat its text as opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor<K>(pub K);
 
-/// The wanted page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<K> {
-    /// Highest number of rows.
+    /// Maximum number of rows.
     pub limit: u32,
-    /// The place after which the page begins. `None`: the first page.
+    /// The page starts after this position; `None` for the first page.
     pub after: Option<Cursor<K>>,
 }
 
-/// A page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(bound(serialize = "T: Serialize, K: Serialize"))]
 pub struct Listed<T, K> {
     pub rows: Vec<T>,
-    /// The place of the last row, if there are more rows.
+    /// Position of the last row if more rows follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor<K>>,
 }
 
-/// A text that no listing of this kind returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a cursor of this listing; use the text that ended the previous page, or omit it for the first page")]
 pub struct InvalidCursor;
@@ -41,13 +38,11 @@ impl<K> Default for Page<K> {
 }
 
 impl<K> Page<K> {
-    /// Number of rows to read: one more than the page has shows if another page follows.
     #[must_use]
     pub fn rows_to_read(&self) -> i64 {
         i64::from(self.limit) + 1
     }
 
-    /// Makes the page of [`Page::rows_to_read`] rows. `place` is the place of a row.
     #[must_use]
     pub fn listed<T>(&self, mut rows: Vec<T>, place: impl FnOnce(&T) -> K) -> Listed<T, K> {
         let limit = self.limit as usize;
@@ -74,7 +69,6 @@ impl<K: DeserializeOwned> FromStr for Cursor<K> {
     }
 }
 
-/// As text, for JSON.
 impl<K: Serialize> Serialize for Cursor<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,4 +1,4 @@
-//! A person of a tenant, and what is held about them.
+//! A person in a tenant, and the data we hold about them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,23 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::{Page, Preferences, Reason, Recipient, Suppression};
 
-/// An id that a person has or had, and the times of the renames between which it was theirs.
+/// An id this person has or had, and when renames gave it to them and took it away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldId {
     pub user: String,
-    /// The id was somebody else's until then.
     pub since: Option<Timestamp>,
-    /// `None`: the person has the id.
+    /// `None` if the person still has the id.
     pub until: Option<Timestamp>,
 }
 
-/// The place of a recipient in the directory: tenant and user.
 pub type RecipientPlace = (String, String);
 
-/// The place of a key in a listing by key: tenant, digest type and user.
 pub type KeyPlace = (String, String, String);
 
-/// The place of a row among those about a person: a time or a number, then an id.
+/// Position among the rows about one person: a time or a number, then an id.
 pub type RowPlace = (i64, String);
 
 /// A filter of recipients, by tenant and user. What is `None` selects all.
@@ -55,45 +52,43 @@ pub struct RecipientFilter {
     pub page: Page<RecipientPlace>,
 }
 
-/// A recipient in a listing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ListedRecipient {
     pub recipient: Recipient,
-    /// The first reason why their address is suppressed.
     pub suppressed: Option<Reason>,
 }
 
-/// A person as the store knows them apart from the ledger. It contains an address: not for logs.
+/// A person's data outside the ledger. This includes email addresses: never log it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Person {
-    /// `None`: the directory does not have them.
     pub recipient: Option<Recipient>,
     pub preferences: Vec<PersonsChoice>,
     pub consents: Vec<PersonsConsent>,
     pub readings: Vec<PersonsReading>,
-    /// Of all their addresses.
     pub suppressions: Vec<Suppression>,
-    /// Their address in the directory and those that messages were sent to, as suppressions spell them.
+    /// From the directory and from all messages sent, spelt as in suppressions.
     pub addresses: BTreeSet<String>,
-    /// Digest types of all their rows but the audit trail's, whatever the file says of these types.
+    /// In any row except the audit trail, configured or not.
     pub digest_types: BTreeSet<String>,
 }
 
 impl Person {
-    /// `true` if the store has nothing of them, apart from single messages to an address that the directory never had.
+    /// Returns `true` if the store has no data about them. Single messages to an address outside the
+    /// directory do not count.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.recipient.is_none() && self.addresses.is_empty() && self.digest_types.is_empty()
     }
 
-    /// `true` if nobody is reached under the id, and nobody chose anything: what producers sent to it is no person yet.
+    /// Returns `true` if the id reaches nobody and nobody chose anything under it. Events alone do not make a
+    /// person.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.recipient.is_none() && self.preferences.is_empty() && self.consents.is_empty() && self.readings.is_empty()
     }
 }
 
-/// Adds what is held about the person under another name of the tenant. The first row of the directory stays.
+/// Merges the data held under another name of the tenant. The first directory row wins.
 impl AddAssign for Person {
     fn add_assign(&mut self, more: Self) {
         self.recipient = self.recipient.take().or(more.recipient);
@@ -106,7 +101,6 @@ impl AddAssign for Person {
     }
 }
 
-/// A person's preferences for a digest type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PersonsChoice {
     pub digest_type: String,
@@ -115,7 +109,6 @@ pub struct PersonsChoice {
     pub changed_at: Timestamp,
 }
 
-/// A person's consent to a digest type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PersonsConsent {
     pub digest_type: String,
@@ -123,17 +116,15 @@ pub struct PersonsConsent {
     pub changed_at: Timestamp,
 }
 
-/// The last times at which a person's digests of a type were opened or clicked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PersonsReading {
     pub digest_type: String,
-    /// By a person.
+    /// Only openings and clicks by a person.
     pub read_at: Option<Timestamp>,
-    /// By a person, or by whom no header says.
+    /// Also includes those where no header shows if it was a person or a machine.
     pub sign_at: Timestamp,
 }
 
-/// Declares counts of rows, each with its name in words.
 macro_rules! row_counts {
     ($(#[$meta:meta])* pub struct $counts:ident { $($(#[$doc:meta])* $field:ident = $words:literal,)+ }) => {
         $(#[$meta])*
@@ -142,7 +133,6 @@ macro_rules! row_counts {
         pub struct $counts { $($(#[$doc])* pub $field: u64,)+ }
 
         impl $counts {
-            /// The counts that are not 0, each with its name.
             pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($words, self.$field)),+].into_iter().filter(|(_, count)| *count > 0)
             }
@@ -157,14 +147,13 @@ macro_rules! row_counts {
 }
 
 row_counts! {
-    /// The rows that were moved from one person to another.
     pub struct MovedRows {
         recipients = "recipients",
         preferences = "preferences",
         consents = "consents",
         digests = "digests",
         events = "events",
-        /// Those of the events that wait for the next claim.
+        /// Events among them waiting for the next claim.
         returned = "events that wait",
         retracts = "retracts",
         messages = "messages",
@@ -172,29 +161,23 @@ row_counts! {
     }
 }
 
-/// A kind of rows that the store holds about a person, besides [`Person`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Digests,
     Events,
     Retracts,
     DeadLetters,
-    /// Messages of digests and single ones, with their bytes and attempts.
     Messages,
     DeliveryEvents,
-    /// Events and retracts that the gateway took, on their way to Temporal or forwarded.
+    /// Events and retracts accepted by the gateway: on their way to Temporal, or already forwarded.
     Inbox,
-    /// Facts that subscriptions get.
     Notices,
-    /// Keys in operators' jobs, with their results.
     JobResults,
-    /// Runs in Temporal that ended without their code, or that are open and in trouble.
     TroubledRuns,
     Audit,
 }
 
 impl Part {
-    /// Each of them, in the order of an export.
     pub const ALL: [Self; 11] = [
         Self::Digests,
         Self::Events,
@@ -209,7 +192,6 @@ impl Part {
         Self::Audit,
     ];
 
-    /// The name in an export.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -228,10 +210,7 @@ impl Part {
     }
 }
 
-// Names that the store has, and what hangs on them.
-
 closed_set! {
-    /// What a name is the name of.
     pub enum NameKind {
         Digest = "digest",
         Tenant = "tenant",
@@ -242,28 +221,20 @@ closed_set! {
 }
 
 closed_set! {
-    /// What may hang on a name; the name says it after a number.
+    /// Data that may depend on a name. The set's names are written after a count, e.g. `2 unsubscribed`.
     pub enum Hanging {
-        /// People who unsubscribed.
         Withdrawn = "unsubscribed",
-        /// People who chose something.
         Chosen = "with choices",
-        /// People who turned the category off.
         Off = "who turned it off",
-        /// Pauses of operators that are in force.
         Paused = "paused",
-        /// Suppressed addresses.
         Suppressed = "suppressed",
-        /// Digests without an end.
         Undelivered = "digests without an end",
-        /// A relay that is left alone until an operator says otherwise.
+        /// A circuit breaker that stays open until an operator closes it.
         Broken = "open breaker",
-        /// Notices without an end.
         Waiting = "notices that wait",
     }
 }
 
-/// A name with how many of each hang on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredName {
     pub kind: NameKind,
@@ -271,7 +242,7 @@ pub struct StoredName {
     pub has: BTreeMap<Hanging, u64>,
 }
 
-/// What there is, in words: `2 unsubscribed, 1 suppressed`.
+/// For example `2 unsubscribed, 1 suppressed`.
 impl fmt::Display for StoredName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let there: Vec<_> = self.has.iter().map(|(what, count)| format!("{count} {what}")).collect();
@@ -279,36 +250,30 @@ impl fmt::Display for StoredName {
     }
 }
 
-// The erasure of a person (GDPR, article 17).
-
 row_counts! {
-    /// Rows that an erasure changed, or would change.
+    /// Number of rows that an erasure changed, or would change in a dry run.
     pub struct Erased {
-        /// Rows of the directory.
         recipients = "recipients",
         preferences = "preferences",
         consents = "consents",
-        /// Suppressions that have a pseudonym instead of the address.
+        /// The address is now a pseudonym.
         suppressions = "suppressions",
-        /// Digests that cannot be sent again.
+        /// These can no longer be sent.
         digests = "digests",
-        /// Events that keep their id, category and times only.
+        /// Reduced to id, category and times.
         events = "events",
         retracts = "retracts",
-        /// Messages without bytes and subject, with a pseudonym instead of the address.
+        /// Without bytes and subject; the address is a pseudonym.
         messages = "messages",
-        /// Delivery events without the provider's text, with a pseudonym instead of the address.
+        /// Without the provider's text; the address is a pseudonym.
         delivery_events = "delivery_events",
         dead_letters = "dead_letters",
-        /// Events and retracts in the gateway's inbox.
         inbox = "inbox",
-        /// Lines of the archive.
         archived = "archived",
     }
 }
 
 impl Erased {
-    /// `true` if no row was, or would be, changed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -1,4 +1,4 @@
-//! Addresses that a tenant must not mail, and why: each reason keeps some of the mail away or all of it.
+//! Addresses to which a tenant must not send email, and why. The reason decides which streams are blocked.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,12 +13,11 @@ pub struct Suppression {
     pub tenant: String,
     pub address: String,
     pub reason: Reason,
-    /// The evidence, for example the relay's reply without the address.
+    /// The evidence, e.g. the relay's reply with the address removed.
     pub detail: String,
     pub at: Timestamp,
 }
 
-/// The place of a suppression among all: its time, tenant, address and reason.
 pub type SuppressionPlace = (Timestamp, String, String, Reason);
 
 /// A filter of suppressions, the latest first. What is `None` selects all.
@@ -38,22 +37,19 @@ pub struct SuppressionFilter {
 }
 
 closed_set! {
-    /// Why an address must not be mailed. An address may have several.
     pub enum Reason {
-        /// It does not exist.
         HardBounce = "hard_bounce",
-        /// It took none of the latest messages, one after the other.
+        /// Its server rejected several messages in a row.
         SoftBounces = "soft_bounces",
-        /// Its owner called our mail spam.
         Complaint = "complaint",
-        /// Its owner unsubscribed from single messages, which have no consent to withdraw.
+        /// Its owner unsubscribed from single messages, where there is no consent to withdraw.
         Unsubscribed = "unsubscribed",
     }
 }
 
 impl Reason {
-    /// Tells if the reason forbids a stream to use the address. A bounce forbids every stream; a complaint and an
-    /// unsubscription are about bulk messages.
+    /// Returns `true` if this reason blocks the stream. A bounce blocks every stream; a complaint or
+    /// unsubscription should only stop bulk messages.
     #[must_use]
     pub fn forbids(self, stream: StreamName) -> bool {
         match self {

@@ -1,21 +1,23 @@
-//! Adapts the cadence of a recipient who opens nothing: a digest type with `adapt` comes weekly instead of more often.
+//! Adapts the cadence of a recipient who opens nothing: with `adapt`, a digest is sent weekly instead of more
+//! often.
 //!
-//! Only a recipient who was seen to open or click can be missed: readers without pictures, with Global Privacy Control, or behind
-//! Apple's proxy leave nothing that tells reading from not reading.
+//! This only affects recipients who opened or clicked something before: without images, with Global Privacy
+//! Control, or behind Apple's proxy we cannot see if they read.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{records::Facts, settings::DigestSettings};
 
-/// For this long nothing was opened and clicked.
 pub const UNREAD_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Returns the time since which the recipient opened and clicked nothing, if that adapts the cadence. All of this must hold:
+/// Returns since when the recipient has opened and clicked nothing, if we should adapt the cadence. All of
+/// these must hold:
+///
 /// - The digest type has `adapt`, and the recipient chose no cadence.
-/// - A person opened or clicked a digest of the key before.
-/// - Since the last opening or click that may be a person's, a relay accepted five digests or more that count openings, the
-///   first of them thirty days ago or earlier.
-/// - The recipient changed no other choice within thirty days.
+/// - A person opened or clicked an earlier digest of this key.
+/// - Since the last opening or click (possibly by a person), a relay accepted at least five digests with open
+///   tracking, the first at least thirty days ago.
+/// - The recipient changed no preference within thirty days.
 #[must_use]
 pub fn unread_since(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Option<Timestamp> {
     let is_old = |at: Timestamp| now.duration_since(at) >= UNREAD_FOR;

@@ -1,4 +1,4 @@
-//! Admission: decides if a due window may become a digest now, from the facts and the time.
+//! Admission: decides from the facts and the time if a due window may become a digest now.
 
 use std::time::Duration;
 
@@ -18,36 +18,37 @@ use crate::{
     window::{Closed, Outcome, Wait, Window},
 };
 
-/// A window whose recipient or digest type stays unknown for this long is given up (rule 33).
+/// Gives up on a window if its recipient or digest type stays unknown for this long (rule 33).
 pub const UNKNOWN_AFTER: Duration = Duration::from_hours(7 * 24);
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_hours(1);
 
-/// The answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Claim it.
     Admitted,
-    /// The window goes on collecting until then. `limit_ends_at`: a cap puts it off until then, or a throttle that is longer than the time
-    /// between two slots. The digest may [count](FrequencyLimits::counted_end) from this end, and a cap that puts it off again
-    /// [waits less](capped).
-    Later { until: Timestamp, why: String, limit_ends_at: Option<Timestamp> },
-    /// The recipient or the digest type is unknown since then. The window goes on collecting until it asks again.
-    Unknown { since: Timestamp, until: Timestamp, why: String },
-    /// An operator's pause covers the key: the window goes on collecting.
+    /// The window collects until then. `limit_ends_at` is set for a cap, or a throttle longer than the time
+    /// between two slots: the digest may then [count](FrequencyLimits::counted_end) from this end, and the
+    /// next cap makes it [wait less](capped).
+    Later {
+        until: Timestamp,
+        why: String,
+        limit_ends_at: Option<Timestamp>,
+    },
+    /// Collects and tries again at `until`.
+    Unknown {
+        since: Timestamp,
+        until: Timestamp,
+        why: String,
+    },
     Paused(PauseWait),
-    /// The recipient chose something else since it was planned.
     Changed,
-    /// The window ends without a message.
     Refused(Closed),
 }
 
-/// The answer while the recipient or the digest type is unknown (rule 33).
+/// For an unknown recipient or digest type (rule 33).
 #[derive(Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It is unknown since then. Ask again at `until`.
     Waits { since: Timestamp, until: Timestamp, why: String },
-    /// It was unknown for seven days.
     Ends(Closed),
 }
 
@@ -66,9 +67,9 @@ impl Admission {
     }
 }
 
-/// Decides about a due window. The checks come in this order: consent, suppression, `never`, the operator's pause, the
-/// recipient's pause, and the directory; then, unless the window was flushed or is urgent, changed preferences, the throttle and the quiet hours.
-/// `limits` are the window's own, or today's for a window that an older version planned.
+/// Decides about a due window, in this order: consent, suppression, `never`, operator's pause, recipient's
+/// pause, directory. Unless it was flushed, then come changed preferences, throttle and quiet hours, which an
+/// urgent event overrides. `limits` are the window's own, or today's if an older version planned it.
 #[must_use]
 pub fn admit(
     settings: &DigestSettings,
@@ -101,7 +102,8 @@ pub fn admit(
     }
 }
 
-/// Decides about a due window whose digest type no table has: it waits like one whose recipient is unknown, a flushed one too.
+/// Decides about a due window without a configured digest type. Even if flushed, it waits like one with an
+/// unknown recipient.
 #[must_use]
 pub fn admit_without_table(facts: &Facts, input: &ClaimInput, now: Timestamp) -> Admission {
     if let Some(block) = consent_or_suppression_block(facts) {
@@ -113,7 +115,7 @@ pub fn admit_without_table(facts: &Facts, input: &ClaimInput, now: Timestamp) ->
     wait_for_table(&input.window.key.digest_type, input.unknown_since, now).into()
 }
 
-/// The wait of a due window or of its digest for its recipient, who is missing since then, or from now on, for this reason.
+/// `since` is `None` if the recipient is missing only now.
 #[must_use]
 pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Timestamp) -> Missing {
     let (end, why) = match why {
@@ -126,14 +128,13 @@ pub fn wait_for_recipient(why: Option<&str>, since: Option<Timestamp>, now: Time
     wait_or_end(since, end, why.to_owned(), now)
 }
 
-/// The wait of a due window or of its digest for the table of the digest type, which is missing since then, or from now on.
+/// `since` is `None` if the digest type is missing only now.
 #[must_use]
 pub fn wait_for_table(digest_type: &str, since: Option<Timestamp>, now: Timestamp) -> Missing {
     let why = plan::missing_table(digest_type);
     wait_or_end(since, format!("for seven days there was no table: {why}"), why, now)
 }
 
-/// The wait for the end of the operator's pause, or of the recipient's.
 fn paused(facts: &Facts, window: &Window, spread: Option<Duration>, now: Timestamp) -> Option<Admission> {
     if let Some(pause) = pause::wait(facts.pause.as_ref(), &window.key.workflow_id(), spread, now) {
         return Some(Admission::Paused(pause));
@@ -142,7 +143,6 @@ fn paused(facts: &Facts, window: &Window, spread: Option<Duration>, now: Timesta
     Some(Admission::later(until, format!("paused until {until:.0}")))
 }
 
-/// The end of the recipient's pause with the next good moment after it.
 fn put_off_after(paused: Admission, input: &ClaimInput, timing: &Timing<'_>, effective: &Effective) -> Admission {
     match paused {
         Admission::Later { until, why, limit_ends_at } if !input.flushed && !input.urgent => {
@@ -155,7 +155,6 @@ fn put_off_after(paused: Admission, input: &ClaimInput, timing: &Timing<'_>, eff
     }
 }
 
-/// The checks that a flush or an urgent event skips.
 fn ordinary(
     settings: &DigestSettings,
     limits: &FrequencyLimits,
@@ -170,17 +169,17 @@ fn ordinary(
     }
     let timing = Timing::new(settings, &window.key, effective);
     let cadence = &effective.cadence;
-    // The time of day has come on the day on which a limit let the window go.
+    // If a limit put the window off, its time of day counts as reached on the day the limit ended.
     let due_at = input.limit_ended_at.map_or(window.due_at, |at| at.max(window.due_at));
     if let Some(throttled) = limits.throttled(facts.last_slot_at, &effective.zone, now) {
-        // An urgent event waits at most; see `expedite`.
+        // An urgent event should wait at most, never be skipped.
         let over = if input.urgent { OverLimit::Defer } else { throttled.over };
         let throttled = Limited { over, ..throttled };
         let limited = limits.put_off(throttled, (&timing, cadence), Wait::Throttle, due_at);
         let outlasts = |throttle| outlasts_slot(cadence, window.due_at, throttle, &effective.zone);
         return over_limit(limited, limits.throttle.is_some_and(outlasts));
     }
-    // The minute between two urgent digests counts in quiet hours; see `expedite`.
+    // The minute between two urgent digests also counts in quiet hours.
     let wait = if input.urgent { Wait::FirstDeadline } else { input.wait() };
     match timing.put_off(cadence, wait, due_at, now) {
         Some(moment) => Admission::later(moment.at, moment.why),
@@ -188,7 +187,7 @@ fn ordinary(
     }
 }
 
-/// An urgent event is never later than it would be without the haste, and not past its minute.
+/// Admits an urgent event one minute after the last digest, or at `until` if this is earlier.
 fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Admission {
     match plan::urgent_again_at(facts).filter(|at| *at > now) {
         None => Admission::Admitted,
@@ -199,8 +198,9 @@ fn expedite(facts: &Facts, until: Timestamp, why: String, now: Timestamp) -> Adm
     }
 }
 
-/// The answer to a window whose recipient had as many digests as the cap allows; the oldest of these counts from `oldest` (rule 13). A
-/// window that is put off again waits for no time of day: a type whose slots come earlier in the day would always be first.
+/// Decides about a window over the recipient's cap, whose oldest digest counts from `oldest` (rule 13). The
+/// second time, we should not wait for its time of day: otherwise a type with an earlier slot would always
+/// come first.
 #[must_use]
 pub fn capped(
     settings: &DigestSettings,
@@ -218,7 +218,7 @@ pub fn capped(
     over_limit(limits.put_off(limited, (&timing, cadence), Wait::Cap, *due_at), true)
 }
 
-/// The answer to a window that a throttle or a cap holds back (rule 13).
+/// For a window over its throttle or cap (rule 13).
 fn over_limit(Limited { until, over, why }: Limited, keeps_end: bool) -> Admission {
     match over {
         OverLimit::Defer => Admission::Later { until, why, limit_ends_at: keeps_end.then_some(until) },
@@ -226,8 +226,8 @@ fn over_limit(Limited { until, over, why }: Limited, keeps_end: bool) -> Admissi
     }
 }
 
-/// Waits as long again as it has waited already, between a minute and an hour, and ends as `unknown` after seven days. What put the
-/// window off before does not count.
+/// Backs off for as long as it has waited, between a minute and an hour, and closes as `unknown` after seven
+/// days. Other waits do not count.
 fn wait_or_end(since: Option<Timestamp>, end: String, why: String, now: Timestamp) -> Missing {
     let since = since.unwrap_or(now);
     let waited = now.duration_since(since);

@@ -1,4 +1,4 @@
-//! The contents of a digest, from its events: grouped, ranked and summed as the store does it (rule 19).
+//! Computes a digest's contents from its events: grouped, ranked and summed just as the store does (rule 19).
 
 use std::{
     cmp::Reverse,
@@ -13,13 +13,12 @@ use crate::{
     settings::Shown,
 };
 
-/// The most actors that a line names.
 const ACTORS: usize = 3;
-/// The latest events of a group, from which its items are made. The rest is only counted.
+/// A line's items are made from this many recent events. Older ones are only counted.
 pub const RECENT_EVENTS: u32 = 20;
 
-/// The contents that the store reads from a digest with these events, each under another `event_id`: the `shown` groups and items, and
-/// sums of all. Times are in milliseconds, as the store keeps them.
+/// Returns the contents that the store would read for these events, which must have different ids. Times are
+/// cut to milliseconds, as in the store.
 #[must_use]
 pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Contents {
     let mut groups: HashMap<_, Line<'_>> = HashMap::new();
@@ -43,17 +42,15 @@ pub fn contents(events: &[Event], claimed_at: Timestamp, shown: Shown<'_>) -> Co
     }
 }
 
-/// One of the latest events of a group.
 #[derive(Clone, Copy)]
 pub struct RecentEvent<'a> {
     pub at: Timestamp,
-    /// May be empty.
     pub actor: &'a str,
     pub payload: &'a Payload,
 }
 
-/// Folds the recent events of a group, the latest first, into at most `most` items. Events of which a reader reads the same are one
-/// item, at the place of the latest of them (rule 20).
+/// Folds a line's recent events, latest first, into at most `most` items. Events that read the same become
+/// one item, in the place of the latest (rule 20).
 #[must_use]
 pub fn items<'a>(recent: impl IntoIterator<Item = RecentEvent<'a>>, most: u32) -> Vec<Item> {
     let mut folded: Vec<(_, RecentEvent<'_>, u64)> = Vec::new();
@@ -74,14 +71,11 @@ impl RecentEvent<'_> {
     }
 }
 
-/// The events of a group.
 #[derive(Default)]
 struct Line<'a> {
     events: Vec<&'a Event>,
     counts: Sums<'a>,
-    /// Time of the latest event.
     last_at: Option<i64>,
-    /// The latest event of each actor.
     actors: HashMap<&'a str, i64>,
 }
 
@@ -124,7 +118,6 @@ fn recent(event: &Event) -> RecentEvent<'_> {
     RecentEvent { at: milliseconds(*occurred_at), actor, payload }
 }
 
-/// Sums of counts by name.
 #[derive(Default)]
 struct Sums<'a>(BTreeMap<&'a str, i128>);
 
@@ -135,14 +128,13 @@ impl<'a> Sums<'a> {
         }
     }
 
-    /// Sums stop at the limits of an `i64`.
+    /// Saturates at the limits of `i64`.
     fn capped(self) -> BTreeMap<String, i64> {
         let cap = |sum: i128| i64::try_from(sum).unwrap_or(if sum.is_negative() { i64::MIN } else { i64::MAX });
         self.0.into_iter().map(|(name, sum)| (name.to_owned(), cap(sum))).collect()
     }
 }
 
-/// The place of an event among those of its group.
 fn rank(event: &Event) -> (i64, &str) {
     (at(event), &event.event_id)
 }

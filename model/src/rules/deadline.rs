@@ -1,4 +1,5 @@
-//! The steps from a cadence to a deadline: the cadence's slot, the spread over it (rule 11), the quiet hours (rule 12).
+//! From a cadence to a deadline: first the cadence's slot, then the spread (rule 11), then quiet hours (rule
+//! 12).
 
 use std::time::Duration;
 
@@ -14,36 +15,29 @@ use crate::{
     words,
 };
 
-/// So often a mail is put off by quiet hours and the spread after them, before it goes out right at their end: where the
-/// spread leads from each quiet time into the next, it would wait for ever.
+/// Give up after this many deferrals: with an unlucky spread, every quiet period leads into the next one. The
+/// email is then sent right when quiet hours end.
 const DEFERRALS: usize = 14;
 
-/// The settings that a key's deadline depends on, once its cadence is known.
 #[derive(Debug)]
 pub struct Timing<'a> {
-    /// The quiet times that are in force.
     pub quiet: &'a Quiet,
-    /// Its share of the spread, the same for every window.
+    /// The key's offset within the spread, the same for every window.
     pub offset: Option<SignedDuration>,
-    /// Its share of the spread of what goes out together although no slot brought it there: a minute where there is no spread.
+    /// Offset when many keys are sent together outside a slot, e.g. after a pause. Below a minute without a
+    /// configured spread.
     pub overdue_offset: SignedDuration,
-    /// The recipient's zone.
     pub zone: &'a TimeZone,
-    /// The zone's name.
     pub zone_name: &'a str,
 }
 
-/// A deadline, and every step that led to it in words.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The time.
     pub at: Timestamp,
-    /// Why then.
     pub why: String,
 }
 
 impl<'a> Timing<'a> {
-    /// The timing of a key's windows.
     #[must_use]
     pub fn new(settings: &DigestSettings, key: &Key, effective: &'a Effective) -> Self {
         let signed = |share: Duration| SignedDuration::try_from(share).unwrap_or(SignedDuration::ZERO);
@@ -57,7 +51,8 @@ impl<'a> Timing<'a> {
         }
     }
 
-    /// Returns the deadline of a window that opens at `opened_at`. `words` explain a cadence that is not the configured one.
+    /// Returns the deadline of a window opened at `opened_at`. `words` explains a cadence other than the
+    /// configured one.
     #[must_use]
     pub fn deadline(&self, cadence: &Cadence, words: Option<String>, opened_at: Timestamp) -> Deadline {
         let at = cadence.due_at(opened_at, self.zone);
@@ -67,7 +62,6 @@ impl<'a> Timing<'a> {
         self.steps(&words, at, calendar)
     }
 
-    /// Returns the deadline of a window whose latest event arrived at that time.
     #[must_use]
     pub fn slid(&self, slide: Slide, last_at: Timestamp) -> Deadline {
         let at = slide.due_at(last_at);
@@ -79,7 +73,6 @@ impl<'a> Timing<'a> {
         self.steps(&words, at, false)
     }
 
-    /// The steps after the cadence.
     fn steps(&self, words: &str, mut at: Timestamp, calendar: bool) -> Deadline {
         let mut why = format!("{words} -> {at:.0}");
         let mut moved = false;
@@ -99,7 +92,8 @@ impl<'a> Timing<'a> {
         Deadline { at, why }
     }
 
-    /// The end of quiet hours and the spread after it, again where that is quiet too; `None`: not quiet.
+    /// Returns the end of quiet hours plus the spread, repeated if this is quiet again. `None` if `at` is not
+    /// quiet.
     pub(super) fn quiet_until(&self, at: Timestamp) -> Option<(Timestamp, String)> {
         let first = self.quiet.until(at, self.zone)?;
         let ends = |end: &Timestamp| self.quiet.until(self.spread(*end), self.zone);
@@ -109,7 +103,8 @@ impl<'a> Timing<'a> {
         Some((end, format!("quiet until {}", self.clock(last, at))))
     }
 
-    /// The first end of quiet hours, and the spread after it unless that is quiet; `None`: not quiet.
+    /// Returns the first end of quiet hours, plus the spread unless this is quiet again. `None` if `at` is
+    /// not quiet.
     pub(super) fn first_end(&self, at: Timestamp) -> Option<(Timestamp, String)> {
         let end = self.quiet.until(at, self.zone)?;
         let is_quiet = self.quiet.until(self.spread(end), self.zone).is_some();
@@ -121,7 +116,6 @@ impl<'a> Timing<'a> {
         self.offset.map_or(at, |offset| later(at, offset))
     }
 
-    /// The local time, with its day where that is not the day of `from`.
     fn clock(&self, at: Timestamp, from: Timestamp) -> String {
         let (at, from) = (self.zone.to_datetime(at), self.zone.to_datetime(from));
         at.strftime(if at.date() == from.date() { "%H:%M" } else { "%a %H:%M" }).to_string()
@@ -132,7 +126,7 @@ pub(super) fn later(at: Timestamp, wait: SignedDuration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// `12m31s`.
+/// For example `12m31s`.
 fn short(wait: SignedDuration) -> String {
     let seconds = wait.as_secs();
     let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];

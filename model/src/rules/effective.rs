@@ -1,4 +1,4 @@
-//! Effective settings of a key: the recipient's preferences over the digest type's configuration.
+//! Effective settings of a key: the recipient's preferences on top of the digest type's configuration.
 
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -13,27 +13,19 @@ use crate::{
     zone_rules,
 };
 
-/// The effective settings of a key.
 #[derive(Clone, Debug)]
 pub struct Effective {
-    /// The cadence of the windows.
     pub cadence: Cadence,
-    /// The recipient chose a cadence of their own.
     pub chosen: bool,
-    /// The recipient opened and clicked nothing since then, and gets digests weekly instead of more often.
+    /// Set if the cadence was adapted to weekly: the recipient has opened and clicked nothing since then.
     pub adapted: Option<Timestamp>,
-    /// Times in which no message goes out.
     pub quiet: Quiet,
-    /// The zone of local times.
     pub zone: TimeZone,
-    /// The zone's name.
     pub zone_name: String,
-    /// The zone of the recipient that no zone data knows, so that another one is in force.
     pub unknown_zone: Option<String>,
 }
 
 impl Effective {
-    /// The settings in force, with a cadence that is adapted if the recipient opens nothing.
     #[must_use]
     pub fn new(settings: &DigestSettings, facts: &Facts, now: Timestamp) -> Self {
         let effective = Self::unadapted(settings, facts);
@@ -44,8 +36,8 @@ impl Effective {
         }
     }
 
-    /// The settings as they are configured and chosen. A preference that cannot be read, because a later version wrote it, counts as
-    /// missing. A zone that cannot be found is named as well.
+    /// The settings without adapting the cadence. Unreadable preferences, e.g. from a later version, count as
+    /// missing.
     #[must_use]
     pub fn unadapted(settings: &DigestSettings, facts: &Facts) -> Self {
         let preferences = &facts.preferences;
@@ -55,7 +47,7 @@ impl Effective {
         Self { cadence, chosen: own_cadence(facts).is_some(), adapted: None, quiet, zone, zone_name, unknown_zone }
     }
 
-    /// The cadence as the recipient chose it, or else as it is configured: `weekdays` says no days yet.
+    /// The recipient's cadence, or else the configured one. Note that `weekdays` is not yet resolved to days.
     #[must_use]
     pub fn chosen_cadence(settings: &DigestSettings, facts: &Facts) -> Cadence {
         let cadence = own_cadence(facts).unwrap_or_else(|| settings.cadence.clone());
@@ -63,15 +55,15 @@ impl Effective {
         time.and_then(|time| cadence.at(time)).unwrap_or(cadence)
     }
 
-    /// The cadence of a plan in words, where the cadence alone does not say why. The day is UTC's.
+    /// Explains an adapted cadence; `None` for any other. The day is in UTC.
     #[must_use]
     pub fn adapted_words(&self) -> Option<String> {
         let since = self.adapted?.strftime("%F");
         Some(format!("{} {}, as nothing was opened since {since} (adapt)", self.cadence, self.zone_name))
     }
 
-    /// The reason why a window under the cadence `never` sends nothing; `None` for every other cadence. The recipient's choice
-    /// counts at once, the digest type's cadence from the window's plan on.
+    /// Explains why the cadence `never` sends nothing. A recipient's choice applies immediately; a
+    /// configuration change only affects windows planned later.
     #[must_use]
     pub fn never(&self, limits: &FrequencyLimits) -> Option<String> {
         let (never, whose) = if self.chosen {
@@ -82,7 +74,6 @@ impl Effective {
         never.then(|| format!("never: {whose} a cadence that sends nothing"))
     }
 
-    /// The settings that move a deadline, for people to read.
     #[must_use]
     pub fn words(&self) -> String {
         let quiet: Vec<_> = self.quiet.times().iter().map(ToString::to_string).collect();
@@ -92,14 +83,12 @@ impl Effective {
         format!("{} {}{unknown}{quiet}", self.cadence, self.zone_name)
     }
 
-    /// The cadence in a sentence, with the zone that it follows.
     #[must_use]
     pub fn schedule(&self) -> String {
         let cadence = self.cadence.explain();
         if self.cadence.follows_the_calendar() { format!("{cadence} ({})", self.zone_name) } else { cadence }
     }
 
-    /// The settings that move a deadline, in the syntax of `tidings.toml`.
     #[must_use]
     pub fn basis(&self) -> DeadlineBasis {
         DeadlineBasis {
@@ -110,7 +99,8 @@ impl Effective {
         }
     }
 
-    /// Compares the values of the settings and not their spelling. A window whose basis changes gets a new deadline (rule 15).
+    /// Compares the parsed settings, not their spelling. A window gets a new deadline if its basis changes
+    /// (rule 15).
     #[must_use]
     pub fn has_basis(&self, basis: &DeadlineBasis) -> bool {
         basis.cadence.parse().is_ok_and(|cadence: Cadence| cadence == self.cadence)
@@ -124,17 +114,14 @@ fn own_cadence(facts: &Facts) -> Option<Cadence> {
     facts.preferences.cadence.as_deref().and_then(|words| words.parse().ok())
 }
 
-/// A block that no flush and no urgent event overrides (rule 28).
+/// Blocks sending even a flushed or urgent digest (rule 28).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// The recipient opted out.
     OptedOut,
-    /// The recipient's address is suppressed.
     Suppressed(Reason),
 }
 
 impl Block {
-    /// The end of a digest that is blocked.
     #[must_use]
     pub fn closed(self) -> Closed {
         match self {
@@ -146,7 +133,7 @@ impl Block {
     }
 }
 
-/// The block that keeps every digest of the key from being sent. Consent comes before suppression.
+/// Returns the block on all digests of this key, if any. Consent is checked before suppression.
 #[must_use]
 pub fn consent_or_suppression_block(facts: &Facts) -> Option<Block> {
     if !facts.consent {
@@ -160,14 +147,14 @@ fn quiet(words: &[String]) -> Option<Quiet> {
     Quiet::new(times?).ok()
 }
 
-/// The zone of the recipient that no zone data knows, and the one in its place.
 #[must_use]
 pub fn unknown_zone(settings: &DigestSettings, facts: &Facts) -> Option<(String, String)> {
     let InForceZone { zone_name, unknown_zone, .. } = InForceZone::new(settings, facts);
     unknown_zone.map(|unknown| (unknown, zone_name))
 }
 
-/// The first zone that exists: the recipient's choice for this digest, the directory's, the digest type's, UTC.
+/// The first known zone of these: the recipient's choice for this digest, the directory's, the digest type's,
+/// UTC.
 struct InForceZone {
     zone: TimeZone,
     zone_name: String,

@@ -1,4 +1,4 @@
-//! A throttle or a cap that holds a due window back (rule 13), and how a status foresees it (rule 32).
+//! Throttles and caps that hold back a due window (rule 13), and how the status predicts them (rule 32).
 
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl FrequencyLimits {
-    /// The throttle of a key whose last digest counts from `last`, if it is not over.
+    /// Returns the throttle if it is still active. `last` is the time from which the key's last digest
+    /// counts.
     #[must_use]
     pub fn throttled(&self, last: Option<Timestamp>, zone: &TimeZone, now: Timestamp) -> Option<Limited> {
         let (last, throttle) = (last?, self.throttle?);
@@ -26,7 +27,7 @@ impl FrequencyLimits {
         (until > now).then_some(Limited { until, over: self.throttled, why })
     }
 
-    /// The cap of a recipient whose digests are as many as they get, where the oldest of these counts from `oldest`.
+    /// Returns a reached cap; `oldest` is when its oldest digest counts from.
     #[must_use]
     pub fn capped(&self, oldest: Timestamp, zone: &TimeZone) -> Limited {
         let until = self.cap.map_or(oldest, |cap| limit_ends(oldest, cap.within, zone));
@@ -37,8 +38,7 @@ impl FrequencyLimits {
         Limited { until, over: self.capped, why }
     }
 
-    /// The limits that are exhausted now, in the order of admission. `capped_from` is the time from which the oldest of as many digests as the
-    /// cap allows counts.
+    /// In admission order. `capped_from` is when the cap's oldest digest counts from, if the cap is reached.
     pub(super) fn exhausted(
         &self,
         facts: &Facts,
@@ -54,8 +54,8 @@ impl FrequencyLimits {
         throttled.into_iter().chain(capped.map(|limited| put_off(limited, Wait::Cap))).collect()
     }
 
-    /// The limit with the next good moment after its end. A limit of whole days ends for everybody at midnight, and each key adds its share
-    /// of the spread. `due_at` is the time at which the window is due without the limit.
+    /// Moves the end of a limit to the next good moment. Whole days end at midnight for everybody, so each
+    /// key adds its share of the spread. `due_at` is the deadline without the limit.
     pub(super) fn put_off(
         &self,
         limited: Limited,
@@ -80,7 +80,7 @@ impl FrequencyLimits {
 }
 
 impl Deadline {
-    /// The time and the reason of a window that meets these limits when it is due.
+    /// Applies the limits to a deadline: moves it, or explains that the window then closes without a message.
     #[must_use]
     pub fn under(mut self, limits: &[Limited]) -> Self {
         for Limited { until, over, why } in limits {
@@ -96,7 +96,7 @@ impl Deadline {
     }
 }
 
-/// The plan with what is known of pauses, throttle and cap, for the status. Admission checks all of them again.
+/// Predicts pauses, throttle and cap for the status; admission checks them again.
 #[must_use]
 pub fn foresee(
     plan: Plan,

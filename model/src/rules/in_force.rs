@@ -1,4 +1,4 @@
-//! The schedule that a recipient's preferences and the configuration make together.
+//! The schedule in force for a key: the recipient's preferences on top of the configuration.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -14,14 +14,14 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InForce {
-    /// In the words of `tidings.toml`.
+    /// In `tidings.toml` syntax.
     pub cadence: String,
-    /// The recipient opened nothing since then, and the cadence is weekly instead of a more frequent one.
+    /// Set if the cadence was adapted to weekly, because the recipient has opened nothing since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapted_since: Option<Timestamp>,
     /// IANA.
     pub zone: String,
-    /// The zone of the recipient that no zone data knows, so that `zone` counts in its place.
+    /// The recipient's zone if no zone data has it; `zone` is then used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_zone: Option<String>,
     /// In the words of `tidings.toml`.
@@ -41,8 +41,8 @@ pub struct Next {
 }
 
 impl InForce {
-    /// With a window that opened now. `capped_from` is the time from which the oldest of as many digests as the recipient's cap
-    /// allows counts.
+    /// Assumes that a window opens now. `capped_from` is when the cap's oldest digest counts from, if the cap
+    /// is reached.
     #[must_use]
     pub fn new(
         settings: &DigestSettings,

@@ -1,4 +1,4 @@
-//! The span of a throttle or a cap (rule 13): days of the recipient's calendar, or elapsed time.
+//! The span of a throttle or a cap (rule 13): calendar days for the recipient, or elapsed time.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::settings::FrequencyLimits;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The time from which a digest that counts from `from` holds no other back. A limit of whole days ends with a day of the calendar.
+/// Returns when a digest that counts from `from` stops holding back others. A limit in whole days ends at
+/// local midnight.
 #[must_use]
 pub fn limit_ends(from: Timestamp, length: Duration, zone: &TimeZone) -> Timestamp {
     match whole_days(length) {
@@ -18,7 +19,7 @@ pub fn limit_ends(from: Timestamp, length: Duration, zone: &TimeZone) -> Timesta
     }
 }
 
-/// Digests that count from then on, or from earlier, hold nothing back at `now`; later ones do.
+/// At `now`, only digests that count from later than this hold others back.
 #[must_use]
 pub fn limit_since(now: Timestamp, length: Duration, zone: &TimeZone) -> Timestamp {
     match whole_days(length) {
@@ -27,15 +28,14 @@ pub fn limit_since(now: Timestamp, length: Duration, zone: &TimeZone) -> Timesta
     }
 }
 
-/// A time that is earlier than [`limit_since`] in each zone.
 #[must_use]
 pub fn limit_since_anywhere(now: Timestamp, length: Duration) -> Timestamp {
     now.saturating_sub(signed(length.saturating_add(2 * DAY))).unwrap_or(Timestamp::MIN)
 }
 
-/// The time from which a digest counts for limits: its slot, so that one that comes late moves no later one. `limit_ended_at` is the
-/// [end that counts](FrequencyLimits::counted_end) of a limit that put the digest off. `None`: the cadence has no slots, and the digest counts
-/// from when it goes out.
+/// Returns when a digest starts to count for limits: at its slot, so that a late one does not delay others.
+/// `limit_ended_at` is the [relevant end](FrequencyLimits::counted_end) of a limit. `None` without slots: the
+/// digest counts from when it is sent.
 #[must_use]
 pub fn counts_from(
     cadence: &Cadence,
@@ -43,14 +43,13 @@ pub fn counts_from(
     limit_ended_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    // A flushed or a full window goes out before its slot.
     cadence.follows_the_calendar().then(|| limit_ended_at.map_or(due_at, |at| at.max(due_at)).min(now))
 }
 
 impl FrequencyLimits {
-    /// The end of the limits that put a digest off, if it counts from there and not from its slot: because such a limit is
-    /// [longer](outlasts_slot) than the time between two slots, or ended when another slot had come. Otherwise two digests of the key
-    /// could follow each other at once, the late one and that of the present slot.
+    /// Returns the end of the limits that put a digest off, if it counts from there instead of its slot:
+    /// because such a limit is [longer](outlasts_slot) than the time between two slots, or ended after the
+    /// next slot. Otherwise we could send two digests right after each other.
     #[must_use]
     pub fn counted_end(
         &self,
@@ -66,13 +65,13 @@ impl FrequencyLimits {
     }
 }
 
-/// Reports that the limit allows no digest in each slot of the cadence, so that its end counts and not the slot.
+/// Returns `true` if the limit is too long for one digest per slot, so its end counts instead of the slot.
 #[must_use]
 pub fn outlasts_slot(cadence: &Cadence, due_at: Timestamp, length: Duration, zone: &TimeZone) -> bool {
     cadence.follows_the_calendar() && limit_ends(due_at, length, zone) > cadence.due_at(due_at, zone)
 }
 
-/// Reports that the limit ends with a day of the calendar, at the same moment for everybody in a zone.
+/// Returns `true` if the limit ends at local midnight, i.e. at the same moment for everybody in a zone.
 pub(super) fn ends_at_midnight(length: Duration) -> bool {
     whole_days(length).is_some()
 }
@@ -83,14 +82,12 @@ fn whole_days(length: Duration) -> Option<i64> {
     i64::try_from(days).ok().filter(|_| is_whole)
 }
 
-/// The first instant of the local day that is so many days after the one of `at`.
 fn day_begins(at: Timestamp, days: i64, zone: &TimeZone) -> Option<Timestamp> {
     let span = jiff::Span::new().try_days(days).ok()?;
     let day = zone.to_datetime(at).date().checked_add(span).ok()?;
     Some(slots::slot(day.to_datetime(Time::midnight()), zone))
 }
 
-/// The store keeps milliseconds.
 fn just_before(at: Timestamp) -> Timestamp {
     at.checked_sub(1.millisecond()).unwrap_or(Timestamp::MIN)
 }

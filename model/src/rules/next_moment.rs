@@ -1,7 +1,8 @@
-//! The end of a wait: the next good moment for this person (rule 56).
+//! When a wait ends: the next good moment for this person (rule 56).
 //!
-//! A cadence makes the first deadline. Whatever puts a digest off after that ends here: at the first moment that is not quiet and, for a
-//! cadence with a time of day, not before that time on that local day. So nothing that is due waits for another period.
+//! The cadence only decides the first deadline. After any other wait, a digest is sent at the first moment
+//! outside quiet hours and not before the cadence's time of day (if it has one). So we never make it wait for
+//! another period.
 
 use jiff::{
     SignedDuration, Timestamp,
@@ -14,21 +15,20 @@ use crate::{
     window::{Goes, Wait},
 };
 
-/// After a deadline that is shortly before midnight.
 const GRACE: SignedDuration = SignedDuration::from_hours(2);
 
 impl Timing<'_> {
-    /// The first moment from `from` on that is not quiet and, for a cadence with a time of day, not before that time on that local day. A time
-    /// of day is spread and put off by quiet hours as a slot is; where that leads it past midnight, it counts for the day that it comes on,
-    /// unless that day's own comes there.
+    /// Returns the first moment outside quiet hours, and not before the cadence's time of day. Spread and
+    /// quiet hours move the time of day like a slot. If this leads past midnight, it counts for the day it
+    /// falls on, unless this day has its own.
     #[must_use]
     pub fn next_good_moment(&self, cadence: &Cadence, from: Timestamp) -> Deadline {
         self.moment(cadence, None, from)
     }
 
-    /// The time at which a digest may go that was due at `due_at`, if that is later than `from`, at which `wait` ends. On the local day of
-    /// `due_at`, and on one that begins within two hours after it, the time of day has come. A deadline that a quiet time covers was set before
-    /// these quiet hours were, and stands (rule 16).
+    /// Returns when a digest due at `due_at` may be sent, if later than `from`, the end of `wait`. On the
+    /// local day of `due_at`, or one starting within two hours of it, the time of day counts as reached. A
+    /// deadline set before the quiet hours covering it stands (rule 16).
     #[must_use]
     pub fn put_off(&self, cadence: &Cadence, wait: Wait, due_at: Timestamp, from: Timestamp) -> Option<Deadline> {
         let stands = || due_at <= from && self.quiet.until(due_at, self.zone).is_some_and(|end| from < end);
@@ -42,7 +42,7 @@ impl Timing<'_> {
         }
     }
 
-    /// Until the end of the day `due_on` no time of day counts.
+    /// Ignores the time of day up to the end of `due_on`.
     fn moment(&self, cadence: &Cadence, due_on: Option<Date>, from: Timestamp) -> Deadline {
         let (at, quiet) = self.first_end(from).map_or((from, None), |(end, step)| (end, Some(step)));
         let is_later_day = due_on.is_none_or(|due_on| due_on < self.day(at));
@@ -58,14 +58,15 @@ impl Timing<'_> {
         }
     }
 
-    /// The time at which the local day of `at`, or else the next one, opens; `None`: it has.
+    /// Returns the opening time of the local day of `at`, or of the next one with an opening. `None` if it is
+    /// over.
     fn opens_after(&self, at: Timestamp, time: Time) -> Option<Timestamp> {
         let mut days = std::iter::successors(Some(self.day(at)), |day| day.tomorrow().ok());
         days.find_map(|day| self.opening(day, time)).filter(|opens| *opens > at)
     }
 
-    /// The day's own slot, if it comes on this day. Quiet hours and the spread may lead it past midnight: then the one of an earlier day
-    /// that they led to this one.
+    /// Returns the day's own slot if it falls on this day, or else the slot of an earlier day moved here by
+    /// quiet hours and the spread.
     fn opening(&self, day: Date, time: Time) -> Option<Timestamp> {
         let own = Some(self.slot_of(day, time)).filter(|slot| self.day(*slot) == day);
         let before = day.yesterday().unwrap_or(day);
@@ -77,7 +78,6 @@ impl Timing<'_> {
         own.or_else(earlier)
     }
 
-    /// A day's slot, spread and put off by quiet hours.
     fn slot_of(&self, day: Date, time: Time) -> Timestamp {
         let slot = slots::slot(day.to_datetime(time), self.zone);
         let slot = self.offset.map_or(slot, |offset| later(slot, offset));

@@ -1,4 +1,5 @@
-//! The time of an open window after its recipient chose again, as the window's workflow will plan it.
+//! Predicts when an open window is sent after its recipient changed their preferences; the window's workflow
+//! will plan the same.
 
 use jiff::Timestamp;
 
@@ -15,18 +16,15 @@ use crate::{
     window::{Wait, Window},
 };
 
-/// The time at which an open window goes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreseen {
-    /// After the recipient's pause.
     pub due_at: Timestamp,
-    /// Set if the window keeps the deadline of an earlier schedule. Later ones follow the present schedule.
+    /// Set if the window keeps the deadline of an earlier schedule. Later windows follow the new one.
     pub is_kept: bool,
 }
 
-/// Returns the time at which the window goes out after the recipient's choice. Its plan so far was made from the facts `before`.
-/// `limits` are today's, and `capped_from` is the time from which the
-/// oldest of as many digests as the recipient's cap allows counts.
+/// `before` are the facts behind the current plan, `limits` are today's, and `capped_from` is when the cap's
+/// oldest digest counts from, if the cap is reached.
 #[must_use]
 pub fn due_after_change(
     settings: &DigestSettings,

@@ -1,4 +1,5 @@
-//! The wait for an operator's pause (rule 35): how long, and how what is overdue is spread after it (rule 30).
+//! How long to wait for an operator's pause (rule 35), and how overdue digests are spread when it ends (rule
+//! 30).
 
 use std::time::Duration;
 
@@ -6,11 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{pause::Paused, rules::spread, step::PauseWait};
 
-/// The shortest wait before the store is asked again. Each key adds its share of as much, so that the keys of a tenant do not
-/// all ask at once.
+/// Minimum poll interval. Each key adds its share of another one, so that not all keys query the store at
+/// once.
 pub const LOOK_AGAIN_AFTER: Duration = Duration::from_mins(30);
 
-/// Returns the wait of a digest's or a message's workflow for a pause that is in force. `spread` is the digest type's.
+/// Returns how the workflow of a digest or a message should wait for a pause in force. `spread` is the digest
+/// type's.
 #[must_use]
 pub fn wait(paused: Option<&Paused>, workflow_id: &str, spread: Option<Duration>, now: Timestamp) -> Option<PauseWait> {
     let paused = paused.filter(|paused| paused.in_force(now))?;

@@ -1,4 +1,4 @@
-//! The plan of a window: its deadline, from the digest type, the recipient and the events so far.
+//! Plans a window: computes its deadline from the digest type, the recipient and the events so far.
 
 use std::time::Duration;
 
@@ -21,14 +21,15 @@ use crate::{
     zone::is_same_zone,
 };
 
-/// A change of mind so close to the deadline is one for the next window (rule 15); never more than half of this one.
+/// A preference change this close to the deadline only affects the next window (rule 15). At most half the
+/// window's length.
 pub const GRACE: Duration = Duration::from_mins(15);
 
-/// Shortest time between two windows of a key that urgent events make due (rule 14).
+/// Minimum time between two digests of a key made due by urgent events (rule 14).
 pub const URGENT_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
-/// The plan of a window, or what becomes of the one that it has. `known` are those of its events that the ledger has
-/// seen. `limits` are today's: a window that has limits keeps them, unless an operator re-times it (rule 16).
+/// Plans a new window, or updates an open one. `known` are its events in the ledger. `limits` are today's; a
+/// window keeps its own unless an operator re-times it (rule 16).
 #[must_use]
 pub fn plan(
     settings: &DigestSettings,
@@ -68,7 +69,7 @@ pub fn plan(
         Block::OptedOut => "at once: the recipient opted out".to_owned(),
         Block::Suppressed(_) => "at once: the address is suppressed".to_owned(),
     });
-    // Nothing will be sent: the window ends at once, so that the ledger says so.
+    // Nothing will be sent, so we close the window immediately and record the reason in the ledger.
     if let Some(why) = block.or_else(|| effective.never(&limits)) {
         return Plan { why, ..plan };
     }
@@ -76,7 +77,8 @@ pub fn plan(
     let plan = Plan { pause, ..plan };
     let timing = Timing::new(settings, &input.key, &effective);
     let kept = before.filter(|before| keeps_deadline(before, facts, &effective, input));
-    // A `never` that is not the window's own came with a changed file, and makes no deadline.
+    // If the configuration changed to `never` after this window was planned, it gives us no deadline to use
+    // instead.
     let is_replaced = input.joined == Some(Joined::Own) && effective.cadence != Cadence::Never;
     let plan = match (before, kept) {
         (_, Some(kept)) if !is_replaced => keep_deadline(kept, &timing, &effective, &input.signs, plan),
@@ -92,8 +94,8 @@ pub fn plan(
     expedite(plan, facts, &input.signs)
 }
 
-/// The plan while no table has the digest type. An open window keeps its deadline. A new one is due at once, so that its claim waits
-/// for the table (rule 33), and then asks for another plan.
+/// Plans while the digest type is not configured. An open window keeps its deadline. A new one is due
+/// immediately, so its claim waits for the configuration (rule 33) and then asks for another plan.
 #[must_use]
 pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, now: Timestamp) -> Plan {
     let pause = pause::wait(facts.pause.as_ref(), &input.key.workflow_id(), None, now);
@@ -125,7 +127,6 @@ pub fn provisional_plan(facts: &Facts, input: &PlanInput, known: Vec<String>, no
     }
 }
 
-/// The reason for which a key waits whose digest type no table has.
 #[must_use]
 pub fn missing_table(digest_type: &str) -> String {
     format!(
@@ -133,18 +134,17 @@ pub fn missing_table(digest_type: &str) -> String {
     )
 }
 
-/// Tells if an open window keeps its deadline: the recipient changed nothing that moves the deadline, or changed it too
-/// late. A change of `tidings.toml` alone moves nothing (rule 16), but an operator's retime does.
+/// Returns `true` if an open window keeps its deadline: the recipient changed nothing relevant, or too late.
+/// A change in `tidings.toml` does not move it (rule 16), but an operator's retime does.
 pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective, input: &PlanInput) -> bool {
     if input.anew_at.is_some() {
         return false;
     }
     let is_unchanged = || match &before.basis {
         Some(basis) => effective.has_basis(basis),
-        // A version that wrote no basis made this plan.
         None => before.follows == effective.words(),
     };
-    // As above, a `never` of a changed file.
+    // As for a new plan: this `never` comes from a changed configuration.
     if before.revision == facts.revision || effective.cadence == Cadence::Never || is_unchanged() {
         return true;
     }
@@ -153,7 +153,7 @@ pub(super) fn keeps_deadline(before: &Plan, facts: &Facts, effective: &Effective
     facts.changed_at.is_some_and(|at| at <= before.due_at && before.due_at.duration_since(at) <= grace)
 }
 
-/// The deadline of a window whose recipient chose another schedule, `new`, or the one that was promised before (rule 15).
+/// Picks `new`, or the deadline promised before the recipient chose another schedule (rule 15).
 fn choose_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, new: Plan) -> Plan {
     match promise::retiming(before, effective, timing, new.due_at) {
         Retiming::Moves => new,
@@ -164,7 +164,7 @@ fn choose_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, si
     }
 }
 
-/// The unchanged deadline, or the one that the latest event moved (rule 9).
+/// The latest event may still slide the deadline (rule 9).
 fn keep_deadline(before: &Plan, timing: &Timing<'_>, effective: &Effective, signs: &Signs, plan: Plan) -> Plan {
     let Plan { known, revision, paused_until, pause, limits, share, basis, .. } = plan;
     let follows_another = |(before, now): &(&DeadlineBasis, DeadlineBasis)| {
@@ -195,7 +195,8 @@ fn new_deadline(
         Some((cadence, words)) => (cadence, Some(words), None),
         None => (effective.cadence.clone(), effective.adapted_words(), effective.cadence.max_events()),
     };
-    // `instant` makes a mail of each event that comes, and no burst of mails of those that have collected.
+    // `instant` sends one email per arriving event. Events collected before should not cause a burst of
+    // emails.
     let limit = limit.filter(|_| !input.waited && input.before.is_none());
     let from = counts_from(&cadence, facts, effective, input, opened_at);
     let slide = cadence.slide(opened_at);
@@ -206,8 +207,8 @@ fn new_deadline(
     Plan { due_at: at, why, max_events: limit.or(settings.max_events), slide, ..plan }
 }
 
-/// The time from which the cadence counts for events of this time. A slot counts from the moment at which it was chosen: an
-/// earlier one was never announced.
+/// Returns when the cadence starts to count. Slots before its choice do not count, because we never announced
+/// them.
 pub(super) fn counts_from(
     cadence: &Cadence,
     facts: &Facts,
@@ -220,8 +221,8 @@ pub(super) fn counts_from(
     promise::after_served(cadence, facts, effective, from)
 }
 
-/// The immediate cadence that replaces the configured one for a window, with the reason: the first event in a long time, or
-/// a category's delay. An adapted cadence is for a recipient who opens nothing, and is not replaced.
+/// Returns the immediate cadence replacing the configured one: for the first event after a silence, or
+/// because of a category's delay. An adapted cadence is not replaced, because this recipient opens nothing.
 fn immediate_cadence(
     settings: &DigestSettings,
     facts: &Facts,
@@ -245,8 +246,8 @@ fn immediate_cadence(
     Some((Cadence::After(*delay), format!("{category} may wait {}", words::written(*delay))))
 }
 
-/// Brings the deadline forward where an event is urgent, past spread, quiet hours and throttle (rule 14). What has collected
-/// goes along, also under `instant`.
+/// Brings the deadline forward for an urgent event, past spread, quiet hours and throttle (rule 14). All
+/// collected events go along.
 fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
     let Some(urgent_at) = signs.urgent_at else { return plan };
     let (at, why) = match urgent_again_at(facts).filter(|at| *at > urgent_at) {
@@ -257,7 +258,6 @@ fn expedite(plan: Plan, facts: &Facts, signs: &Signs) -> Plan {
     if at < plan.due_at { Plan { due_at: at, why, max_events: None, ..plan } } else { plan }
 }
 
-/// Before then no urgent event makes a window due.
 #[must_use]
 pub fn urgent_again_at(facts: &Facts) -> Option<Timestamp> {
     facts.last_sent_at.map(|last| last.saturating_add(URGENT_EVERY).unwrap_or(Timestamp::MAX))

@@ -1,4 +1,4 @@
-//! Checks a recipient's preferences against the digest type.
+//! Validates a recipient's preferences against the digest type.
 
 use jiff::Timestamp;
 
@@ -10,14 +10,14 @@ use crate::{
     time_zone, words,
 };
 
-/// Quiet times, and categories that are off. Every plan reads them.
+/// Limit for quiet times and for categories turned off, because every plan reads them.
 const MOST: usize = 100;
 
-/// Checks the preferences that a recipient has `chosen`. What was chosen `before` may stay, though it would be refused now: a
-/// cadence that is no longer offered, a zone that was removed, a pause that is over. The recipient must be able to change the rest.
+/// Validates `chosen`. Values unchanged since `before` stay valid (e.g. a cadence no longer offered, a
+/// removed zone, a past pause), so that the recipient will still be able to change the rest.
 ///
 /// # Errors
-/// Names the first field that is wrong, and what would be right.
+/// Names the first invalid field and a valid alternative.
 pub fn preferences(
     settings: &DigestSettings,
     before: &Preferences,
@@ -38,7 +38,6 @@ pub fn preferences(
         quiet(times)?;
     }
     if chosen.off != before.off {
-        // Every category of the file can be off, however many there are.
         few("off", chosen.off.iter().filter(|category| !settings.categories.contains_key(*category)).count())?;
         chosen.off.iter().try_for_each(|category| limits::id("off", category))?;
     }
@@ -51,7 +50,6 @@ pub fn preferences(
     Ok(())
 }
 
-/// The cadence and the time of day together: what they make is what must be among the choices.
 fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invalid> {
     let parsed =
         |words: &String| words.parse().map_err(|error: ParseError| unreadable("cadence", words, error.problem()));
@@ -60,7 +58,6 @@ fn cadence(settings: &DigestSettings, chosen: &Preferences) -> Result<(), Invali
         Some(at) => (if chosen.cadence.is_some() { "cadence" } else { "at" }, at_time(&whole, at)?),
         None => ("cadence", whole),
     };
-    // The digest type's own cadence can always be pinned.
     if settings.choices.allows(&cadence) || cadence == settings.cadence {
         return Ok(());
     }
@@ -92,12 +89,10 @@ fn few(field: &str, count: usize) -> Result<(), Invalid> {
     if count <= MOST { Ok(()) } else { Err(Invalid { field: field.to_owned(), problem }) }
 }
 
-/// A field whose words can be read. The problem goes on after the quoted words.
 fn wrong(field: &str, written: &str, problem: &str) -> Invalid {
     Invalid { field: field.to_owned(), problem: format!("{written:?} {problem}") }
 }
 
-/// A field whose words cannot be read. The problem names the part that is wrong.
 fn unreadable(field: &str, written: &str, problem: &str) -> Invalid {
     Invalid { field: field.to_owned(), problem: format!("{written:?}: {problem}") }
 }

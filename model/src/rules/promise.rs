@@ -1,5 +1,5 @@
-//! What was promised, after a change of zone, time or cadence (rule 15): an open window keeps its deadline where the new slot is
-//! much later, and no day, week or month has two digests.
+//! Keeps promises after a change of zone, time or cadence (rule 15): a window keeps its deadline if the new
+//! slot is much later, and no day, week or month gets two digests.
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _, civil::Date, tz::TimeZone};
 
@@ -15,26 +15,24 @@ use crate::{
     zone::is_same_zone,
 };
 
-/// A new slot that is later than the deadline before by no more than this replaces it.
+/// A new slot replaces the old deadline if it is at most this much later.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// What becomes of the deadline of an open window.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Retiming {
-    /// The new deadline counts, as a promise of its own.
     Moves,
-    /// The new deadline counts, and the promise is still this one: several small changes make no long wait.
+    /// The new deadline counts, but the old promise stays, so that several small changes cannot add up to a
+    /// long wait.
     MovesWithin(Timestamp),
-    /// The deadline so far stands, unless the new quiet hours cover it.
     Stays(Deadline),
 }
 
-/// Decides about the window with the plan `before`, which the present schedule would make due at `new`. A cadence that is less frequent
-/// than the window's is what the recipient asks for: the events wait for it.
+/// Decides between the deadline in `before` and the new schedule's. If the recipient chose a less frequent
+/// cadence, the events should wait for it.
 pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>, new: Timestamp) -> Retiming {
     let cadence = before.basis.as_ref().and_then(|basis| basis.cadence.parse::<Cadence>().ok());
-    // A version that wrote no basis made this plan, or the window was promised nothing.
+    // The plan comes from a version without `basis`, or nothing was promised.
     let Some(cadence) = cadence.filter(|cadence| *cadence != Cadence::Never) else { return Retiming::Moves };
     let distance = |cadence| distance(cadence, &effective.zone, before.due_at);
     let (wanted, had) = (distance(&effective.cadence), distance(&cadence));
@@ -55,7 +53,6 @@ pub(super) fn retiming(before: &Plan, effective: &Effective, timing: &Timing<'_>
     if wanted == had { Retiming::MovesWithin(promised) } else { Retiming::Moves }
 }
 
-/// The usual distance between two digests, by which cadences are more or less frequent.
 fn distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDuration {
     let lasting = |wait| SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX);
     match cadence {
@@ -74,7 +71,6 @@ fn distance(cadence: &Cadence, zone: &TimeZone, from: Timestamp) -> SignedDurati
     }
 }
 
-/// The part of the calendar in which a cadence has one slot at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Period {
     Day,
@@ -92,7 +88,6 @@ impl Period {
         }
     }
 
-    /// The first day of the period that has this day.
     fn start(self, day: Date) -> Date {
         match self {
             Self::Day => day,
@@ -101,10 +96,8 @@ impl Period {
         }
     }
 
-    /// More days than there are between two slots.
     const fn reach(self) -> i32 {
         match self {
-            // Over a weekend.
             Self::Day => 5,
             Self::Week => 8,
             Self::Month => 32,
@@ -112,15 +105,15 @@ impl Period {
     }
 }
 
-/// Returns the time from which the cadence counts for events of the time `from`: past the slots of a day, week or month for which the
-/// key had a digest by another schedule. A more frequent schedule leaves the period to this cadence: after a daily digest the same week
-/// has a weekly one.
+/// Returns when the cadence starts to count: after the slots of a day, week or month with a digest by another
+/// schedule. A more frequent schedule does not use up the period: after a daily digest, a weekly one may
+/// follow.
 pub(super) fn after_served(cadence: &Cadence, facts: &Facts, effective: &Effective, mut from: Timestamp) -> Timestamp {
     let zone = &effective.zone;
     let Some((period, served)) = Period::of(cadence).zip(served_slot(cadence, facts, effective)) else { return from };
     let has_digest = |slot: Timestamp| {
         let day = zone.to_datetime(slot).date();
-        // Over the date line, the day of the digest may be another one than where it was sent.
+        // Across the date line, the digest may fall on another day than in the zone where it was sent.
         period.start(day) <= period.start(served.day) || day == zone.to_datetime(served.slot).date()
     };
     loop {
@@ -132,15 +125,14 @@ pub(super) fn after_served(cadence: &Cadence, facts: &Facts, effective: &Effecti
     }
 }
 
-/// The slot of a digest that was sent.
 struct ServedSlot {
     slot: Timestamp,
-    /// In the zone of that time.
+    /// In the zone used at that time.
     day: Date,
 }
 
-/// The slot of the key's last digest, if that followed another schedule, and a period of its cadence is no shorter than one of `cadence`.
-/// An urgent or flushed digest leaves its slot free.
+/// Returns the last digest's slot if it followed another schedule with the same or a longer period. Urgent
+/// and flushed digests do not use up their slot.
 fn served_slot(cadence: &Cadence, facts: &Facts, effective: &Effective) -> Option<ServedSlot> {
     let last = facts.last_schedule.as_ref()?;
     let (last_cadence, last_zone) = (last.cadence.parse::<Cadence>().ok()?, time_zone(&last.zone).ok()?);

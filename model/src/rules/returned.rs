@@ -1,4 +1,5 @@
-//! The deadline of events that a failed digest returned (rule 25). They go out without waiting for another event.
+//! The deadline of events returned by a failed digest (rule 25). They are sent without waiting for another
+//! event.
 
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use crate::{
     words,
 };
 
-/// Brings the deadline of a plan forward to that of the returned events. A window of returned events alone has their deadline:
-/// the cadence's next slot, or `longest_wait` after the return if the cadence follows no calendar.
+/// Brings the deadline forward for returned events. A window with only such events is due at the cadence's
+/// next slot or, without a calendar cadence, `longest_wait` after the return.
 #[must_use]
 pub fn join(
     plan: Plan,
@@ -30,7 +31,6 @@ pub fn join(
 ) -> Plan {
     let Some(returned_at) = input.signs.returned_at else { return plan };
     let effective = Effective::new(settings, facts, now);
-    // Nothing will be sent, and the plan says why.
     let never = plan.limits.is_some_and(|limits| effective.never(&limits).is_some());
     if never || consent_or_suppression_block(facts).is_some() {
         return plan;
@@ -38,7 +38,7 @@ pub fn join(
     let kept = input.before.as_ref().filter(|before| keeps_deadline(before, facts, &effective, input));
     let returned = match (input.joined, kept) {
         (None, Some(_)) => return plan,
-        // The window was promised to these events before the recipient chose another schedule.
+        // The window's deadline was promised to these events before the recipient chose another schedule.
         (None | Some(Joined::Own), None) if plan.then.is_some() => return plan,
         (Some(Joined::Own), Some(before)) => Deadline { at: before.due_at, why: before.why.clone() },
         _ => {
@@ -61,7 +61,7 @@ fn deadline(timing: &Timing<'_>, cadence: &Cadence, from: Timestamp, longest_wai
     timing.deadline(&Cadence::After(longest_wait), Some(words), from)
 }
 
-/// The plan with the earlier of both deadlines. Later events do not move the deadline past the returned events' own.
+/// Uses the earlier deadline. Later events cannot slide it past the one of the returned events.
 fn earlier(plan: Plan, Deadline { at, why }: Deadline) -> Plan {
     let slide = plan.slide.map(|slide| Slide { until: slide.until.min(at), ..slide });
     if at < plan.due_at { Plan { due_at: at, why, slide, ..plan } } else { Plan { slide, ..plan } }

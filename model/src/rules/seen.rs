@@ -1,4 +1,5 @@
-//! Events that the recipient has seen elsewhere: the question to a team's service, and what its answer means (rule 20).
+//! Asks a team's service which events the recipient has already seen elsewhere, and interprets its response
+//! (rule 20).
 
 use std::collections::BTreeSet;
 
@@ -6,28 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Event, Key, wire};
 
-/// Events of a question. Of more events the latest ones are asked about.
 pub const MOST_EVENTS: u32 = 10_000;
-/// Bytes of an answer: 4 MiB.
+/// Maximum size of a response: 4 MiB.
 pub const ANSWER_BYTES: usize = 4_194_304;
 
 closed_set! {
-    /// The end of a question. Only an answer leaves events out.
+    /// How a request ended. Only `Answered` can remove events from a digest.
     pub enum SeenResult {
-        /// The service answered.
         Answered = "answered",
-        /// There was no connection, or it broke off.
         Unreachable = "unreachable",
-        /// The time was over.
         TimedOut = "timed_out",
-        /// The status was not 200.
         Refused = "refused",
-        /// The answer had no list of ids, or was too long.
+        /// The body had no list of ids, or was too long.
         Unreadable = "unreadable",
     }
 }
 
-/// The body of a question.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Question<'a> {
     tenant: &'a str,
@@ -36,21 +31,20 @@ pub struct Question<'a> {
     event_ids: &'a BTreeSet<String>,
 }
 
-/// The body of an answer.
 #[derive(Deserialize)]
 struct Answer {
     seen: Vec<String>,
 }
 
 impl<'a> Question<'a> {
-    /// Asks about the events of a key.
     #[must_use]
     pub fn new(key: &'a Key, event_ids: &'a BTreeSet<String>) -> Self {
         Self { tenant: &key.tenant, digest: &key.digest_type, user: &key.user, event_ids }
     }
 }
 
-/// The ids to ask about: those of the `events` that the workflow holds, then `stored` ones of the ledger, the latest first.
+/// Picks the ids for the request, latest first: the workflow's `events`, then the `stored` ones from the
+/// ledger.
 #[must_use]
 pub fn asked(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
@@ -63,10 +57,10 @@ pub fn asked(events: &[Event], stored: Vec<String>) -> BTreeSet<String> {
     ids
 }
 
-/// The events that a service answered to have been seen. Ids that it was not asked about are ignored.
+/// Returns the events reported as seen. Ids that were not in the request are ignored.
 ///
 /// # Errors
-/// The answer says nothing.
+/// The status is not 200, or the body is unreadable.
 pub fn seen(status: u16, body: &[u8], asked: &BTreeSet<String>) -> Result<BTreeSet<String>, SeenResult> {
     if status != 200 {
         return Err(SeenResult::Refused);

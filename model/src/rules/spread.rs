@@ -1,16 +1,16 @@
-//! A workflow's share of a spread (rules 11, 30 and 35): the same each time, and even over workflows.
+//! A workflow's share of a spread (rules 11, 30 and 35): always the same, and evenly distributed over
+//! workflows.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// Namespace of the hash that spreads keys (UUIDv5, RFC 9562): drawn once, fixed for ever.
+/// UUIDv5 namespace (RFC 9562) for hashing workflow ids. Random once, and fixed for ever.
 const SPREAD_NAMESPACE: Uuid = Uuid::from_u128(0x7d0a_5b1e_46c3_5f9a_8e21_c4b7_90d2_3f58);
 
-/// The spread of what is overdue, where the digest type has none, and of single messages.
+/// The spread of overdue digests if the digest type has none, and of single messages.
 pub const OVERDUE_SPREAD: Duration = Duration::from_mins(1);
 
-/// The workflow's share of the spread, in whole seconds.
 #[must_use]
 pub fn share(workflow_id: &str, spread: Duration) -> Duration {
     let hash = Uuid::new_v5(&SPREAD_NAMESPACE, workflow_id.as_bytes()).as_u128();
@@ -18,7 +18,8 @@ pub fn share(workflow_id: &str, spread: Duration) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// The wait of what is overdue when a pause ends, or when many keys are released (rules 30 and 35). `spread` is the digest type's.
+/// How long an overdue digest waits when a pause ends or many keys are released (rules 30 and 35). `spread`
+/// is the digest type's.
 #[must_use]
 pub fn overdue_share(workflow_id: &str, spread: Option<Duration>) -> Duration {
     share(workflow_id, spread.unwrap_or(OVERDUE_SPREAD))

@@ -1,4 +1,4 @@
-//! A recipient's working days, for a cadence `weekdays` without days of its own.
+//! A recipient's working days, for the cadence `weekdays` without explicit days.
 
 use std::iter;
 
@@ -11,29 +11,28 @@ use jiff::civil::Weekday;
 
 use crate::{cadence::DayRange, records::Facts, settings::DigestSettings, words::DAYS};
 
-/// Returns the working days of a recipient: those of `tidings.toml`, else those of the region of their locale, or that CLDR takes for
-/// the language, and without any of them Monday to Friday.
+/// Uses the first of these: `tidings.toml`, the region in the recipient's locale, the likely region of their
+/// language (CLDR), Monday to Friday.
 #[must_use]
 pub fn working_days(settings: &DigestSettings, facts: &Facts) -> DayRange {
     let locale = facts.recipient.as_ref().map_or("", |recipient| &recipient.locale);
     of_locale(locale, settings.weekdays)
 }
 
-/// As [`working_days`], of a BCP 47 tag that may be empty.
+/// Like [`working_days`], for a BCP 47 tag, which may be empty.
 #[must_use]
 pub fn of_locale(locale: &str, configured: Option<DayRange>) -> DayRange {
     let of_locale = || of_region(&understood(locale)?);
     configured.or_else(of_locale).unwrap_or(DayRange::MONDAY_TO_FRIDAY)
 }
 
-/// Reads the longest part of a tag that is a locale.
 fn understood(tag: &str) -> Option<Locale> {
     let tag = tag.trim().replace('_', "-");
     let mut ranges = iter::successors(Some(&*tag), |range| Some(range.rsplit_once('-')?.0));
     ranges.find_map(|range| range.parse().ok())
 }
 
-/// The days that are no weekend. `None`: CLDR has none, or they are not in a row.
+/// The days outside the weekend; `None` if CLDR has none or they are not contiguous.
 fn of_region(locale: &Locale) -> Option<DayRange> {
     let weekend = WeekInformation::try_new(WeekPreferences::from(locale)).ok()?.weekend;
     let days = DAYS.into_iter().map(|(_, day)| day).filter(|day| !weekend.contains(icu_weekday(*day)));

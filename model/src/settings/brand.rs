@@ -1,33 +1,29 @@
-//! The looks of a tenant's messages and pages.
+//! Branding of a tenant's messages and pages.
 
 use std::{fmt, str::FromStr};
 
-/// The parts of a tenant's messages and pages that show the tenant. Each may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brand {
-    /// The name that recipients know. A brand with a picture has one.
+    /// Display name; required with a logo.
     pub name: Option<String>,
-    /// An https address of a picture.
     pub logo_url: Option<String>,
-    /// The colour of buttons, under white text.
     pub colour: Option<Colour>,
-    /// The sender's postal address or the like, in one line below messages.
+    /// One line below messages, e.g. the sender's postal address.
     pub address_line: Option<String>,
-    /// BCP 47 tag of recipients without a language of their own.
+    /// BCP 47 tag for recipients without a language.
     pub locale: Option<String>,
 }
 
-/// An sRGB colour, written `#1f56c8`.
+/// An sRGB colour, e.g. `#1f56c8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colour([u8; 3]);
 
-/// A text that is not a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a colour; write for example \"#1f56c8\"")]
 pub struct NotAColour;
 
 impl Colour {
-    /// The least contrast of text of any size (WCAG 2.2, 1.4.3, level AA).
+    /// Minimum contrast for text of any size (WCAG 2.2, 1.4.3, level AA).
     pub const LEAST_CONTRAST: f64 = 4.5;
 
     /// Returns the contrast of white text on this colour, from 1 to 21 (WCAG 2.2).

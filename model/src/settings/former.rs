@@ -1,34 +1,29 @@
-//! The names that digest types and tenants had before (`was`).
+//! Former names (`was`) of digest types and tenants.
 //!
-//! A name is a label: what was stored or promised under a former one counts for today's.
+//! A name is only a label: data and links from a former name count for the current one.
 
 use std::{collections::BTreeMap, iter};
 
 use crate::{Key, PersonId, pause::Scope};
 
-/// The former names of digest types and tenants. No former name is also one of today's.
+/// No former name may also be a current one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FormerNames {
-    /// By former name: today's name of the digest type.
     pub digests: BTreeMap<String, String>,
-    /// By former name: today's name of the tenant.
     pub tenants: BTreeMap<String, String>,
 }
 
 impl FormerNames {
-    /// Today's name of a tenant, where `name` may be a former one.
     #[must_use]
     pub fn tenant<'a>(&'a self, name: &'a str) -> &'a str {
         self.tenants.get(name).map_or(name, String::as_str)
     }
 
-    /// Today's name of a digest type, where `name` may be a former one.
     #[must_use]
     pub fn digest_type<'a>(&'a self, name: &'a str) -> &'a str {
         self.digests.get(name).map_or(name, String::as_str)
     }
 
-    /// The key under today's names.
     #[must_use]
     pub fn today(&self, key: &Key) -> Key {
         Key {
@@ -38,19 +33,17 @@ impl FormerNames {
         }
     }
 
-    /// Each name of a tenant, today's first.
     #[must_use]
     pub fn tenants(&self, name: &str) -> Vec<String> {
         names(&self.tenants, self.tenant(name))
     }
 
-    /// Each name of a digest type, today's first.
     #[must_use]
     pub fn digest_types(&self, name: &str) -> Vec<String> {
         names(&self.digests, self.digest_type(name))
     }
 
-    /// Each key that may hold something of this one, today's first.
+    /// All keys under which data of this one may be stored, the current one first.
     #[must_use]
     pub fn keys(&self, key: &Key) -> Vec<Key> {
         let types = self.digest_types(&key.digest_type);
@@ -65,7 +58,6 @@ impl FormerNames {
         self.tenants(&key.tenant).into_iter().flat_map(of_tenant).collect()
     }
 
-    /// The scope of a pause under today's names.
     #[must_use]
     pub fn scope(&self, Scope { tenant, digest_type }: &Scope) -> Scope {
         Scope {
@@ -74,7 +66,6 @@ impl FormerNames {
         }
     }
 
-    /// Each scope whose keys a pause of this one covers, today's first.
     #[must_use]
     pub fn scopes(&self, Scope { tenant, digest_type }: &Scope) -> Vec<Scope> {
         let each = |names: Option<Vec<String>>| -> Vec<Option<String>> {
@@ -87,7 +78,6 @@ impl FormerNames {
         each(tenant.as_deref().map(|name| self.tenants(name))).into_iter().flat_map(of_tenant).collect()
     }
 
-    /// The person under each name of the tenant, today's first.
     #[must_use]
     pub fn people(&self, person: &PersonId) -> Vec<PersonId> {
         let names = self.tenants(&person.tenant).into_iter();

@@ -1,4 +1,4 @@
-//! The pages that links of messages lead to: the gateway's, or a team's own.
+//! Link targets in messages: the gateway's pages, or a team's own.
 
 use std::{fmt, str::FromStr};
 
@@ -6,50 +6,41 @@ use percent_encoding::utf8_percent_encode;
 
 use crate::{Link, key::ESCAPED};
 
-/// Characters of an address that stands in a header: with the rest of its line fewer than the 998 octets of RFC 5322.
+/// Maximum length of a URL in a header. With the rest of its line it must stay below the 998 octets of RFC
+/// 5322.
 pub(super) const HEADER_CHARS: usize = 900;
 
-/// The pages of recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// The address of the gateway, without a slash at its end.
     pub public_url: Option<String>,
-    /// A page of the team's own on which recipients unsubscribe, instead of the gateway's.
     pub unsubscribe: Option<PageUrl>,
-    /// A page of the team's own on which recipients choose, instead of the gateway's.
     pub preferences: Option<PageUrl>,
 }
 
-/// An address with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageUrl(String);
 
-/// An address that has a placeholder without a meaning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{{{0}}} is not a placeholder; there are {{tenant}}, {{type}}, {{user}} and {{token}}")]
 pub struct UnknownPlaceholder(String);
 
-/// The links of one message that are the same for all of its lines.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RecipientLinks {
-    /// The page that unsubscribes; by POST with one click (RFC 8058).
+    /// A page for unsubscribing; also accepts one-click POST requests (RFC 8058).
     pub unsubscribe_url: Option<String>,
-    /// A `mailto` URI that unsubscribes, for clients that do not POST.
+    /// A `mailto:` URI for unsubscribing, because some clients do not POST.
     pub unsubscribe_mailto: Option<String>,
-    /// The page on which the recipient chooses.
     pub preferences_url: Option<String>,
-    /// The message in the browser.
     pub view_url: Option<String>,
 }
 
 impl PageUrl {
-    /// Reports if the address has the link's token.
     #[must_use]
     pub fn has_token(&self) -> bool {
         self.0.contains("{token}")
     }
 
-    /// Fills the placeholders. The values are percent-encoded, so that none of them adds another placeholder.
+    /// Fills in the placeholders. Values are percent-encoded, so they cannot add another placeholder.
     pub(super) fn filled(&self, link: &Link, user: &str, token: &str) -> String {
         let digest_type = match link {
             Link::Unsubscribe { key, .. } => &key.digest_type,

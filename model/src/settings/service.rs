@@ -1,4 +1,4 @@
-//! Services of a team, which Tidings asks over HTTP, and the address of a team's own directory of recipients.
+//! HTTP services run by a team, and the URL of a team's own recipient directory.
 
 use std::str::FromStr;
 
@@ -7,35 +7,31 @@ use url::Url;
 
 use crate::{PersonId, host_name::is_loopback, key::ESCAPED, webhook_secret::Secret};
 
-/// The service that knows which events a recipient has seen.
 #[derive(Clone, Debug)]
 pub struct SeenService {
-    /// The address of its questions.
     pub url: ServiceUrl,
-    /// The secret that signs questions; `None`: the environment lacks it, so that the configuration cannot send.
+    /// Signs requests. `None` if it is missing from the environment; this configuration cannot send.
     pub secret: Option<Secret>,
-    /// The environment variable with the secret.
     pub secret_env: String,
 }
 
-/// An address with https, or with http on this machine.
+/// An https URL; http is only allowed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceUrl(Url);
 
 impl ServiceUrl {
-    /// The address.
     #[must_use]
     pub const fn url(&self) -> &Url {
         &self.0
     }
 
-    /// The host without brackets; never empty.
+    /// Never empty; IPv6 addresses have no brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
 
-    /// Tells if the connection has TLS. Without TLS the host must be this machine.
+    /// Returns `true` if the connection uses TLS. Otherwise the host must be this machine.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.0.scheme() == "https"
@@ -43,15 +39,16 @@ impl ServiceUrl {
 }
 
 impl ServiceUrl {
-    /// Reads an address.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// Says what is wrong, and that `right` would be right.
+    /// Describes the problem, followed by `right`.
     pub fn read(text: &str, right: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
         match url.scheme() {
             "https" => {}
-            // A name may mean another machine when the service is asked.
+            // Only loopback addresses and `localhost`, because any other name may resolve to another machine
+            // at the time of the request.
             "http" if url.host_str().is_some_and(is_loopback) => {}
             "http" => return Err(format!("has http, which only this machine may have; {right}")),
             other => return Err(format!("{other:?} is not https; {right}")),
@@ -70,7 +67,7 @@ impl FromStr for ServiceUrl {
     type Err = String;
 
     /// # Errors
-    /// Says what would be right.
+    /// Describes the problem, with an example.
     fn from_str(text: &str) -> Result<Self, String> {
         Self::read(text, "write for example \"https://app.example.com/tidings/seen\"")
     }
@@ -80,23 +77,22 @@ const TENANT: &str = "{tenant}";
 const USER: &str = "{user}";
 const RIGHT: &str = "write for example \"https://app.example.com/recipients/{tenant}/{user}\"";
 
-/// An address with `{tenant}` and `{user}` in its path or its query: https, or http on this machine.
+/// A URL with `{tenant}` and `{user}` in its path or query. Must be https; http is only allowed on this
+/// machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryUrl {
     service: ServiceUrl,
-    /// Path and query, with placeholders.
     target: String,
 }
 
 impl DirectoryUrl {
-    /// The service behind the address. Its path and query are those of an example.
+    /// The service at this URL. Note that its path and query contain example ids.
     #[must_use]
     pub const fn service(&self) -> &ServiceUrl {
         &self.service
     }
 
-    /// Path and query of the question about a person, with each id percent-encoded. `None`: an id would be `.` or `..` in the path, which
-    /// servers take for another path.
+    /// `None` if an id would put `.` or `..` into the path, because servers resolve those to another path.
     #[must_use]
     pub fn target(&self, person: &PersonId) -> Option<String> {
         let path = self.target.split('?').next().unwrap_or_default();
@@ -112,7 +108,6 @@ impl DirectoryUrl {
     }
 }
 
-/// The address with its placeholders.
 impl std::fmt::Display for DirectoryUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", &self.service.url()[..url::Position::BeforePath], self.target)
@@ -123,7 +118,7 @@ impl FromStr for DirectoryUrl {
     type Err = String;
 
     /// # Errors
-    /// Says what would be right.
+    /// Describes the problem, with an example.
     fn from_str(text: &str) -> Result<Self, String> {
         let example = |id: &str| text.replace(TENANT, id).replace(USER, id);
         if !text.contains(TENANT) || !text.contains(USER) {

@@ -1,28 +1,24 @@
-//! The two streams and their relays. Digests must not delay a transactional message or harm its sender's reputation
-//! (rule 29).
+//! The two streams and their relays. Digests must not delay a transactional message or harm its sender's
+//! reputation (rule 29).
 
 use std::{fmt, time::Duration};
 
 use crate::{EmailAddress, Provider, RelayUrl, link_keys::TOKEN_CHARS};
 
-/// Waits after the first, second ... failed attempt; with the first attempt that makes six.
+/// Default delays after the first, second, ... failed attempt, i.e. six attempts in total.
 pub const RETRY_DELAYS: [Duration; 5] = [minutes(1), minutes(5), minutes(30), minutes(120), minutes(480)];
 
 const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// Both streams.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Digests.
     pub bulk: Stream,
-    /// Single messages that a person waits for.
     pub transactional: Stream,
 }
 
 closed_set! {
-    /// The name of a stream, in `tidings.toml` too.
     pub enum StreamName {
         Transactional = "transactional",
         Bulk = "bulk",
@@ -30,7 +26,6 @@ closed_set! {
 }
 
 impl Streams {
-    /// The settings of a stream.
     #[must_use]
     pub const fn get(&self, name: StreamName) -> &Stream {
         match name {
@@ -40,23 +35,19 @@ impl Streams {
     }
 }
 
-/// Delivery settings of a stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Names of relays, the preferred one first; at least one.
+    /// Relay names in order of preference; at least one.
     pub relays: Vec<String>,
-    /// Waits after the first, second ... failed attempt; there is one attempt more than waits (rule 25).
+    /// Delays after the first, second, ... failed attempt. There is one more attempt than delays (rule 25).
     pub retry_delays: Vec<Duration>,
-    /// Treatment of ambiguous attempts.
     pub guarantee: Guarantee,
-    /// The sender of its messages.
     pub sender: Sender,
-    /// The address to which servers return its messages. Without it they return to the sender.
+    /// Where servers return messages; `None` for the sender's address.
     pub return_path: Option<ReturnPath>,
 }
 
 impl Stream {
-    /// Creates a stream with defaults for everything else.
     #[must_use]
     pub fn new(relays: &[&str], sender: Sender) -> Self {
         Self {
@@ -68,7 +59,7 @@ impl Stream {
         }
     }
 
-    /// Returns the envelope's sender (RFC 5321 MAIL FROM) of the message with this token.
+    /// The sender in MAIL FROM (RFC 5321).
     #[must_use]
     pub fn envelope_from(&self, token: Option<&str>) -> String {
         match (&self.return_path, token) {
@@ -77,7 +68,6 @@ impl Stream {
         }
     }
 
-    /// Returns the envelope's sender of its messages, without their tokens.
     #[must_use]
     pub fn envelope_sender(&self) -> String {
         match &self.return_path {
@@ -86,14 +76,13 @@ impl Stream {
         }
     }
 
-    /// Reports if a message with this envelope's sender is of the sender that the stream has now.
     #[must_use]
     pub fn sends_as(&self, envelope_from: &str) -> bool {
         match &self.return_path {
             Some(ReturnPath { local, domain }) => {
                 let token = envelope_from.strip_prefix(local.as_str()).and_then(|rest| rest.strip_prefix('+'));
                 let address = token.and_then(|rest| rest.split_once('@'));
-                // Without keys there is no token, and the address is that of `From`.
+                // Without link keys there is no token, and we use the address in `From`.
                 address.map_or_else(|| self.sends_from(envelope_from), |(_, of)| of.eq_ignore_ascii_case(domain))
             }
             None => self.sends_from(envelope_from),
@@ -104,14 +93,14 @@ impl Stream {
         self.sender.address.to_string().eq_ignore_ascii_case(address)
     }
 
-    /// Returns the longest wait between two attempts, or that of the default schedule if only one attempt is made.
+    /// Returns the longest delay between two attempts; the default schedule's if there is only one attempt.
     #[must_use]
     pub fn longest_wait(&self) -> Duration {
         let schedule = if self.retry_delays.is_empty() { &RETRY_DELAYS[..] } else { &self.retry_delays };
         schedule.iter().copied().max().unwrap_or_default()
     }
 
-    /// Returns the wait after a failed attempt; the first attempt is 1. `None` after the last one.
+    /// Returns the delay after a failed attempt; `attempt` counts from 1. `None` after the last one.
     #[must_use]
     pub fn retry_delay(&self, attempt: u32) -> Option<Duration> {
         let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
@@ -119,29 +108,24 @@ impl Stream {
     }
 }
 
-/// The sender of messages.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// Display name of `From`.
     pub name: String,
-    /// Address of `From` and of the envelope.
     pub address: EmailAddress,
-    /// `Reply-To`, if it differs.
     pub reply_to: Option<EmailAddress>,
-    /// Right-hand side of `Message-ID` and `List-Id`.
     pub domain: String,
 }
 
-/// An address that receives reports about messages. A token between its parts tells which message came back (VERP).
+/// An address for bounce reports. We insert a token after `local` to identify the returned message (VERP).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnPath {
-    /// The part before the token, without `+`.
+    /// The part before `+` and the token.
     pub local: String,
     pub domain: String,
 }
 
 impl ReturnPath {
-    /// Bytes of `local`: with `+` and the token they fill the 64 of RFC 5321.
+    /// Maximum length of `local` in bytes: with `+` and the token it may use the 64 of RFC 5321.
     pub const LOCAL_BYTES: usize = 64 - 1 - TOKEN_CHARS;
 }
 
@@ -152,44 +136,36 @@ impl fmt::Display for ReturnPath {
 }
 
 closed_set! {
-    /// The promise of a stream after an ambiguous attempt (rule 26).
+    /// How a stream treats an ambiguous attempt (rule 26).
     #[derive(Default)]
     pub enum Guarantee {
-        /// The message is sent again: a recipient may get it twice.
+        /// Send the message again: a recipient may get it twice.
         #[default]
         AtLeastOnce = "at_least_once",
-        /// The message is not sent again, unless the relay de-duplicates: a recipient may get nothing.
+        /// Do not send again, unless the relay removes duplicates: a recipient may get nothing.
         AtMostOnce = "at_most_once",
     }
 }
 
-/// The settings of a relay.
 #[derive(Clone, Debug)]
 pub struct RelaySettings {
-    /// Its address.
     pub relay: RelayUrl,
-    /// Its provider, which decides the headers that it understands.
+    /// Decides which provider-specific headers to send.
     pub provider: Provider,
-    /// Rate at which it accepts messages, over all workers.
     pub rate: Option<Rate>,
-    /// Messages over one connection.
     pub per_connection: u32,
-    /// Connections of a process at a time, at most.
     pub connections: usize,
-    /// The provider's name for the IP addresses that send.
+    /// The provider's name for a pool of sending IP addresses.
     pub pool: Option<String>,
-    /// The longest wait for the reply after the final dot. `None`: ten minutes, the least that RFC 5321 4.5.3.2.6 allows a client that
-    /// knows nothing of its relay.
+    /// Timeout for the reply after the final dot. `None` for ten minutes, the minimum for clients in general
+    /// (RFC 5321 4.5.3.2.6).
     pub reply_timeout: Option<Duration>,
 }
 
 impl RelaySettings {
-    /// Messages over one connection by default.
     pub const PER_CONNECTION: u32 = 100;
-    /// Connections of a process by default.
     pub const CONNECTIONS: usize = 10;
 
-    /// Creates a relay with defaults for everything else.
     #[must_use]
     pub fn new(relay: RelayUrl) -> Self {
         Self {
@@ -204,24 +180,21 @@ impl RelaySettings {
     }
 }
 
-/// A number of messages in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// At least one.
     pub mails: u32,
-    /// A second, a minute, an hour or a day.
     pub per: Per,
 }
 
 impl Rate {
-    /// Mails per second.
     #[must_use]
     pub fn per_second(self) -> f64 {
         f64::from(self.mails) / f64::from(self.per.seconds())
     }
 }
 
-/// In the words of `tidings.toml`: `14/s`.
+/// In `tidings.toml` syntax: `14/s`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.mails, self.per.name())
@@ -229,7 +202,7 @@ impl fmt::Display for Rate {
 }
 
 closed_set! {
-    /// The time of a [`Rate`].
+    /// The time unit of a [`Rate`].
     pub enum Per {
         Second = "s",
         Minute = "m",

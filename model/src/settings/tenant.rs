@@ -1,42 +1,33 @@
-//! The settings of a tenant with a table of its own in `tidings.toml`.
+//! Settings of a tenant with its own table in `tidings.toml`.
 
 use std::collections::BTreeMap;
 
 use super::{Brand, DigestSettings, Settings, Stream, StreamName, Streams};
 
-/// The brand of a tenant without a table.
 static NO_BRAND: Brand = Brand { name: None, logo_url: None, colour: None, address_line: None, locale: None };
 
-/// The settings that are in force for a tenant. What its table does not name is as for everybody.
+/// A tenant's settings. Where its table has no value, the general one is already filled in.
 #[derive(Clone, Debug)]
 pub struct TenantSettings {
-    /// By digest type: settings that replace the general ones.
     pub digests: BTreeMap<String, DigestSettings>,
-    /// The looks of its messages and pages.
     pub brand: Brand,
-    /// Delivery settings of both streams, complete.
     pub streams: Streams,
 }
 
 impl TenantSettings {
-    /// The settings of a tenant whose table names nothing else.
     #[must_use]
     pub fn new(streams: Streams) -> Self {
         Self { digests: BTreeMap::new(), brand: Brand::default(), streams }
     }
 }
 
-/// The settings that are in force for a message of a tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct InForce<'a> {
-    /// Sender, relays, retries and guarantee.
     pub stream: &'a Stream,
-    /// The looks.
     pub brand: &'a Brand,
 }
 
 impl Settings {
-    /// Returns what is in force for the messages of a tenant in a stream.
     #[must_use]
     pub fn for_tenant(&self, tenant: &str, stream: StreamName) -> InForce<'_> {
         match self.tenant(tenant) {
@@ -45,31 +36,28 @@ impl Settings {
         }
     }
 
-    /// The tenant's own settings, by any of its names.
     pub(super) fn tenant(&self, name: &str) -> Option<&TenantSettings> {
         self.tenants.get(self.names.tenant(name))
     }
 
-    /// Returns the tenant's name of today if it has a table of its own. Its bounces and complaints then count apart from everybody's.
+    /// Returns the tenant's current name if it has its own table. In this case we count its bounces and
+    /// complaints separately.
     #[must_use]
     pub fn with_table(&self, tenant: &str) -> Option<&str> {
         self.tenants.get_key_value(self.names.tenant(tenant)).map(|(name, _)| name.as_str())
     }
 
-    /// Returns the streams of this name, those of everybody first, then those of each tenant with a table.
     pub fn every(&self, stream: StreamName) -> impl Iterator<Item = (Option<&str>, &Stream)> {
         let own = self.tenants.iter().map(move |(name, tenant)| (Some(name.as_str()), tenant.streams.get(stream)));
         [(None, self.streams.get(stream))].into_iter().chain(own)
     }
 
-    /// Returns the envelope's senders of all messages that may go by a relay.
     pub fn senders_by(&self, relay: &str) -> impl Iterator<Item = String> {
         let all = [StreamName::Bulk, StreamName::Transactional].into_iter().flat_map(|name| self.every(name));
         let by_it = all.filter(move |(_, stream)| stream.relays.iter().any(|name| name == relay));
         by_it.map(|(_, stream)| stream.envelope_sender())
     }
 
-    /// Returns the streams that use a relay, for everybody or for a tenant.
     pub fn streams_by(&self, relay: &str) -> impl Iterator<Item = StreamName> {
         let uses = move |stream: &Stream| stream.relays.iter().any(|name| name == relay);
         let by_it = move |name: &StreamName| self.every(*name).any(|(_, stream)| uses(stream));

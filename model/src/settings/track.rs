@@ -1,16 +1,12 @@
-//! Counting of openings and clicks, by digest type. Nothing is counted by default (rule 44).
+//! Open and click tracking by digest type. Off by default (rule 44).
 
 closed_set! {
-    /// An action of a reader that is counted.
     pub enum Counted {
-        /// The message is opened.
         Opens = "opens",
-        /// A link is followed.
         Clicks = "clicks",
     }
 }
 
-/// The actions that are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Track {
     pub opens: bool,
@@ -18,13 +14,11 @@ pub struct Track {
 }
 
 impl Track {
-    /// Tells if anything is counted.
     #[must_use]
     pub const fn any(self) -> bool {
         self.opens || self.clicks
     }
 
-    /// The actions, in order.
     pub fn counted(self) -> impl Iterator<Item = Counted> {
         [(Counted::Opens, self.opens), (Counted::Clicks, self.clicks)]
             .into_iter()

@@ -1,4 +1,4 @@
-//! Finds the part of a text that is not JSON, and says what the producer's language did.
+//! Finds the invalid part in broken JSON, and explains the likely cause in the producer's language.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,8 @@ use crate::{
     limits::{self, Invalid},
 };
 
-/// Levels that a search goes down.
 const LEVELS: usize = 64;
 
-/// Finds the part of a value that is not JSON.
 pub(super) fn fault(path: &str, value: &[u8]) -> Invalid {
     let (mut path, mut value) = (path.to_owned(), value);
     for _ in 0..LEVELS {
@@ -60,7 +58,6 @@ fn problem(value: &[u8]) -> String {
     }
 }
 
-/// Names the byte at which a text is not JSON any more, from 1.
 pub(super) fn not_json(data: &[u8], error: &serde_json::Error) -> String {
     let before: usize =
         data.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
@@ -79,8 +76,8 @@ fn not_a_number(text: &[u8]) -> Option<&'static str> {
     )
 }
 
-/// The JSON of a stranger without what makes parsers refuse the whole of it for one character: a byte order mark, bytes that are not UTF-8, and
-/// halves of surrogate pairs. U+FFFD stands for each of the last two.
+/// Repairs foreign JSON that parsers reject for a single character: drops a byte order mark, and replaces
+/// invalid UTF-8 and half surrogate pairs by U+FFFD.
 #[must_use]
 pub fn mended(json: &[u8]) -> Cow<'_, [u8]> {
     match String::from_utf8_lossy(skip_bom(json)) {
@@ -92,8 +89,8 @@ pub fn mended(json: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The JSON with U+FFFD for each half of a surrogate pair, which a language with UTF-16 texts makes when it cuts an emoji.
-/// `None`: each pair is whole.
+/// Replaces half surrogate pairs by U+FFFD; languages with UTF-16 strings write these when they cut an emoji.
+/// `None` if all pairs are complete.
 pub(super) fn paired(json: &[u8]) -> Option<Cow<'_, [u8]>> {
     let unit = |at: usize| {
         let hex = json.get(at..at + 6)?.strip_prefix(b"\\u")?;

@@ -1,4 +1,4 @@
-//! The events and retracts of one JSON text, each by itself: one event, a list of events, or an object with lists.
+//! Splits a JSON text into its events and retracts: one event, a list of events, or an object with lists.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,13 @@ use super::{broken::not_json, split};
 use crate::foreign_text::kind;
 use crate::limits::Invalid;
 
-/// The bytes of each item. An item need not be JSON.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Items<'a> {
     pub events: Vec<&'a [u8]>,
     pub retracts: Vec<&'a [u8]>,
-    /// The text as a whole is not JSON.
     pub(crate) broken: bool,
 }
 
-/// An object with lists, in the form that batches have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lists<'a> {
@@ -28,13 +25,14 @@ struct Lists<'a> {
     retracts: Option<Vec<&'a RawValue>>,
 }
 
-/// Splits a text into its items. An object is a batch if it has `events` or `retracts`, or if `is_batch` says so, and else an event.
+/// Splits a text into its items. An object is a batch if it has `events` or `retracts` or `is_batch` is set;
+/// otherwise it is an event.
 ///
 /// # Errors
-/// The text is neither an event nor a list, or a bracket or a quote is left open.
+/// The text is neither an event nor a list, or has an unclosed bracket or quote.
 pub fn items(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
     let first = data.trim_ascii_start().first();
-    // A struct is also read from a list of its fields.
+    // Check for the brace, because serde also accepts a list of the fields for a struct.
     if first == Some(&b'{')
         && let Ok(Lists { events, retracts }) = serde_json::from_slice(data)
         && (is_batch || events.is_some() || retracts.is_some())
@@ -86,7 +84,7 @@ fn object(data: &[u8], is_batch: bool) -> Result<Items<'_>, Invalid> {
     Ok(Items { events, retracts, broken })
 }
 
-/// The items of a list, and if the list is not JSON.
+/// Returns the items of a list, and `true` if the list itself is not valid JSON.
 fn list<'a>(name: &str, data: &'a [u8]) -> Result<(Vec<&'a [u8]>, bool), Invalid> {
     match serde_json::from_slice::<Vec<&RawValue>>(data) {
         Ok(items) => Ok((items.into_iter().map(bytes_of).collect(), false)),

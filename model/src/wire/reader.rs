@@ -1,4 +1,4 @@
-//! From the JSON of one event or retract to its message on the wire.
+//! Converts the JSON of one event or retract into its wire message.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -16,12 +16,11 @@ use crate::{
     nearest, when,
 };
 
-/// A field of an event, in both spellings.
 struct Field {
     name: &'static str,
     camel: &'static str,
     in_retracts: bool,
-    /// Nothing is found by it, so U+FFFD may stand for half of a character.
+    /// Set if the field is only displayed and never looked up, so U+FFFD may replace half a character in it.
     is_shown_only: bool,
 }
 
@@ -44,10 +43,8 @@ const FIELDS: [Field; 12] = [
     Field { in_retracts: false, is_shown_only: true, ..field("payload", "payload") },
 ];
 
-/// Unknown fields that a refusal describes.
 const UNKNOWN_FIELDS: usize = 4;
 
-/// The message that is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Event,
@@ -67,10 +64,9 @@ impl What {
     }
 }
 
-/// Reads by the rules of an edition.
 pub(crate) struct Reader {
     edition: Edition,
-    /// Set by what the former edition refuses or reads otherwise.
+    /// Set if the former edition may reject this JSON or read it differently.
     pub(crate) may_differ: bool,
 }
 
@@ -103,8 +99,8 @@ impl Reader {
         }
     }
 
-    /// The fields of an object that is not JSON as a whole, or names the field that is not. Half of a surrogate pair becomes U+FFFD in
-    /// what is only shown: a title that was cut within an emoji is no reason to lose an email.
+    /// Reads an object with invalid parts, or names the invalid field. In fields for display, half a
+    /// surrogate pair becomes U+FFFD: a title cut within an emoji should not cost us an email.
     fn mended(&mut self, json: &[u8], error: &serde_json::Error) -> Result<Map<String, Value>, Invalid> {
         self.may_differ = true;
         let members = split::members(json).ok_or_else(|| Invalid::new("", not_json(json, error)))?;
@@ -119,7 +115,7 @@ impl Reader {
         members.into_iter().map(read).collect()
     }
 
-    /// proto3-JSON: `null` is the same as leaving a field out.
+    /// As in proto3-JSON, `null` is the same as a missing field.
     fn message(&mut self, what: What, fields: Map<String, Value>) -> Result<v1::Event, Invalid> {
         let mut event = v1::Event::default();
         let mut given = [false; FIELDS.len()];
@@ -151,11 +147,11 @@ impl Reader {
         Ok(event)
     }
 
-    /// Reads a time. That it lies in the years of the contract is checked with the limits.
+    /// Reads a time. The range of years is checked later, together with the other limits.
     fn time(&mut self, field: &str, value: &Value) -> Result<tidings_proto::Timestamp, Invalid> {
         let former = former_time(value);
         match former {
-            // Each edition reads these alike: RFC 3339, and whole seconds.
+            // Both editions read these alike: RFC 3339, and whole seconds.
             Some(at) if !value.is_f64() => return Ok(at),
             Some(at) if self.edition == Edition::Former => return Ok(at),
             _ => self.may_differ = true,
@@ -184,8 +180,8 @@ impl Reader {
         Ok(read)
     }
 
-    /// A count as proto3-JSON has it: `2`, `"2"`, and also `2.0` and `1E+2`, which Python and Java write. `None` for `null`, which
-    /// TypeScript writes for NaN.
+    /// Reads a count as in proto3-JSON: `2`, `"2"`, and also `2.0` and `1E+2`, as written by Python and Java.
+    /// `None` for `null`, which TypeScript writes for NaN.
     fn count(&mut self, value: &Value) -> Result<Option<i64>, String> {
         let known = match value {
             Value::Number(number) => number.as_i64(),
@@ -235,7 +231,7 @@ impl Reader {
     }
 }
 
-/// The time as the former edition read it. `None`: the former edition refused it.
+/// Reads a time like the former edition; `None` if that rejected it.
 #[expect(clippy::cast_possible_truncation, reason = "the former edition cut, and a replay must")]
 fn former_time(value: &Value) -> Option<tidings_proto::Timestamp> {
     match value {
@@ -265,7 +261,8 @@ fn flag(field: &str, value: &Value) -> Result<bool, Invalid> {
     value.as_bool().ok_or_else(|| Invalid::new(field, format!("is {}, neither true nor false", kind(value))))
 }
 
-/// Reports an integer that a `google.protobuf.Struct` may not hold exactly, at any depth.
+/// Returns `true` if the value contains, at any depth, an integer too large for exact storage in a
+/// `google.protobuf.Struct`.
 fn is_large(value: &Value) -> bool {
     match value {
         Value::Number(number) if number.is_f64() => false,
@@ -279,7 +276,6 @@ fn is_large(value: &Value) -> bool {
     }
 }
 
-/// Refuses the unknown fields of one object: the first by its name, and the next ones in its words.
 fn refuse_unknown<'a>(what: What, mut names: impl Iterator<Item = &'a str>) -> Result<(), Invalid> {
     let Some(first) = names.next() else { return Ok(()) };
     let Invalid { field, problem } = unknown(what, first);

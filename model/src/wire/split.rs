@@ -1,6 +1,7 @@
-//! Lists and objects whose parts need not be JSON. Only brackets and quotes count, so that one broken part spoils no other.
+//! Splits lists and objects with possibly invalid parts. Only looks at brackets and quotes, so one broken
+//! part does not affect the others.
 
-/// The parts of a list or an object, between its commas. `None`: a bracket or a quote is left open.
+/// Returns the parts between commas. `None` if a bracket or quote is unclosed.
 pub(super) fn parts(data: &[u8]) -> Option<Vec<&[u8]>> {
     let ([b'[', inside @ .., b']'] | [b'{', inside @ .., b'}']) = data.trim_ascii() else { return None };
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_usize);
@@ -27,7 +28,7 @@ pub(super) fn parts(data: &[u8]) -> Option<Vec<&[u8]>> {
     (!quoted && depth == 0).then_some(parts)
 }
 
-/// The names and values of an object. A name that is not JSON is empty.
+/// Returns the names and values in an object. An invalid name becomes empty.
 pub(super) fn members(data: &[u8]) -> Option<Vec<(String, &[u8])>> {
     if data.trim_ascii().first() != Some(&b'{') {
         return None;

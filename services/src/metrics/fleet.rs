@@ -1,5 +1,4 @@
-//! Gauges of what all workers share: undelivered digests, task queues, breakers and reports. The poller of each worker sets them,
-//! so that every worker exports the same figures.
+//! Gauges for state shared by all workers. Each worker's poller sets these, so all export the same figures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,7 +27,6 @@ use crate::{metrics::labels, visibility};
 type Seconds = Gauge<f64, AtomicU64>;
 
 metrics_table! {
-    /// The gauges of the fleet.
     pub struct Fleet {
         undelivered_digests: Family<OfTenant, Gauge>, "Digests that were claimed and have no end";
         overdue_digests: Family<OfTenant, Gauge>, "Undelivered digests past their due time";
@@ -51,7 +49,6 @@ metrics_table! {
     }
 }
 
-/// The poller's sources. Each succeeds or fails by itself.
 #[derive(Clone, Copy, Debug)]
 pub enum PolledSource {
     Store,
@@ -59,7 +56,6 @@ pub enum PolledSource {
 }
 
 impl PolledSource {
-    /// The value of the label `source`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,20 +65,16 @@ impl PolledSource {
     }
 }
 
-/// Digests of one tenant and type, as the gauges show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Waiting {
     undelivered: u64,
     overdue: u64,
-    /// Seconds since the oldest overdue one was due.
     oldest: f64,
 }
 
-/// Notices of one subscription, as the gauges show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Backlog {
     waiting: u64,
-    /// Seconds since the first of these was written.
     oldest: f64,
     dead: u64,
 }
@@ -104,7 +96,6 @@ impl Fleet {
         }
     }
 
-    /// Sets the undelivered and overdue digests.
     pub fn undelivered(&self, settings: &Settings, digests: &[Undelivered], now: Timestamp) {
         self.waiting(settings, &waiting(settings, digests, now));
     }
@@ -122,16 +113,14 @@ impl Fleet {
         }
     }
 
-    /// Adds delivery events that reached the store.
     pub fn reported(&self, settings: &Settings, events: &[ReportedByKind]) {
         for ReportedByKind { relay, kind, events } in events {
-            // A later version may have written other kinds.
+            // A newer version may have written other kinds.
             let Some(kind) = Kind::ALL.into_iter().find(|known| known.name() == kind) else { continue };
             self.delivery_events.get_or_create(&reported(settings, relay, kind.name())).inc_by(*events);
         }
     }
 
-    /// Sets the suppressed addresses.
     pub fn suppressions(&self, suppressed: &[Suppressed]) {
         for reason in Reason::ALL {
             let found = suppressed.iter().find(|of| of.reason == reason);
@@ -140,7 +129,6 @@ impl Fleet {
         }
     }
 
-    /// Sets the runs in the list of runs in trouble.
     pub fn troubled_runs(&self, counted: &[(Trouble, u64, Timestamp)]) {
         for trouble in Trouble::ALL {
             let found = counted.iter().find(|(of, ..)| *of == trouble);
@@ -149,7 +137,6 @@ impl Fleet {
         }
     }
 
-    /// Sets for each aspect if processes differ in it.
     pub fn processes(&self, differences: &[Difference]) {
         for aspect in Aspect::ALL {
             let differs = differences.iter().any(|found| found.aspect == aspect);
@@ -157,12 +144,10 @@ impl Fleet {
         }
     }
 
-    /// Sets the end of the last upkeep.
     pub fn upkeep(&self, ended_at: Timestamp) {
         self.last_upkeep_timestamp.set(ended_at.as_duration().as_secs_f64());
     }
 
-    /// Sets the notices that wait and the dead ones, for each subscription of the configuration and for all others together.
     pub fn notices(&self, subscriptions: &BTreeSet<String>, states: &[SubscriptionState], now: Timestamp) {
         let backlogs = backlogs(subscriptions, states, now);
         for name in subscriptions.iter().map(String::as_str).chain([OTHER]) {
@@ -174,17 +159,17 @@ impl Fleet {
         }
     }
 
-    /// Sets the number of keys whose workflow runs.
     pub fn open(&self, digests: u64) {
         self.open_digests.set(count(digests));
     }
 
-    /// Sets the events that came with other content under a known id.
+    /// Sets the number of events rejected because their id was used with other content.
     pub fn refused_contents(&self, events: u64) {
         self.refused_contents.set(count(events));
     }
 
-    /// Sets the backlog of a task queue. A server that reports none has no gauge of it, as 0 would be an answer.
+    /// Sets a task queue's backlog. If the server does not report one, we remove the gauge, since 0 would be
+    /// misleading.
     pub fn task_queue(&self, queue: &visibility::Queue) {
         let of = Queue { task_queue: queue.name.clone(), kind: queue.kind.name() };
         match queue.backlog {
@@ -198,7 +183,6 @@ impl Fleet {
         self.task_queue_pollers.get_or_create(&of).set(count(queue.pollers));
     }
 
-    /// Sets for each of these relays if it is left alone. A relay without a breaker works.
     pub fn breakers<'a>(
         &self,
         relays: impl IntoIterator<Item = &'a String>,
@@ -209,12 +193,10 @@ impl Fleet {
         }
     }
 
-    /// A relay is left alone, or is not.
     pub fn relay(&self, name: &str, open: bool) {
         self.relay_open.get_or_create(&Relay { relay: name.to_owned() }).set(open.into());
     }
 
-    /// The poller has all figures of this source.
     pub fn succeeded(&self, source: PolledSource, now: Timestamp) {
         self.poller_last_success_timestamp
             .get_or_create(&Source { source: source.name() })
@@ -226,7 +208,6 @@ fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Sums over the tenants and types that share a label.
 fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTreeMap<(String, String), Waiting> {
     let mut waiting = BTreeMap::<_, Waiting>::new();
     for Undelivered { tenant: of_tenant, digest_type, digests, overdue, oldest_due_at, .. } in digests {
@@ -239,7 +220,6 @@ fn waiting(settings: &Settings, digests: &[Undelivered], now: Timestamp) -> BTre
     waiting
 }
 
-/// Sums over the subscriptions that share a label.
 fn backlogs<'a>(
     subscriptions: &'a BTreeSet<String>,
     states: &[SubscriptionState],

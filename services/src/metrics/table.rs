@@ -1,9 +1,9 @@
-//! Tables of metrics: each stands once, with its name, its type and its help.
+//! Declares tables of metrics, each with name, type and help in one place.
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
-/// Declares a set of metrics, of which each line is `name: Type, "help"`, or `name: Type = value, "help"` for a type without a default. A unit
-/// behind the help is a part of the exported name.
+/// Declares a set of metrics, one per line: `name: Type, "help"`, or `name: Type = value, "help"` if the type
+/// has no default. A unit after the help becomes part of the exported name.
 #[macro_export]
 macro_rules! metrics_table {
     (@new $type:ty) => { <$type>::default() };
@@ -35,7 +35,6 @@ macro_rules! metrics_table {
     };
 }
 
-/// Declares labels of metrics, one set of them in a line.
 #[macro_export]
 macro_rules! metric_labels {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident { $($label:ident: $type:ty),+ })+) => { $(
@@ -47,12 +46,10 @@ macro_rules! metric_labels {
     )+ };
 }
 
-/// The metrics that this registers, in OpenMetrics' text format 1.0.
 pub fn text(register: impl FnOnce(&mut Registry)) -> String {
     let mut registry = Registry::with_prefix("tidings");
     register(&mut registry);
     let mut text = String::new();
-    // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
     text
 }

@@ -1,4 +1,5 @@
-//! Breakers in the store: the operator's commands, changes by compare-and-set, and reports of providers that count against a relay.
+//! Changes breakers in the store: operators' commands, compare-and-set updates, and provider reports against
+//! a relay.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -10,17 +11,14 @@ use tidings_model::{
 };
 use tidings_store::Store;
 
-/// A command that opens or closes a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerCommand {
-    /// Sends nothing by the relay until an operator closes the breaker.
     Open,
-    /// Uses the relay at once and resets the counts.
+    /// Uses the relay again at once, and resets its counts.
     Close,
 }
 
 impl BreakerCommand {
-    /// The word in the audit trail.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,10 +27,11 @@ impl BreakerCommand {
         }
     }
 
-    /// Carries out the command for the breaker `name`, with an audit entry. Workers notice within a second, and waiting messages within five minutes.
+    /// Applies the command to breaker `name` and writes an audit entry. Workers notice within a second, and
+    /// waiting messages within five minutes.
     ///
     /// # Errors
-    /// The store cannot answer, or workers change the relay so often that it cannot be changed.
+    /// If the store fails, or workers keep changing the breaker concurrently.
     pub async fn carry_out(
         self,
         store: &dyn Store,
@@ -47,17 +46,16 @@ impl BreakerCommand {
             Self::Open => Some(breaker.opened(why, now)),
             Self::Close => Some(Breaker::closed()),
         };
-        // Whatever the breaker was before, under whatever name.
+        // Ignore former names: this replaces the breaker in any case.
         let changed = change(store, &RelaysToday::default(), name, Some(&entry), now, next).await?;
         changed.ok_or_else(|| tidings_store::Error::Broken(format!("breaker {name} is changed too often; try again")))
     }
 }
 
-/// Compare-and-set retries. A lost update is harmless, because the next attempt reports the same.
+/// Compare-and-set retries. Losing an update is harmless, since the next attempt will report the same.
 pub(super) const CAS_RETRIES: u32 = 20;
 
-/// Reads, decides and writes, and repeats if another worker wrote first. Returns `None` if `next` changes nothing, or if the
-/// retries run out.
+/// Updates by compare-and-set. Returns `None` if `next` changes nothing, or the retries run out.
 pub(super) async fn change(
     store: &dyn Store,
     today: &RelaysToday,
@@ -79,7 +77,6 @@ pub(super) async fn change(
     Ok(None)
 }
 
-/// Logs the changes that operators watch.
 pub(super) fn report(name: &str, before: &Breaker, after: &Breaker) {
     let (relay, tenant) = parts(name);
     match (&before.open, &after.open) {
@@ -94,8 +91,8 @@ pub(super) fn report(name: &str, before: &Breaker, after: &Breaker) {
     }
 }
 
-/// Counts `reports` against the mail of a tenant: in the tenant's own breaker if it has a table, else in the relay's. Reports that
-/// the store cannot take are lost, which hardly changes the rates.
+/// Counts provider reports in the tenant's own breaker if it has a table, otherwise in the relay's. Drops
+/// them if the store fails; this hardly changes the rates.
 pub async fn reported(
     store: &dyn Store,
     settings: &Settings,

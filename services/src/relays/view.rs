@@ -1,4 +1,4 @@
-//! A relay as operators see it.
+//! A relay as shown to operators.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,10 +19,10 @@ use uuid::Uuid;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Relay))]
 pub struct RelayView<'a> {
     name: &'a str,
-    /// The tenant whose mail the relay does not get; none: the relay as a whole.
+    /// Only this tenant's email is blocked. Absent if the whole relay is blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// Without the password; why it is missing, where it is.
+    /// Without the password, or why the URL is missing.
     url: String,
     streams: Vec<StreamName>,
     #[serde(flatten)]
@@ -44,7 +44,7 @@ enum State {
         cause: &'static str,
         why: String,
         since: Timestamp,
-        /// Then one message tries it; nothing: when an operator closes it.
+        /// When one message will probe the relay. Absent if only an operator can close the breaker.
         until: Option<Timestamp>,
     },
     /// One message at a time may try it.
@@ -58,8 +58,8 @@ enum State {
 }
 
 impl<'a> RelayView<'a> {
-    /// Each of the relays, followed by the tenants whose mail it does not get. An address comes without its password, or says why
-    /// there is none.
+    /// Lists each relay, followed by its blocked tenants. URLs contain no password, or explain why they are
+    /// missing.
     #[must_use]
     pub fn all(
         relays: impl IntoIterator<Item = (&'a str, String)>,
@@ -81,7 +81,6 @@ impl<'a> RelayView<'a> {
         rows.collect()
     }
 
-    /// The relay, or what a tenant's breaker for it says.
     #[must_use]
     pub fn new(
         name: &'a str,
@@ -118,24 +117,21 @@ impl State {
     }
 }
 
-/// A refusal of a relay, explained by the table of replies.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct ExplainedRefusal {
     at: Timestamp,
     message: Uuid,
     phase: Phase,
     class: AttemptClass,
-    /// Code, enhanced code and text, without addresses.
     reply: String,
-    /// Whom it is about.
     about: About,
     meaning: &'static str,
-    /// Where such a reply was seen, or what defines it.
+    /// Where we have seen this reply, or its definition.
     source: &'static str,
 }
 
 impl ExplainedRefusal {
-    /// `None` if the reply is no refusal: it belonged to another command.
+    /// Returns `None` if the reply is not a refusal, but belongs to another command.
     #[must_use]
     pub fn new(RefusalRecord { message, at, phase, class, reply }: RefusalRecord) -> Option<Self> {
         let (code, text) = reply.split_at_checked(3)?;

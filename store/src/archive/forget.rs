@@ -1,4 +1,4 @@
-//! Lines of a person leave the archive (GDPR, article 17).
+//! Removes a person's lines from the archive (GDPR, article 17).
 
 use std::{
     collections::BTreeSet,
@@ -17,23 +17,19 @@ use super::{Archive, Error, Written, blocking};
 use crate::archive::{Part, remove_leftovers, sync};
 use crate::pseudonym::Pseudonyms;
 
-/// The lines of the archive that are about a person, or about everyone of a tenant.
 pub struct LinesAbout {
-    /// The names of the tenant.
     pub tenants: BTreeSet<String>,
     pub whose: Whose,
-    /// Addresses that only this person has, or their pseudonyms.
+    /// Addresses only this person has, or their pseudonyms.
     pub addresses: BTreeSet<String>,
-    /// Digests and single messages of the person.
     pub messages: BTreeSet<String>,
     pub pseudonyms: Pseudonyms,
 }
 
-/// The people whose lines are meant.
 #[derive(Clone)]
 pub enum Whose {
     Everyone,
-    /// One person, under each id that they had. A line keeps the id of its time.
+    /// One person under every id they had. A line keeps the id from its time.
     Ids(Vec<HeldId>),
 }
 
@@ -71,7 +67,7 @@ impl LinesAbout {
         self.tenants.contains(text(&row["tenant"]))
     }
 
-    /// Reports if the user was the person at the time. A line without a time counts.
+    /// Returns `true` if the id belonged to the person at this time. A line without a time counts as theirs.
     fn is_theirs(&self, user: &str, at: &Value) -> bool {
         let at: Option<Timestamp> = text(at).parse().ok();
         let within = |held: &HeldId| {
@@ -96,7 +92,7 @@ fn text(value: &Value) -> &str {
 }
 
 impl Archive {
-    /// The first and the last file. `None`: there is no file, or no folder.
+    /// The first and last file. `None` if there is no file or no folder.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -117,16 +113,16 @@ impl Archive {
         .await
     }
 
-    /// The files, by the age of their rows.
+    /// The files, ordered by the age of their rows.
     ///
     /// # Errors
-    /// The folder is missing, or cannot be read.
+    /// The folder is missing or cannot be read.
     pub async fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let folder = self.folder().to_owned();
         blocking(folder.clone(), move || files(&folder)).await
     }
 
-    /// The lines of a file about a person.
+    /// The lines in this file about a person.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -142,8 +138,9 @@ impl Archive {
         self.each_file(move |file| Ok(read(file, &about)?.removed.len() as u64)).await
     }
 
-    /// Replaces each file that has lines about a person by one without them, as a whole, and returns the number of these lines. A
-    /// crash leaves each file as it was or without the lines. Incomplete files of killed processes go, whatever is in them.
+    /// Rewrites each file that has lines about a person, and returns the number of lines removed. Each file
+    /// is replaced atomically, so a crash leaves it either old or new. This also deletes all incomplete files
+    /// left by killed processes.
     ///
     /// # Errors
     /// The folder is missing, a file cannot be read, or the disk is full.
@@ -210,7 +207,6 @@ fn files(archive: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The folder of each day.
 fn days(archive: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries(archive)?.into_iter().filter(|path| path.is_dir()).collect())
 }
@@ -221,7 +217,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A name that begins with a dot is that of an incomplete file.
+/// Incomplete files have names starting with a dot.
 fn is_archive(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".ndjson.gz") && !name.starts_with('.')

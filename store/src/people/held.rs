@@ -1,4 +1,4 @@
-//! Rows about a person, page by page, as the archive has them.
+//! Rows about a person, page by page, in the archive's format.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,6 @@ use crate::{
     sql::{Sql, columns::row, dialect::Dialect, json},
 };
 
-/// Tenant, digest type, user. After the time `$4` and the id `$5`; `$6` limit.
 pub const DIGESTS_OF_KEY: &str = "
 SELECT {columns} FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND (opened_at, digest_id) > ($4, $5)
 ORDER BY opened_at, digest_id LIMIT $6";
@@ -27,7 +26,6 @@ pub const DIGEST_IDS_OF_KEY: &str = "
 SELECT opened_at, digest_id FROM digests WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 AND (opened_at, digest_id) > ($4, $5)
 ORDER BY opened_at, digest_id LIMIT $6";
 
-/// Tenant, digest type, user. After the id `$4`; `$5` limit.
 pub const EVENTS_OF_KEY: &str = "
 SELECT {columns} FROM events e JOIN digests d ON d.digest_id = e.digest_id
 WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id > $4 ORDER BY e.event_id LIMIT $5";
@@ -35,11 +33,9 @@ WHERE e.tenant = $1 AND e.digest_type = $2 AND e.user_id = $3 AND e.event_id > $
 pub const RETRACTS_OF_KEY: &str = "
 SELECT {columns} FROM retracts WHERE tenant = $1 AND digest_type = $2 AND user_id = $3 ORDER BY retracted_at, event_id";
 
-/// `$1` workflow. After the number `$2` and the run `$3`; `$4` limit.
 pub const DEAD_LETTERS_OF: &str = "
 SELECT {columns} FROM dead_letters WHERE workflow_id = $1 AND (seq, run_id) > ($2, $3) ORDER BY seq, run_id LIMIT $4";
 
-/// Tenant, user. Single messages to the user or to no user, after the time `$3` and the id `$4`; `$5` limit.
 pub const SINGLE_MESSAGES: &str = "
 SELECT id, user_id, envelope_to, created_at FROM messages
 WHERE tenant = $1 AND digest_id IS NULL AND user_id IN ($2, '') AND (created_at, id) > ($3, $4)
@@ -51,32 +47,26 @@ SELECT id FROM messages WHERE id IN (SELECT value->>0 FROM {each}) ORDER BY crea
 pub const REPORTS_AMONG: &str = "
 SELECT {columns} FROM delivery_events WHERE message IN (SELECT value->>0 FROM {each}) ORDER BY message, occurred_at, event";
 
-/// Tenant, address. Those of messages that are gone.
 pub const REPORTS_OF_ADDRESS: &str = "
 SELECT {columns} FROM delivery_events
 WHERE tenant = $1 AND address_lower = $2 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = message)
   AND NOT EXISTS (SELECT 1 FROM digests d WHERE d.digest_id = message)
 ORDER BY message, occurred_at, event";
 
-/// Tenant, user. After the number `$3`; `$4` limit.
 pub const AUDIT_OF: &str = "
 SELECT {columns} FROM audit WHERE tenant = $1 AND audit_id > $3
   AND (user_id = $2 OR message IN (SELECT id FROM messages WHERE tenant = $1 AND user_id = $2 AND digest_id IS NULL))
 ORDER BY audit_id LIMIT $4";
 
-/// Tenant, user. After the id `$3`; `$4` limit.
 pub const INBOX_OF: &str = "
 SELECT {columns} FROM inbox WHERE tenant = $1 AND user_id = $2 AND id > $3 ORDER BY id LIMIT $4";
 
-/// Tenant, user. After the number `$3`; `$4` limit.
 pub const NOTICES_OF: &str = "
 SELECT {columns} FROM notices WHERE tenant = $1 AND user_id = $2 AND seq > $3 ORDER BY seq LIMIT $4";
 
-/// `$1` workflow. After the job `$2`; `$3` limit.
 pub const JOB_RESULTS_OF: &str = "
 SELECT {columns} FROM job_keys WHERE workflow_id = $1 AND job_id > $2 ORDER BY job_id LIMIT $3";
 
-/// `$1` workflow. After the run `$2`; `$3` limit.
 pub const TROUBLED_RUNS_OF: &str = "
 SELECT {columns} FROM troubled_runs WHERE workflow_id = $1 AND run_id > $2 ORDER BY run_id LIMIT $3";
 
@@ -146,7 +136,8 @@ impl<D: Dialect> Sql<D> {
         Ok(rows.try_map(|row| lines.json::<D>(&row)).fetch_all(connection).await?)
     }
 
-    /// Ids in lists of their own: of the key's digests, which are those of their messages, or of single messages.
+    /// Message ids, each in its own list: for a key its digests' ids (their messages have the same),
+    /// otherwise the ids of single messages.
     pub(crate) async fn messages_about(
         connection: &mut D::Connection,
         key: &Key,
@@ -180,13 +171,12 @@ impl<D: Dialect> Sql<D> {
     }
 }
 
-/// The place after which a page begins. Each number and time of a row is larger than that of the first page.
+/// Where a page begins. The default is smaller than any number or time in a row.
 fn after(page: &Page<RowPlace>) -> RowPlace {
     page.after.clone().map_or((i64::MIN, String::new()), |Cursor(place)| place)
 }
 
 row! {
-/// Columns of [`SINGLE_MESSAGES`].
 pub struct SingleRow {
     id: String,
     user_id: String,

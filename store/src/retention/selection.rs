@@ -1,4 +1,4 @@
-//! The rows that a batch deletes.
+//! Selects the rows a batch deletes.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use crate::{
     sql::{Sql, columns::row, dialect::Dialect, json},
 };
 
-/// Closed before `$1`, and perhaps with events. Of those that returned them, all wait or none does.
+/// Closed before `$1`, possibly with events. If a digest returned its events, either all of them wait for a
+/// claim or none.
 pub const OLD_DIGESTS: &str = "
 SELECT d.digest_id FROM digests d
 WHERE d.emptied_at IS NULL AND d.closed_at < $1
@@ -23,7 +24,6 @@ WHERE d.emptied_at IS NULL AND d.closed_at < $1
        OR NOT EXISTS (SELECT 1 FROM events e WHERE e.digest_id = d.digest_id AND e.returned_at IS NOT NULL))
 ORDER BY d.closed_at, d.digest_id LIMIT $2";
 
-/// `{each}` is a digest's id in a list of its own, here and below. `$2` limit.
 pub const EVENTS_OF_DIGESTS: &str = "
 SELECT {columns} FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE e.returned_at IS NULL AND d.digest_id IN (SELECT value->>0 FROM {each})
@@ -33,7 +33,6 @@ pub const COUNT_OLD_EVENTS: &str = "
 SELECT COUNT(*) FROM digests d JOIN events e ON e.digest_id = d.digest_id
 WHERE d.emptied_at IS NULL AND d.closed_at < $1 AND e.returned_at IS NULL";
 
-/// The names of a retract's key.
 macro_rules! names_of_retract {
     () => {
         "(SELECT t.tenant, n.digest_type
@@ -44,7 +43,8 @@ macro_rules! names_of_retract {
     };
 }
 
-/// Retracted before `$1`. SQLite begins a CROSS JOIN on its left, and so finds a digest by its whole key. One that may cover an event which is still here under a name of its key, in a digest or on the way to one, stays.
+/// Retracted before `$1`. Keeps a retract if it may cover an event still here, under any name of its key. The
+/// CROSS JOIN makes SQLite start on its left, so it finds digests by their whole key.
 macro_rules! old_retracts {
     () => {
         concat!(
@@ -66,14 +66,13 @@ WHERE r.retracted_at < $1
     };
 }
 
-/// `$2` a retract that was found needed since then is not asked for, `$3` limit.
+/// `$2` skips retracts found needed since then, `$3` limit.
 pub const KEYS_OF_OLD_RETRACTS: &str = concat!(
     "SELECT DISTINCT r.tenant, r.digest_type, r.user_id",
     old_retracts!(),
     " AND COALESCE(r.needed_at, 0) <= $2 ORDER BY r.tenant, r.digest_type, r.user_id LIMIT $3"
 );
 
-/// Of the key `$2`, `$3`, `$4` those from before `$5`; `$6` limit.
 pub const OLD_RETRACTS: &str = concat!(
     "SELECT {columns}",
     old_retracts!(),
@@ -81,7 +80,7 @@ pub const OLD_RETRACTS: &str = concat!(
       ORDER BY r.retracted_at, r.event_id, r.category, r.entity_type, r.entity_id LIMIT $6"
 );
 
-/// Of the key `$2`, `$3`, `$4` those from before `$1`, but not those from before `$5`, are needed at `$6`.
+/// Marks the key's retracts from before `$1`, but not from before `$5`, as needed at `$6`.
 pub const NEED_RETRACTS: &str = "
 UPDATE retracts SET needed_at = $6
 WHERE retracted_at < $1 AND tenant = $2 AND digest_type = $3 AND user_id = $4 AND retracted_at >= $5";
@@ -98,7 +97,6 @@ pub const COUNT_OLD_DEAD_LETTERS: &str = "
 SELECT (SELECT COUNT(*) FROM dead_letters WHERE buried_at < $1)
      + (SELECT COUNT(*) FROM webhook_dead_letters WHERE buried_at < $1)";
 
-/// Ended before `$1`, as did their digest.
 macro_rules! old_messages {
     () => {
         " FROM messages m
@@ -128,24 +126,17 @@ pub const OLD_NOTICES: &str = "SELECT seq FROM notices WHERE ended_at < $1 ORDER
 
 pub const COUNT_OLD_NOTICES: &str = "SELECT COUNT(*) FROM notices WHERE ended_at < $1";
 
-/// Rows that are going to be deleted, the oldest first.
 #[derive(Default)]
 pub struct Expired {
-    /// The primary keys.
     pub keys: Vec<Value>,
     pub lines: Vec<String>,
-    /// The instant from which the age of the first row counts.
     pub since: Timestamp,
-    /// Digests that lose something.
     pub digests: Vec<Value>,
-    /// Digests that were looked at for events.
     pub visited: Vec<Value>,
-    /// There may be more.
     pub more: bool,
 }
 
 row! {
-/// Columns of [`OLD_MESSAGES`].
 pub struct OldMessage {
     id: String,
     digest_id: Option<String>,
@@ -154,7 +145,7 @@ pub struct OldMessage {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Whole digests as far as they fit. Those whose events wait for the key's next claim are left alone.
+    /// Takes whole digests as far as they fit. Skips digests with events waiting for the key's next claim.
     pub(crate) async fn old_events(connection: &mut D::Connection, before: Timestamp, limit: i64) -> Result<Expired> {
         let digests = Self::locked(OLD_DIGESTS);
         let digests = query_as(digests).bind(before.as_millisecond()).bind(limit);
@@ -174,7 +165,7 @@ impl<D: Dialect> Sql<D> {
         Ok(retired)
     }
 
-    /// Those that the expiries name. The others of these keys are needed now.
+    /// Takes the retracts named by the expiries, and marks the others of these keys as needed now.
     pub(crate) async fn old_retracts(
         connection: &mut D::Connection,
         before: Timestamp,
@@ -192,7 +183,6 @@ impl<D: Dialect> Sql<D> {
             let need = query(NEED_RETRACTS).bind(before).bind(&key.tenant).bind(&key.digest_type).bind(&key.user);
             need.bind(expired_before).bind(now.as_millisecond()).execute(&mut *connection).await?;
         }
-        // Others' keys may have some, too.
         Ok(Expired { more: !expiries.is_empty(), ..Expired::of(rows, limit) })
     }
 
@@ -227,7 +217,8 @@ impl<D: Dialect> Sql<D> {
         query(Self::locked(&lines.select(statement))).bind(before)
     }
 
-    /// Rows with a number. Without lines: the ledger has the same events and facts, and the archive will.
+    /// For numbered rows. These are not archived, because the ledger has the same events and facts, and will
+    /// be archived itself.
     pub(crate) async fn numbered(
         connection: &mut D::Connection,
         statement: &str,
@@ -240,7 +231,7 @@ impl<D: Dialect> Sql<D> {
         Ok(Expired { keys: rows.into_iter().map(|(id,)| Value::from(vec![id])).collect(), more, ..Expired::default() })
     }
 
-    /// Locks the message first and its digest next. A deadlock is impossible because the call waits for no lock.
+    /// Locks the message first and then its digest. This cannot deadlock, because the call waits for no lock.
     pub(crate) async fn old_messages(
         connection: &mut D::Connection,
         before: Timestamp,
@@ -263,7 +254,6 @@ impl<D: Dialect> Sql<D> {
             let json = if with_lines { Self::message_line(&mut *connection, &id).await? } else { Value::Null };
             retired.add(Line { key: vec![id].into(), json, since });
         }
-        // Of messages that others work on, some may be left: the next upkeep finds them.
         retired.more = full && !retired.keys.is_empty();
         Ok(retired)
     }
@@ -277,7 +267,7 @@ impl<D: Dialect> Sql<D> {
         Ok(lines::message(&record, message, &attempts))
     }
 
-    /// The statement with its rows locked. Rows that another transaction has locked are left out.
+    /// Locks the selected rows, and skips rows locked by another transaction.
     fn locked(statement: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(format!("{statement}{}", D::SKIP_LOCKED))
     }

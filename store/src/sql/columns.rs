@@ -1,4 +1,4 @@
-//! Rows as structs. A column is read by its name, as the type that it means.
+//! Reads rows into structs. A column is read by name, as its Rust type.
 
 use std::fmt;
 
@@ -20,18 +20,17 @@ use uuid::Uuid;
 
 use super::dialect::Dialect;
 
-/// A value that a column holds as a value of the databases' own types.
+/// A type stored in a column as one of the databases' own types.
 pub trait Column: Sized {
-    /// The type of the column.
     type Stored;
 
     fn read(stored: Self::Stored) -> Result<Self, BoxDynError>;
 }
 
-/// The column `name` of a row.
+/// Reads the column `name`.
 ///
 /// # Errors
-/// The row has no such column, or the column's value cannot be read. The error names the column and the value.
+/// The row has no such column, or its value cannot be read. The error contains the column and the value.
 pub fn column<'r, R, T>(row: &'r R, name: &str) -> sqlx::Result<T>
 where
     R: Row,
@@ -41,7 +40,6 @@ where
     T::read(row.try_get(name)?).map_err(|source| sqlx::Error::ColumnDecode { index: name.to_owned(), source })
 }
 
-/// The text in a column; NULL is empty.
 pub fn text<'r, R>(row: &'r R, name: &str) -> sqlx::Result<String>
 where
     R: Row,
@@ -51,8 +49,8 @@ where
     Ok(column::<_, Option<String>>(row, name)?.unwrap_or_default())
 }
 
-/// Declares a struct of columns, and how a row of a database becomes one: like `#[derive(sqlx::FromRow)]`, which would compile
-/// SQLx and its drivers a second time for the build.
+/// Declares a struct of columns and how to read it from a row, like `#[derive(sqlx::FromRow)]`. The derive
+/// would make the build compile SQLx and its drivers a second time.
 macro_rules! row {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*
@@ -72,13 +70,12 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// A record that a row holds.
 pub trait Record: Sized {
     fn read<D: Dialect>(row: &D::Row) -> sqlx::Result<Self>;
 }
 
-/// Declares how a record is read from a row. Each field is the column of its name, or `field = "column"`, or `field: value`, where the
-/// value may be read from the row.
+/// Declares how to read a record from a row. Each field is the column with its name, or `field = "column"`,
+/// or `field: value`, computed from the row.
 macro_rules! record {
     ($row:ident => $record:ident { $($field:ident $(= $column:literal)? $(: $value:expr)?),+ $(,)? }) => {
         impl $crate::sql::columns::Record for $record {
@@ -114,7 +111,6 @@ impl<T: Column> Column for Option<T> {
     }
 }
 
-/// Stored in milliseconds since 1970.
 impl Column for Timestamp {
     type Stored = i64;
 
@@ -144,7 +140,6 @@ impl Column for Uuid {
     }
 }
 
-/// A value that is JSON in its column.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> Column for Json<T> {
@@ -192,7 +187,6 @@ impl Column for Actor {
     }
 }
 
-/// The error about a word that this version does not know.
 pub fn unknown(what: impl fmt::Display, word: &str) -> BoxDynError {
     format!("{word:?} is not a known {what}; a later version of Tidings may have written it").into()
 }

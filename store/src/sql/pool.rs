@@ -1,8 +1,8 @@
-//! Connections that calls of the store share.
+//! Connections shared by the store's calls.
 //!
-//! A call that ended well releases its connection, and the next call takes the connection unchanged. After every other call, for
-//! example one that was cancelled in the middle of a statement, the connection is asked first, and replaced unless it answers. Then its
-//! session is ended ([`super::sessions`]).
+//! A successful call releases its connection unchanged. After any other call (e.g. one cancelled in the
+//! middle of a statement) we ping the connection first; if there is no reply we replace it and end its
+//! session ([`super::sessions`]).
 
 use std::{
     fs::metadata,
@@ -30,14 +30,14 @@ use crate::sql::{
     sessions::{Sessions, WatchedCall},
 };
 
-/// Idle time after which a connection to another process is asked before its next use. A server that was restarted has hung up.
+/// A connection to another process idle for this long is pinged before use, because the server may have
+/// restarted.
 const ASK_AFTER: Duration = Duration::from_secs(1);
-/// Age at which a connection to another process is replaced: a session's memory in the server only grows.
+/// A connection to another process is replaced at this age, because a session's memory in the server only
+/// grows.
 const MAX_AGE: Duration = Duration::from_mins(30);
-/// Time limit of the question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pool of connections to one database.
 pub struct Pool<D: Dialect> {
     connections: managed::Pool<Connector<D>>,
     size: usize,
@@ -46,7 +46,7 @@ pub struct Pool<D: Dialect> {
 }
 
 impl<D: Dialect> Pool<D> {
-    /// A pool of at most `size` connections, which are made when they are needed. A call waits at most `patience` for one.
+    /// At most `size` connections, opened when needed. A call waits at most `patience` for one.
     pub fn new(options: Options<D>, size: usize, patience: Duration) -> Self {
         let sessions = Arc::new(Sessions::new(options.clone(), size));
         let pool = managed::Pool::builder(Connector { options, sessions })
@@ -58,15 +58,15 @@ impl<D: Dialect> Pool<D> {
         Self { connections: pool.build().expect("a runtime is there for the timeouts"), size, patience, file: None }
     }
 
-    /// The pool, which refuses all calls while the file is not the one at its path.
+    /// Makes the pool refuse all calls if the file at the path is no longer this one.
     pub fn of_file(self, file: Option<Arc<OpenFile>>) -> Self {
         Self { file, ..self }
     }
 
-    /// A connection, once one is free.
+    /// Waits for a free connection.
     ///
     /// # Errors
-    /// None is free in time, the database does not answer, or its file was replaced.
+    /// None is free in time, the database does not reply, or its file was replaced.
     pub async fn acquire(&self) -> Result<Lease<D>, sqlx::Error> {
         self.file.as_deref().map_or(Ok(()), OpenFile::check)?;
         match self.connections.get().await {
@@ -88,33 +88,27 @@ impl<D: Dialect> Pool<D> {
         }
     }
 
-    /// A transaction that begins with `statement`.
     pub async fn begin(&self, statement: &'static str) -> Result<Work<D>, sqlx::Error> {
         let mut work = self.work().await?;
         raw_sql(statement).execute(&mut *work).await?;
         Ok(work)
     }
 
-    /// A connection for a transaction that begins and ends in one call.
     pub async fn work(&self) -> Result<Work<D>, sqlx::Error> {
         Ok(Work { lease: Some(self.acquire().await?) })
     }
 }
 
-/// Makes connections, and decides which of them may be used again.
 pub struct Connector<D: Dialect> {
     options: Options<D>,
     sessions: Arc<Sessions<D>>,
 }
 
-/// A connection of the pool.
 pub struct Live<D: Dialect> {
     connection: D::Connection,
-    /// The call that had it ended well.
     in_order: bool,
-    /// It does not answer, so that its session may go on without it.
+    /// It does not reply, so its session may still be running.
     is_silent: bool,
-    /// The server knows of no call over it.
     is_dead: Arc<AtomicBool>,
     session: Option<Session>,
     place: Option<OwnedSemaphorePermit>,
@@ -136,7 +130,6 @@ impl<D: Dialect> managed::Manager for Connector<D> {
     async fn create(&self) -> Result<Live<D>, sqlx::Error> {
         let sessions = self.sessions.clone();
         let place = Some(sessions.place().await?);
-        // The future of a connection is large, and rarely needed.
         let mut connection = Box::pin(D::Connection::connect_with(&self.options)).await?;
         let session = D::prepare(&mut connection).await?;
         let is_dead = Arc::default();
@@ -161,19 +154,17 @@ impl<D: Dialect> managed::Manager for Connector<D> {
     }
 }
 
-/// A connection in use by one call.
 pub struct Lease<D: Dialect> {
     live: Object<Connector<D>>,
     _watched: Option<WatchedCall<D>>,
 }
 
 impl<D: Dialect> Lease<D> {
-    /// Gives the connection back after a call that ended well.
     pub fn release(mut self) {
         self.live.in_order = true;
     }
 
-    /// Closes the connection, which does not answer.
+    /// Closes a connection that does not reply.
     fn close(self) {
         Object::take(self.live).is_silent = true;
     }
@@ -193,9 +184,9 @@ impl<D: Dialect> DerefMut for Lease<D> {
     }
 }
 
-/// A transaction. Dropped without a commit, it is rolled back.
+/// A transaction, rolled back when dropped without a commit.
 pub struct Work<D: Dialect> {
-    /// `None` once the transaction ended.
+    /// `None` after the end.
     lease: Option<Lease<D>>,
 }
 
@@ -214,7 +205,7 @@ impl<D: Dialect> Work<D> {
         Ok(())
     }
 
-    /// Gives the connection back after a transaction that ended by itself.
+    /// Returns the connection to the pool after a transaction that ended itself.
     pub fn release(mut self) {
         if let Some(lease) = self.lease.take() {
             lease.release();
@@ -225,7 +216,8 @@ impl<D: Dialect> Work<D> {
 impl<D: Dialect> Drop for Work<D> {
     fn drop(&mut self) {
         let Some(mut lease) = self.lease.take() else { return };
-        // A connection that cannot roll back, or without a runtime, is closed, and the database rolls back.
+        // If we cannot roll back, or there is no runtime, we close the connection; the database will then
+        // roll back.
         let Ok(runtime) = Handle::try_current() else { return lease.close() };
         if lease.live.is_dead.load(Ordering::Relaxed) {
             return lease.close();
@@ -254,10 +246,9 @@ impl<D: Dialect> DerefMut for Work<D> {
     }
 }
 
-/// The file that the connections have open, and the check that it is still the one at its path.
-///
-/// SQLite goes on with a file that was renamed or removed: what is written there is lost for everybody who opens the path. A backup that
-/// was put in its place would so lose a click that was answered with success.
+/// The open database file, with a check that it is still the one at its path. SQLite keeps writing to a file
+/// that was renamed or removed, e.g. after restoring a backup in its place; we would lose clicks already
+/// confirmed.
 #[derive(Debug)]
 pub struct OpenFile {
     path: PathBuf,
@@ -266,7 +257,8 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// The file at this path, which the caller has open. `None`: there is none, as for a database in memory.
+    /// The file at this path, already opened by the caller. `None` if there is none, e.g. for a database in
+    /// memory.
     pub fn at(path: &Path) -> Option<Self> {
         Some(Self { path: path.to_owned(), id: id_of(path)?, is_reported: AtomicBool::new(false) })
     }
@@ -275,7 +267,8 @@ impl OpenFile {
         self.id
     }
 
-    /// Checks that the path still leads to this file. One system call, of a microsecond, so that each call of the store can have it.
+    /// Checks that the path still leads to this file. It is one system call of about a microsecond, so every
+    /// store call can afford it.
     pub fn check(&self) -> io::Result<()> {
         if id_of(&self.path) == Some(self.id) {
             self.is_reported.store(false, Ordering::Relaxed);
@@ -293,7 +286,7 @@ impl OpenFile {
     }
 }
 
-/// Containers may see a device under another number, but a process sees one number.
+/// Containers may number a device differently, but within one process the number is stable.
 fn id_of(path: &Path) -> Option<FileId> {
     let file = metadata(path).ok()?;
     Some(FileId { device: file.dev(), inode: file.ino() })

@@ -1,4 +1,4 @@
-//! PostgreSQL.
+//! The PostgreSQL dialect.
 
 use std::{
     sync::{Arc, Mutex, OnceLock},
@@ -20,20 +20,19 @@ use super::{
 use crate::{Error, Result};
 
 const CONNECTIONS: usize = 16;
-/// Time limit of a call's wait for a connection. After that the store is unavailable.
+/// After waiting this long for a connection, the store is unavailable.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Settings of a session. If the host of a worker disappears, its locks are released after 60 seconds. A wait for a lock ends after
-/// 30 seconds, which is less than the time in which a delivery notices a cancel. PostgreSQL's own defaults are two hours and
-/// forever. A statement is planned once and not for each execution, which would take ten times as long as the execution itself.
+/// Session settings. If a worker's host disappears, its locks are released after 60 seconds. A lock wait ends
+/// after 30 seconds, less than a delivery needs to notice a cancel. We use generic plans, because planning
+/// takes ten times as long as the execution.
 const SESSION: &str = "
 SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '60s'; SET plan_cache_mode = force_generic_plan;
 SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '60s'";
 
-/// The columns of a [`Session`].
 const SESSION_COLUMNS: &str = "pid, backend_start::text";
 
-/// Sets the sequences that are behind their rows. Logical replication, by which managed services upgrade PostgreSQL, copies rows and no
-/// sequences, so that each insert would take a number that is there. A role that may only read and write rows leaves them alone.
+/// Advances sequences that are behind their rows, because logical replication (used by managed services for
+/// upgrades) does not copy them. Skipped if the role may only read and write rows.
 pub(crate) const CATCH_UP: &str = "
 DO $$
 DECLARE
@@ -53,14 +52,14 @@ BEGIN
     END LOOP;
 END $$";
 
-/// The oldest version of PostgreSQL that has all that the tables need, as `server_version_num` has it.
+/// The oldest supported PostgreSQL version, in the format of `server_version_num`.
 const OLDEST: i32 = 130_000;
 
 impl Sql<sqlx::Postgres> {
-    /// Connects to the database of `postgres://...`.
+    /// Connects to `postgres://...`.
     ///
     /// # Errors
-    /// The address cannot be read, or the database does not answer.
+    /// The URL is invalid, or the database does not reply.
     pub async fn connect(url: &str) -> Result<Self> {
         let options = connect_options(url)?.application_name("tidings");
         let pool = Arc::new(Pool::<sqlx::Postgres>::new(options, CONNECTIONS, ACQUIRE_TIMEOUT));
@@ -77,13 +76,14 @@ impl Sql<sqlx::Postgres> {
         })
     }
 
-    /// Brings the tables to this version, and the numbers of their rows behind those that are there.
+    /// Migrates the tables to this version, and advances sequences that are behind.
     ///
     /// # Errors
-    /// A statement failed, another version of Tidings migrated the database differently, or the server is too old.
+    /// A statement failed, another version of Tidings migrated the database differently, or the server is too
+    /// old.
     pub async fn migrate(&self) -> Result<()> {
         let mut connection = self.writer.acquire().await?;
-        // Where nothing is to be done, the role needs no right to do it.
+        // If there is nothing to migrate, the role should need no right to do so.
         if self.check().await.is_err() {
             let version: (i32,) =
                 query_as("SELECT current_setting('server_version_num')::int").fetch_one(&mut *connection).await?;
@@ -95,7 +95,6 @@ impl Sql<sqlx::Postgres> {
     }
 }
 
-/// Refuses a server in whose version a migration would fail midway.
 fn supported(version: i32) -> Result<()> {
     if version >= OLDEST {
         return Ok(());
@@ -122,7 +121,7 @@ impl Dialect for sqlx::Postgres {
     }
 
     async fn at_work(connection: &mut PgConnection, pids: &[i32]) -> sqlx::Result<Vec<Session>> {
-        // A server may be told not to track what its sessions do.
+        // The server may be configured not to track session activity.
         let at_work = format!(
             "SELECT {SESSION_COLUMNS} FROM pg_stat_activity
              WHERE pid = ANY($1) AND (state IS NULL OR state = 'active' OR clock_timestamp() - state_change < make_interval(secs => $2))"

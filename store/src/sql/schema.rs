@@ -1,4 +1,4 @@
-//! The tables: migrations, and the check that they have run.
+//! Migrations, and the check that they have run.
 
 use jiff::Timestamp;
 use sqlx::{
@@ -10,10 +10,9 @@ use sqlx::{
 use super::{Dialect, Sql, columns::row};
 use crate::{Error, Result, error::NOT_MIGRATED};
 
-/// A migration: its version, its name, and its text for one database.
 pub type Step = (i64, &'static str, &'static str);
 
-/// The migrations of one database, oldest first: the files of the folder `migrations/DATABASE`.
+/// One database's migrations, oldest first, from the folder `migrations/DATABASE`.
 macro_rules! migrations {
     ($database:literal) => {
         migrations![
@@ -60,32 +59,27 @@ macro_rules! migrations {
 pub const SQLITE: [Step; STEPS] = migrations!("sqlite");
 pub const POSTGRES: [Step; STEPS] = migrations!("postgres");
 
-/// The version of the latest migration.
 const VERSION: i64 = 32;
 
 const STEPS: usize = 32;
 
-/// Carries out the migrations of one database that have not run yet.
 pub fn migrator(steps: &[Step]) -> Migrator {
     let migration =
         |(version, name, text): &Step| Migration::new(*version, (*name).into(), Simple, text.into_sql_str(), false);
     Migrator::with_migrations(steps.iter().map(migration).collect())
 }
 
-/// The latest migration that has run.
 pub const MIGRATED: &str = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
 
 const MOVED: &str = "SELECT moved_to, moved_at FROM installation WHERE moved_to IS NOT NULL";
 
 row! {
-/// Columns of [`MOVED`].
 struct MovedRow {
     moved_to: String,
     moved_at: Timestamp,
 }
 }
 
-/// Refuses the tables of a later version.
 pub fn not_later(version: i64) -> Result<()> {
     if version <= VERSION {
         return Ok(());
@@ -96,11 +90,11 @@ pub fn not_later(version: i64) -> Result<()> {
 }
 
 impl<D: Dialect> Sql<D> {
-    /// Checks that [`migrate`](Self::migrate) has run, and that the installation did not move to another database. A newer schema is
-    /// fine: migrations only add.
+    /// Checks that [`migrate`](Self::migrate) has run, and that the installation has not moved to another
+    /// database. A newer schema is fine, because migrations only add.
     ///
     /// # Errors
-    /// [`Error::Broken`] names the command to run.
+    /// [`Error::Broken`] contains the command to run.
     pub async fn check(&self) -> Result<()> {
         let mut reader = self.reader.acquire().await?;
         let version: i64 = query_scalar(MIGRATED).fetch_one(&mut *reader).await?;

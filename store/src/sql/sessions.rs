@@ -1,9 +1,9 @@
-//! The sessions that connections have in a database server: an abandoned one is ended, and one that is dead is noticed.
+//! Ends abandoned sessions in the database server and detects dead connections.
 //!
-//! The server learns nothing of a client that gives up: a session that waits for a lock or a standby goes on. It is therefore ended over
-//! another connection, and counts as open until the server has no such session any more. A connection that the network forgot is silent
-//! like a slow one, so that the server is asked what the session does. sqlx 0.9 has neither keepalive nor a limit for what nobody
-//! acknowledges; without these needs the module can go.
+//! The server does not notice a client giving up: a session waiting for a lock continues. So we end it over
+//! another connection, and count it as open until it is gone. For silent connections we query the server for
+//! the session's state. We need this because sqlx 0.9 has neither keepalive nor a timeout for unacknowledged
+//! data.
 
 use std::{
     collections::HashMap,
@@ -23,23 +23,19 @@ use tokio::{
 
 use super::dialect::{Dialect, Options, Session};
 
-/// A call that takes longer is asked for.
+/// Calls slower than this are checked.
 pub const SILENT: Duration = Duration::from_secs(5);
-/// Between two looks at the calls under way.
 const LOOK: Duration = Duration::from_millis(2500);
-/// Time limits of a question to the server, and of the connection for it.
 const ANSWER: Duration = Duration::from_secs(3);
-/// Between two tries to end a session.
+/// The pause before we try again to end a session.
 const AGAIN: Duration = Duration::from_millis(500);
-/// A session of which the server says nothing for so long is forgotten. PostgreSQL ends it by its keepalive after a minute.
+/// We give up ending a session after this time. PostgreSQL's keepalive should end it after a minute.
 const GIVE_UP: Duration = Duration::from_mins(3);
 
 tokio::task_local! {
-    /// Notified when the call's connection is found dead.
     static DEAD: Arc<Notify>;
 }
 
-/// Runs a call. `None`: its connection is dead.
 pub async fn unless_dead<T>(call: impl Future<Output = T>) -> Option<T> {
     let dead = Arc::new(Notify::new());
     DEAD.scope(dead.clone(), async {
@@ -51,13 +47,11 @@ pub async fn unless_dead<T>(call: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// The sessions of a pool.
 pub struct Sessions<D: Dialect> {
     options: Options<D>,
-    /// As many as the pool has connections.
+    /// One permit per pool connection.
     places: Arc<Semaphore>,
     calls: Mutex<Calls>,
-    /// The connection over which the server is asked.
     asking: sync::Mutex<Option<D::Connection>>,
     is_watched: AtomicBool,
 }
@@ -71,7 +65,7 @@ struct Calls {
 struct Call {
     session: Session,
     since: Instant,
-    /// The last look found the server at no work for it. The process may have been frozen.
+    /// The last poll found the session idle. We check twice, because our process may have been frozen.
     is_suspect: bool,
     dead: Arc<Notify>,
     is_dead: Arc<AtomicBool>,
@@ -89,12 +83,10 @@ impl<D: Dialect> Sessions<D> {
         }
     }
 
-    /// Waits until the server may have one more session.
     pub async fn place(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
         self.places.clone().acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)
     }
 
-    /// Watches a call until the guard is dropped.
     pub fn watch(self: &Arc<Self>, session: &Session, is_dead: &Arc<AtomicBool>) -> Option<WatchedCall<D>> {
         let dead = DEAD.try_with(Arc::clone).ok()?;
         if !self.is_watched.swap(true, Ordering::Relaxed) {
@@ -108,9 +100,7 @@ impl<D: Dialect> Sessions<D> {
         Some(WatchedCall { id, sessions: self.clone() })
     }
 
-    /// Ends an abandoned session, and then gives its place back.
     pub fn end(self: &Arc<Self>, session: Session, place: OwnedSemaphorePermit) {
-        // Without a runtime the process ends, and its connections with it.
         let Ok(runtime) = Handle::try_current() else { return };
         let sessions = self.clone();
         runtime.spawn(async move {
@@ -132,7 +122,7 @@ impl<D: Dialect> Sessions<D> {
 
     async fn at_work(&self, pids: &[i32]) -> Option<Vec<Session>> {
         let mut asking = self.asking.lock().await;
-        // The connection may be dead as well, and then a new one is not.
+        // The stored connection may be dead as well; then we try once more with a new one.
         for _ in 0..2 {
             let mut connection = self.connection(&mut asking).await?;
             if let Ok(Ok(sessions)) = timeout(ANSWER, D::at_work(&mut connection, pids)).await {
@@ -143,7 +133,7 @@ impl<D: Dialect> Sessions<D> {
         None
     }
 
-    /// Ends calls of which the server knows nothing at two looks.
+    /// Fails calls found idle in the server at two polls.
     async fn look(&self) {
         let silent: Vec<_> = {
             let calls = self.calls();
@@ -154,7 +144,7 @@ impl<D: Dialect> Sessions<D> {
             return;
         }
         let pids: Vec<i32> = silent.iter().map(|(_, session)| session.pid).collect();
-        // A database that is away is noticed by the calls themselves.
+        // If the database is unreachable, the calls will notice themselves.
         let Some(at_work) = self.at_work(&pids).await else { return };
         let mut calls = self.calls();
         for (id, session) in silent {
@@ -191,7 +181,7 @@ async fn look_now_and_then<D: Dialect>(sessions: Weak<Sessions<D>>) {
     }
 }
 
-/// A call under way.
+/// Stops watching the call when dropped.
 pub struct WatchedCall<D: Dialect> {
     id: u64,
     sessions: Arc<Sessions<D>>,

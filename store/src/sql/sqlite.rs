@@ -1,5 +1,5 @@
-//! SQLite: the embedded default. One connection writes, so that writers wait in line instead of failing with `SQLITE_BUSY`.
-//! The other connections read at the same time (WAL).
+//! SQLite, the embedded default. Only one connection writes, so writers queue instead of failing with
+//! `SQLITE_BUSY`. The other connections read concurrently (WAL).
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -27,22 +27,21 @@ use super::{
 use crate::sql::pool::OpenFile;
 use crate::{Error, Result};
 
-/// Time limit of a wait for another process that writes, for example `tidings` on the command line.
+/// Time limit for waiting while another process writes, e.g. the `tidings` command.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for a process that just ended to have closed the file.
+/// How long a process that just exited may take to close the file.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit of a migration's wait for another one. One that builds an index over all rows takes minutes.
+/// Time limit for waiting for another migration. Building an index over all rows takes minutes.
 const MIGRATION_PATIENCE: Duration = Duration::from_mins(10);
 const SQLITE_BUSY: i32 = 5;
 const READERS: usize = 4;
-/// Time limit of a call's wait for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Sql<sqlx::Sqlite> {
-    /// Opens the file of `sqlite:PATH`. Creates a missing file and a missing folder.
+    /// Opens the file at `sqlite:PATH`. Creates the file and its folder if missing.
     ///
     /// # Errors
-    /// The address cannot be read, or the file cannot be opened.
+    /// The URL is invalid, or the file cannot be opened.
     pub async fn connect(url: &str) -> Result<Self> {
         let options = options(url)?;
         let file = options.get_filename();
@@ -54,8 +53,8 @@ impl Sql<sqlx::Sqlite> {
         Ok(Self::of(Arc::new(writer), Arc::new(reader), open))
     }
 
-    /// Opens the existing file of `sqlite:PATH` so that no other process can open it. SQLite's lock sees each process that has it open,
-    /// one that is frozen as well.
+    /// Opens the existing file at `sqlite:PATH` exclusively. SQLite's lock detects every process that has it
+    /// open, even a frozen one.
     ///
     /// # Errors
     /// Another process has the file open, there is no file, or it cannot be opened.
@@ -88,11 +87,13 @@ impl Sql<sqlx::Sqlite> {
         }
     }
 
-    /// Brings the tables to this version, all steps in one transaction. sqlx locks a migration on PostgreSQL only. Here the transaction is
-    /// the lock: of several migrations at once, each finds what the one before has done.
+    /// Migrates the tables to this version, all steps in one transaction. sqlx only locks migrations on
+    /// PostgreSQL, so here the transaction is the lock: if several run at once, each will find the others'
+    /// result.
     ///
     /// # Errors
-    /// A statement failed, another version of Tidings migrated the database differently, or another process writes all the time.
+    /// A statement failed, another version of Tidings migrated the database differently, or another process
+    /// keeps writing.
     pub async fn migrate(&self) -> Result<()> {
         let mut connection = self.writer.acquire().await?;
         let begun = Instant::now();
@@ -114,25 +115,25 @@ impl Sql<sqlx::Sqlite> {
 fn options(url: &str) -> Result<SqliteConnectOptions> {
     let options = SqliteConnectOptions::from_str(url)?
         .journal_mode(SqliteJournalMode::Wal)
-        // NORMAL may lose the last commits when the machine loses power, and Temporal would remember them as done: a claim
-        // without its events, a dot that was never recorded. FULL costs one fsync a commit.
+        // NORMAL may lose the last commits on power loss, while Temporal would remember them as done, e.g. a
+        // claim without its events, or a dot that was never recorded. FULL costs one fsync per commit.
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(BUSY_TIMEOUT)
-        // A statement journal over 64 KiB would need a folder for temporary files, which a container may not have. A statement
-        // touches 500 rows at most.
+        // A statement journal over 64 KiB would need a folder for temporary files, and a container may not
+        // have one. Memory is fine because a statement touches at most 500 rows.
         .pragma("temp_store", "MEMORY")
         .foreign_keys(true);
     Ok(options)
 }
 
-/// Another process has the lock.
 fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<i32>().ok());
     code.is_some_and(|extended| extended & 0xff == SQLITE_BUSY)
 }
 
-/// Creates the file for its owner only: it will contain addresses and messages. SQLite gives its other files the same mode. An
-/// existing file is not opened: to close it again would release the locks of this process's connections (POSIX).
+/// Creates the file readable by its owner only, because it will contain addresses and messages. SQLite gives
+/// its other files the same mode. We must not open an existing file: closing it again would release the locks
+/// of this process's connections (POSIX).
 fn create(file: &Path) -> io::Result<()> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -144,16 +145,15 @@ fn create(file: &Path) -> io::Result<()> {
 }
 
 impl Dialect for sqlx::Sqlite {
-    /// Takes the lock at once: a transaction that reads first may find later that it cannot write.
+    /// Takes the lock at once, because a transaction that reads first may be unable to write later.
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
     const BEGIN_READ: &'static str = "BEGIN";
-    /// A transaction that writes has locked the whole database.
+    /// A writing transaction locks the whole database anyway.
     const SKIP_LOCKED: &'static str = "";
-    /// `jsonb_each` in all statements that take fields of elements. The elements of `json_each` are text, which each field
-    /// would parse again: 500 events take 3.1 ms to insert with it, and 1.7 ms with `jsonb_each`.
+    /// Use `jsonb_each` if a statement reads fields of the elements. Elements of `json_each` are text, parsed
+    /// again for each field: inserting 500 events takes 3.1 ms with it, and 1.7 ms with `jsonb_each`.
     const EACH_OF_1: &'static str = "jsonb_each($1)";
 
-    /// A file does not hang up.
     const HANGS_UP: bool = false;
 
     async fn prepare(_connection: &mut SqliteConnection) -> sqlx::Result<Option<Session>> {
@@ -168,7 +168,7 @@ impl Dialect for sqlx::Sqlite {
         Ok(true)
     }
 
-    /// The number of the file, which a copy does not have.
+    /// The file's inode; a copy has another.
     fn place(said: &str) -> String {
         std::fs::metadata(said).map_or_else(|_| String::new(), |file| format!("sqlite/{}", file.ino()))
     }

@@ -1,6 +1,7 @@
-//! A team's own directory behind a query of their PostgreSQL.
+//! A team's own directory, read with a query in their PostgreSQL.
 //!
-//! The query runs inside another one, in a transaction that reads only, under a time limit of the server, and with at most two rows.
+//! We wrap the query in another one that returns at most two rows, in a read-only transaction with a
+//! server-side timeout.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,60 +15,52 @@ use tokio::time::timeout;
 
 use super::{pool::Pool, transport::connect_options};
 
-/// Connections of a process.
 const CONNECTIONS: usize = 4;
-/// Time limit of a question, from the wait for a connection to the last byte.
+/// Time limit for a lookup, from waiting for a connection to the last byte.
 const TIME: Duration = Duration::from_secs(2);
-/// The server ends the query before the question ends.
+/// The server's timeout should end the query before ours does.
 const BEGIN: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = 1500";
-/// Characters of an answer. A longer one is cut, and then no JSON.
+/// Characters of a result. A longer one is cut and will then be invalid JSON.
 const ANSWER_CHARS: usize = 16 << 10;
-/// The columns of the query. All but the first may be missing.
+/// The query's columns. All except the first are optional.
 const COLUMNS: [&str; 4] = ["email", "name", "zone", "locale"];
-/// PostgreSQL's class of errors about a value, Appendix A: for example an id that is not a number.
+/// PostgreSQL's class for errors about a value (Appendix A), e.g. an id that is not a number.
 const DATA_EXCEPTION: &str = "22";
 
-/// The query, with connections that are made when they are needed.
 pub struct TeamQuery {
     pool: Pool<sqlx::Postgres>,
-    /// Answers with the row as JSON.
     answer: Arc<str>,
-    /// Answers with the columns as they are.
     columns: Arc<str>,
 }
 
-/// The answer about a person. No text has a value of a row but [`Queried::Row`].
+/// The result for a person. Only [`Queried::Row`] contains values from a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queried {
-    /// The row as JSON. It has an address: not for logs.
+    /// The row as JSON. Do not log it, because it contains an address.
     Row(String),
     NoRow,
-    /// The answer about this person is of no use: why.
     Wrong(String),
-    /// The database did not answer: why.
     Away(String),
 }
 
-/// The reason why a query cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongQuery {
-    /// The database did not answer.
     #[error("{0}")]
     Away(String),
-    /// The query is wrong: how, and what would be right.
     #[error("{0}")]
     Wrong(String),
 }
 
 impl TeamQuery {
-    /// Prepares connections to `postgres://...`, and makes none. The query has `$1` for the tenant and `$2` for the user, both text.
+    /// Prepares connections to `postgres://...` without opening any. The query's parameters are `$1` tenant
+    /// and `$2` user, both text.
     ///
     /// # Errors
-    /// The address cannot be read. The error does not have it.
+    /// The URL is invalid. The error does not contain it.
     pub fn new(url: &str, query: &str) -> Result<Self, String> {
         let options = connect_options(url).map_err(|_| "is not an address of PostgreSQL".to_owned())?;
         let options = options.application_name("tidings directory");
-        // A comment at the end of the query ends with its line.
+        // The line breaks below end a trailing comment in the query.
         let query = query.trim().trim_end_matches(';');
         Ok(Self {
             pool: Pool::new(options, CONNECTIONS, TIME),
@@ -79,7 +72,6 @@ impl TeamQuery {
         })
     }
 
-    /// Asks for a person.
     pub async fn ask(&self, person: &PersonId) -> Queried {
         match timeout(TIME, self.rows(person)).await {
             Ok(Ok(rows)) => match rows.as_slice() {
@@ -97,21 +89,21 @@ impl TeamQuery {
 
     async fn rows(&self, PersonId { tenant, user }: &PersonId) -> sqlx::Result<Vec<String>> {
         let mut work = self.pool.begin(BEGIN).await?;
-        // Poolers that share sessions know no named statements.
+        // Poolers that share sessions do not support named statements.
         let rows = query_as(AssertSqlSafe(Arc::clone(&self.answer))).persistent(false).bind(tenant).bind(user);
         let rows: Vec<(String,)> = rows.fetch_all(&mut *work).await?;
         work.rollback().await?;
         Ok(rows.into_iter().map(|(row,)| row).collect())
     }
 
-    /// Checks that the database prepares the query, and that its columns can be used. It is not carried out.
+    /// Checks that the database accepts the query and that its columns are usable, without running it.
     ///
     /// # Errors
     /// See [`WrongQuery`].
     pub async fn check(&self) -> Result<(), WrongQuery> {
         match timeout(TIME * 2, self.prepared()).await {
             Ok(Ok(columns)) => checked(&columns).map_err(WrongQuery::Wrong),
-            // Nothing was asked yet, so that the message is about the query alone.
+            // No values were sent yet, so this message only concerns the query.
             Ok(Err(sqlx::Error::Database(error))) if is_about_the_query(&*error) => {
                 Err(WrongQuery::Wrong(format!("the database refuses it: {} ({})", error.message(), code(&*error))))
             }
@@ -120,7 +112,6 @@ impl TeamQuery {
         }
     }
 
-    /// The columns with their types.
     async fn prepared(&self) -> sqlx::Result<Vec<(String, PgTypeInfo)>> {
         let text = || <str as sqlx::Type<sqlx::Postgres>>::type_info();
         let mut work = self.pool.begin(BEGIN).await?;
@@ -167,7 +158,8 @@ fn is_about_a_value(error: &dyn sqlx::error::DatabaseError) -> bool {
     code(error).starts_with(DATA_EXCEPTION)
 }
 
-/// Syntax, names, types and privileges (42), what one statement may not be (0A), a login (28) and a database (3D) that do not exist.
+/// Syntax, names, types and privileges (42), features a statement may not use (0A), an unknown login (28) or
+/// database (3D).
 fn is_about_the_query(error: &dyn sqlx::error::DatabaseError) -> bool {
     ["42", "0A", "28", "3D", DATA_EXCEPTION].iter().any(|class| code(error).starts_with(class))
 }
@@ -176,7 +168,7 @@ fn code(error: &dyn sqlx::error::DatabaseError) -> String {
     error.code().map(String::from).unwrap_or_default()
 }
 
-/// The failure in words. A message of the database may have a value of a row.
+/// Describes the failure without the database's own message, because this may contain a value from a row.
 fn without_values(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(error) => format!("the database refuses the query ({})", code(&**error)),

@@ -1,25 +1,26 @@
-//! How what goes to a PostgreSQL travels: with TLS, unless this machine or words say otherwise (rule 53).
+//! How connections to PostgreSQL are secured: with TLS, unless the server is on this machine or the URL
+//! disables it (rule 53).
 
 use std::str::FromStr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tidings_model::host_name::is_this_machine;
 
-/// How what goes to a PostgreSQL travels (rule 53).
+/// How a connection to PostgreSQL is secured (rule 53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostgresTransport {
-    /// A socket of this machine, or a host whose addresses are all loopback.
+    /// A local socket, or a host with only loopback addresses.
     ThisMachine,
-    /// With TLS, as `sslmode` says.
     Tls,
-    /// With TLS, because nothing allows to go without. Any certificate will do.
+    /// TLS, because the URL does not disable it. Any certificate is accepted.
     TlsByDefault,
-    /// In clear: `sslmode=disable`.
+    /// Plain text: `sslmode=disable`.
     InClear,
 }
 
 impl PostgresTransport {
-    /// The transport to the database of `postgres://...`, or `None` if that cannot be read. Asks name servers if no `sslmode` decides.
+    /// The transport for `postgres://...`, or `None` if the URL is invalid. This uses DNS if no `sslmode`
+    /// decides.
     #[must_use]
     pub fn of(url: &str) -> Option<Self> {
         Some(Self::of_options(&PgConnectOptions::from_str(url).ok()?))
@@ -37,7 +38,8 @@ impl PostgresTransport {
     }
 }
 
-/// The options of the address. Beyond this machine, `prefer` and `allow` are `require`: an attacker could take TLS away from them.
+/// Parses the URL. Beyond this machine, `prefer` and `allow` become `require`, because an attacker could
+/// otherwise strip TLS.
 pub(crate) fn connect_options(url: &str) -> sqlx::Result<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?;
     Ok(match PostgresTransport::of_options(&options) {

@@ -1,4 +1,4 @@
-//! `tidings audit`: who did what, when and why, read without SQL.
+//! `tidings audit`: lists the audit trail without SQL.
 
 use serde_json::json;
 use tidings_model::{
@@ -35,10 +35,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Prints the page.
-///
-/// # Errors
-/// The store does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
@@ -56,7 +52,7 @@ fn in_words(entry: &AuditRecord) -> String {
     format!("{}  {action} by {actor}  {}{why}", local(*at), subject(entry))
 }
 
-/// The key, or as much of a key as the entry has, and the digest or message.
+/// Names the key, or its known parts, and the digest or message.
 fn subject(entry: &AuditRecord) -> String {
     let AuditRecord { tenant, digest_type, user, digest_id, message, .. } = entry;
     let key = Key::new(tenant.clone(), digest_type.clone(), user.clone());

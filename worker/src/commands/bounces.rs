@@ -1,4 +1,4 @@
-//! `tidings bounces`: reads messages that came back.
+//! `tidings bounces`: reads bounces and complaints from returned messages.
 
 use std::{
     fs::{self, File},
@@ -47,10 +47,7 @@ pub struct ReadOptions {
     json: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// [`TryLater`], always: a mail server keeps the message until the configuration is right and the database answers.
+/// Every error becomes [`TryLater`], so a mail server keeps the message until we are able to read it.
 pub(crate) async fn run(
     Command::Read(options): Command,
     load: impl FnOnce() -> Result<Config, config::Error>,
@@ -75,7 +72,7 @@ async fn read(options: ReadOptions, load: impl FnOnce() -> Result<Config, config
     Ok(())
 }
 
-/// Reads the start of the message, and the rest too, because the writer must not see a closed pipe.
+/// Drains the whole input, because the writer should not see a closed pipe.
 fn from_stdin() -> io::Result<Vec<u8>> {
     let (mut stdin, mut bytes) = (io::stdin().lock(), Vec::new());
     stdin.by_ref().take(bounce::MESSAGE_BYTES as u64).read_to_end(&mut bytes)?;
@@ -83,7 +80,6 @@ fn from_stdin() -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes messages that came back.
 struct Reader<'a> {
     config: &'a Config,
     settings: Settings,
@@ -113,12 +109,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The numbers of messages, by their effect.
 #[derive(Debug, Default, Serialize)]
 struct Counts {
-    /// Messages with a new report.
+    /// Messages with at least one new report.
     recorded: u32,
-    /// Messages whose reports were all known.
     known: u32,
     unauthenticated: u32,
     unknown_message: u32,
@@ -157,8 +151,8 @@ impl Counts {
     }
 }
 
-/// Takes each message in `new` of a Maildir, and moves it to `cur` as seen, or deletes it: after its reports are recorded. A report is
-/// recorded once, so that two readers and a crash do no harm.
+/// Moves each message from `new` to `cur`, or deletes it, once its reports are stored. A report is recorded
+/// only once, so crashes and parallel readers do no harm.
 async fn read_maildir(folder: &Path, delete: bool, reader: &Reader<'_>, counts: &mut Counts) -> anyhow::Result<()> {
     let new = folder.join("new");
     let entries = fs::read_dir(&new).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -184,7 +178,7 @@ fn start(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `None` if another reader has moved the message.
+/// Returns `None` if another reader moved the message.
 fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

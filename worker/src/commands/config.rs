@@ -1,4 +1,4 @@
-//! `tidings config`: checks the configuration and prints the effective settings, or the next slots of a cadence.
+//! `tidings config`: the effective settings, or the next slots for a cadence.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -53,11 +53,11 @@ pub enum Command {
     },
 }
 
-/// Runs the command. Only the check of the configuration itself loads the configuration.
+/// Note that `--cadence` works without a configuration.
 ///
 /// # Errors
-/// [`config::Error`] when the configuration is wrong, a digest type's template does not exist, or the DKIM key does not
-/// sign; [`Usage`] when the words are not a cadence, the zone does not exist, or the tenant has no table.
+/// [`config::Error`] if the configuration is wrong, a template is missing or the DKIM key cannot sign;
+/// [`Usage`] if an argument is wrong.
 pub(crate) async fn run(
     Command::Check { cadence, zone, locale, tenant, database, json }: &Command,
     config: impl FnOnce() -> Result<Config, config::Error>,
@@ -131,7 +131,7 @@ async fn check(config: &Config, tenant: Option<&str>, json: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Prints the names that the database has and the file lacks.
+/// Warns about names that are only in the database.
 async fn compare_names(config: &Config) -> anyhow::Result<()> {
     let store = storage::open(&config.database_url).await?;
     for warning in names::warnings(&*store, config).await? {
@@ -150,7 +150,7 @@ fn missing_templates(config: &Config, names: &[String]) -> Vec<Problem> {
     missing.map(problem).collect()
 }
 
-/// The keys of a signature. A key that does not serve is a problem.
+/// Adds a problem if the key cannot sign.
 fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<Problem>) -> Option<Table> {
     let signing = signing?;
     match signing.signer() {
@@ -162,7 +162,7 @@ fn signature(signing: Option<&DkimConfig>, problems: &mut Vec<Problem>) -> Optio
     }
 }
 
-/// The streams of everybody or of a tenant, each with its sender and signature only where they differ from those of `[mail]`.
+/// Sender and signature appear only if they differ from `[mail]`.
 fn show_streams(streams: &Streams, config: &Config, problems: &mut Vec<Problem>) -> Table {
     let mut shown = |stream: &Stream| {
         let own = stream.dkim.as_ref().filter(|own| config.dkim.as_ref() != Some(*own));
@@ -173,8 +173,8 @@ fn show_streams(streams: &Streams, config: &Config, problems: &mut Vec<Problem>)
     Table::of([("bulk", shown(&streams.bulk)), ("transactional", shown(&streams.transactional))])
 }
 
-/// The looks of each tenant with a table of its own, its streams where they differ, and all that is in force for its digest types, taken
-/// over or not.
+/// Shows each tenant's brand, its streams if they differ, and all effective settings for its digest types,
+/// inherited or not.
 fn show_tenants(config: &Config, problems: &mut Vec<Problem>) -> Table {
     let shown = config.tenants.iter().map(|(name, tenant)| {
         let mut shown = tenant.brand.to_table();
@@ -197,8 +197,8 @@ fn show_digests(digests: &BTreeMap<String, DigestSettings>, config: &Config) -> 
     shown.collect()
 }
 
-/// The configuration as `tidings.toml` would say it, without passwords and keys. The connection to Temporal is of its own environment
-/// variables and file.
+/// Shows the settings as in `tidings.toml`, without passwords and keys. The Temporal connection has its own
+/// environment variables and file.
 fn show(config: &Config, dkim: Option<Table>, streams: Table, tenants: Table) -> Table {
     let mut mail = config.sender.to_table();
     mail.insert_table("dkim", dkim);
@@ -235,16 +235,14 @@ fn show(config: &Config, dkim: Option<Table>, streams: Table, tenants: Table) ->
     ])
 }
 
-/// The number of slots shown.
 const SHOWN: usize = 3;
 
-/// A cadence in words, and its next slots.
 #[derive(Debug, Serialize)]
 struct NextSlots {
     cadence: String,
     explanation: String,
     zone: String,
-    /// Empty for a cadence without slots: `instant`, `after` and `never` follow the events.
+    /// Empty for `instant`, `after` and `never`, which follow the events.
     slots: Vec<Slot>,
 }
 

@@ -72,10 +72,6 @@ pub struct Asked {
     json: bool,
 }
 
-/// Carries out the command.
-///
-/// # Errors
-/// [`Usage`](crate::error::Usage) where the digest type does not exist or `by` will not do; the store does not answer.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Get(asked) => show(&PreferenceStore::open(config).await?, &asked).await,
@@ -87,7 +83,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     }
 }
 
-/// Carries out a click on the link with this token.
+/// Has the effect of a click on this link.
 async fn click(token: &str, json: bool, config: &Config) -> anyhow::Result<bool> {
     if let Some(unreadable) = config.link_keys.problem() {
         bail!("{unreadable}");

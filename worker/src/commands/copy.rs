@@ -1,4 +1,4 @@
-//! `tidings copy`: from a SQLite file to a PostgreSQL database, with everything that the file knows.
+//! `tidings copy`: moves from a SQLite file to PostgreSQL.
 
 use anyhow::Context as _;
 use clap::builder::{StringValueParser, TypedValueParser};
@@ -46,16 +46,16 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Takes any text: the parser's own message about a wrong one would show its password.
+/// Accepts any text, because clap's own error would show the password.
 fn unchecked() -> impl TypedValueParser<Value = SecretUrl> {
     StringValueParser::new().map(|text| SecretUrl::new(&text))
 }
 
-/// Copies, or only counts, or takes the file up again.
+/// Copies, only counts, or takes the file back into use.
 ///
 /// # Errors
-/// [`Usage`] where one of the two addresses will not do; a process has the file open, the database is not empty, one of the two does not
-/// answer, or the copy differs from the file.
+/// [`Usage`] if a URL is unsuitable. Also fails if a process has the file open, the database is not empty, or
+/// the copy differs.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<()> {
     let from = &config.database_url;
     let Some(file) = from.file() else {
@@ -128,10 +128,11 @@ async fn copy(config: &Config, target: &Postgres, to: &SecretUrl) -> anyhow::Res
     Ok(copied)
 }
 
-/// Connects to Temporal. Without it the copy is the same, but nobody can say that another database of the installation is at work.
+/// Checks if another database of this installation is in use. If Temporal is unreachable this only warns,
+/// because the copy does not need it.
 ///
 /// # Errors
-/// The namespace belongs to another installation, or workers of another database of this one were seen.
+/// The namespace belongs to another installation, or workers on another database were seen.
 async fn namespace(config: &Config, store: &dyn Store) -> anyhow::Result<Option<Client>> {
     let temporal = match config.temporal.connect().await {
         Ok(temporal) => temporal,
@@ -162,7 +163,6 @@ fn waits(error: &anyhow::Error) {
     );
 }
 
-/// What became of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Effect {

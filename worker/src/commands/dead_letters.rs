@@ -1,5 +1,4 @@
-//! `tidings dead-letters`: signals that could not be decoded and webhooks that could not be used, read without SQL and emitted
-//! again.
+//! `tidings dead-letters`: undecodable signals and unusable webhooks.
 
 use std::{
     fmt::Write as _,
@@ -114,10 +113,7 @@ pub struct EmitOptions {
     json: bool,
 }
 
-/// Carries out the command. `false`: there is no such letter, or the letter was not emitted.
-///
-/// # Errors
-/// The store or Temporal does not answer, or standard output is closed.
+/// Returns `false` if the letter is missing or was not emitted.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List(options) => print_page(options, config).await,
@@ -139,7 +135,7 @@ async fn print_page(options: ListOptions, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-/// The line about the dead letters of a subscription, which are listed and delivered by name.
+/// Subscriptions have their own commands for dead letters.
 fn undelivered(SubscriptionState { name, dead_letters, .. }: &SubscriptionState) -> Option<String> {
     let notices = counted(*dead_letters, "notice");
     let (see, replay) = ("tidings subscriptions dead-letters", "tidings subscriptions replay");
@@ -162,7 +158,6 @@ fn in_a_line(letter: &Letter) -> String {
     format!("{id}  {}  {to}  {reason}{}", local(at), emitted.unwrap_or_default())
 }
 
-/// Prints the letter, or its payload. `false`: there is no such letter.
 async fn show(ShowOptions { id, payload, json: as_json }: ShowOptions, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     match &id {
@@ -195,7 +190,7 @@ fn unknown(id: &LetterId) -> bool {
     false
 }
 
-/// Emits the letter. `false`: there is no such letter, it was emitted before, or it cannot be emitted.
+/// Returns `false` if the letter is missing, was emitted before, or cannot be emitted.
 async fn emit(EmitOptions { id, reason, json: as_json }: EmitOptions, config: &Config) -> anyhow::Result<bool> {
     let order = reason.order()?;
     let store = storage::open(&config.database_url).await?;
@@ -245,7 +240,7 @@ fn emitted_in_words(emitted: &Emitted) -> String {
     }
 }
 
-/// The events that this version reads in the letter, or the reason why it reads none, with the remedy.
+/// Decodes with this version. The error has the reason and the remedy.
 fn read(letter: &KeptWebhookLetter, config: &Config) -> Result<Vec<Reported>, String> {
     read_letter(letter, config.relays.get(&letter.record.relay).map(Relay::provider), Timestamp::now())
 }
@@ -268,7 +263,6 @@ fn events_in_words(letter: &KeptLetter) -> String {
     text
 }
 
-/// The contents of a letter with their keys.
 fn contents(Again { events, retracts, keys }: &Again) -> String {
     let (events, retracts) = (counted(events.len() as u64, "event"), counted(retracts.len() as u64, "retract"));
     let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
@@ -309,7 +303,7 @@ fn event(event: &Reported) -> String {
 
 const BOLD: anstyle::Style = anstyle::Style::new().bold();
 
-/// Adds a line with a name. A value that is empty has none.
+/// Adds a named line, unless the value is empty.
 fn line(text: &mut String, name: &str, value: &str) {
     if !value.is_empty() {
         // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! `tidings digest`: commands to the workflow of one key or of many. Each is a workflow update, and is audited.
+//! `tidings digest`: audited workflow updates to one key or many.
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -127,10 +127,7 @@ pub struct ReopenOptions {
     json: bool,
 }
 
-/// Carries out the command. `false`: a key failed, or a digest is not reopened.
-///
-/// # Errors
-/// [`Usage`] where `by` or `why` will not do; Temporal does not answer, or no worker does.
+/// Returns `false` if a key failed or a digest was not reopened.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let (options, task) = match command {
         Command::Flush(options) => (options, Task::Flush),
@@ -151,10 +148,7 @@ pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<boo
     }
 }
 
-/// `tidings flush`: flushes the key, without a reason for the audit trail.
-///
-/// # Errors
-/// Temporal does not answer, or no worker does.
+/// `tidings flush` needs no reason; the audit trail gets the command's name.
 pub(crate) async fn flush(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let order = Order { by: login(), why: "tidings flush".to_owned() };
     one(config, key, &Task::Flush, order, as_json).await
@@ -178,7 +172,7 @@ async fn reopen(options: ReopenOptions, config: &Config) -> anyhow::Result<bool>
     send(&client::commands(config).await?, &key, &task, order, json).await
 }
 
-/// Sends a command to the workflow of this name and prints the answer. `false`: a digest is not reopened.
+/// Addresses exactly this name of the key. Returns `false` if a digest was not reopened.
 async fn send(commands: &Commands, key: &Key, task: &Task, order: Order, as_json: bool) -> anyhow::Result<bool> {
     let done = commands.digest(key).send(task, order, false).await.map_err(|error| explain(key, error))?;
     let text = if as_json { json!(done).to_string() } else { answer_in_words(key, task, &done) };
@@ -186,7 +180,6 @@ async fn send(commands: &Commands, key: &Key, task: &Task, order: Order, as_json
     Ok(!matches!(done, Done::Reopened(Reopened { refused: Some(_), .. })))
 }
 
-/// The answer to a command in words.
 fn answer_in_words(key: &Key, task: &Task, done: &Done) -> String {
     let until = if let Task::Hold { until } = task { *until } else { None };
     let digest_id = if let Task::Reopen { digest_id, .. } = task { *digest_id } else { None };
@@ -212,7 +205,7 @@ fn flushed(key: &Key, flushed: &Flushed) -> String {
         }
         Flushed { held: true, .. } => format!("{key}: on hold; {events} will be sent when that ends"),
         Flushed { paused: Some(paused), .. } => format!("{key}: {paused}; {events} will be sent when that ends"),
-        // Whether the recipient paused or opted out is seen when the window is claimed.
+        // We only check for pauses and opt-outs by the recipient when the window is claimed.
         Flushed { behind: None, .. } => {
             format!("{key}: sending {events} now, unless the recipient's choices forbid it")
         }

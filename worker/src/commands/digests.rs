@@ -1,4 +1,4 @@
-//! `tidings digests`: the digests of the ledger, read without SQL.
+//! `tidings digests`: digests from the ledger.
 
 use std::fmt::Write as _;
 
@@ -47,10 +47,7 @@ pub enum Command {
     Show(ShowOptions),
 }
 
-/// Carries out the command. `false`: the ledger does not know the digest.
-///
-/// # Errors
-/// The store does not answer.
+/// Returns `false` if the ledger has no such digest.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List(options) => list(options, config).await,
@@ -74,10 +71,6 @@ pub struct ListOptions {
     json: bool,
 }
 
-/// Prints the page.
-///
-/// # Errors
-/// The store does not answer.
 async fn list(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
     let now = Timestamp::now();
     let ListOptions { filter, overdue, page, json: as_json } = options;
@@ -116,10 +109,6 @@ pub struct ShowOptions {
     json: bool,
 }
 
-/// Prints the digest. `false`: the ledger does not know the digest.
-///
-/// # Errors
-/// The store does not answer.
 async fn show(options: ShowOptions, config: &Config) -> anyhow::Result<bool> {
     let ShowOptions { digest_id, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;
@@ -171,7 +160,6 @@ fn story_in_words(story: &Story, now: Timestamp) -> String {
     text
 }
 
-/// The key, the times, the end and the cadence.
 fn times(digest: &DigestRecord, line: &mut impl FnMut(&str, &str)) {
     let at = |at: Option<Timestamp>| at.map(local).unwrap_or_default();
     line("key", &digest.key.to_string());
@@ -185,7 +173,7 @@ fn times(digest: &DigestRecord, line: &mut impl FnMut(&str, &str)) {
     line("cadence", cadence.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" in ").as_str());
 }
 
-/// The number of events, and the reason why fewer are listed.
+/// Adds when the events were returned or purged.
 fn count(digest: &DigestRecord, listed: usize) -> String {
     let count = counted(digest.items, "event");
     match (digest.returned_at, digest.purged_at) {

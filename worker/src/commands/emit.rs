@@ -1,4 +1,4 @@
-//! `tidings emit`: events from a file, a pipe or the command line, handed over and acknowledged.
+//! `tidings emit`: sends events and waits for each acknowledgement.
 
 use std::{
     fs::File,
@@ -25,8 +25,7 @@ mod lines;
 pub use crate::line_input::{Rejection, unpacked};
 pub use lines::{Key, Line, Lines, Read};
 
-/// Events on their way at once. The client takes them in the order in which they are handed over, and keeps that
-/// order for each key.
+/// The client accepts events in order, and keeps this order for each key.
 const IN_FLIGHT: usize = 2_000;
 /// The options of `tidings emit`.
 #[derive(Debug, clap::Args)]
@@ -61,10 +60,7 @@ Examples:
 An event that arrives twice counts once: after a failure, emit the same file again. What is legal and looks like a mistake is
 emitted with a warning. If the configuration has digest types, one that it lacks is rejected.";
 
-/// Emits all of it. `false`: something was rejected.
-///
-/// # Errors
-/// The input cannot be read, or Temporal or the gateway does not answer at all.
+/// Returns `false` if an event was rejected.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (mut emitting, lines) = Emitting::start(&options, config)?;
     emitting.all(lines).await?;
@@ -73,11 +69,11 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
 
 struct Emitting<'a> {
     config: &'a Config,
-    /// What the digest types are looked up in; `None` if a gateway does that.
+    /// For looking up digest types; `None` if a gateway does this.
     settings: Option<Settings>,
-    /// The gateway that takes the events; `None` for Temporal.
+    /// `None` sends to Temporal directly.
     http: Option<Http>,
-    /// Connected with the first event that is right.
+    /// Connected at the first valid event.
     client: Option<Client>,
     report: Report,
     acknowledged: Option<File>,
@@ -132,13 +128,13 @@ impl<'a> Emitting<'a> {
         Ok(self.client.insert(client).clone())
     }
 
-    /// Refuses a digest type that the configuration does not have. A gateway looks at its own configuration.
+    /// Rejects a digest type missing from our configuration. A gateway checks against its own.
     fn refused(&self, Line { number, key, .. }: &Line) -> Option<Rejection> {
         let Invalid { field, problem } = self.settings.as_ref()?.check_digest(key).err()?;
         Some(Rejection::new(*number, &field, &problem))
     }
 
-    /// The event under the names that its tenant and its digest type have today. A gateway does that itself.
+    /// Uses today's names of tenant and digest type. A gateway does this itself.
     fn today(&self, line: Line) -> Line {
         let Some(Settings { names, .. }) = &self.settings else { return line };
         let v1::Event { tenant, digest, .. } = &line.event;
@@ -149,7 +145,7 @@ impl<'a> Emitting<'a> {
     fn ended(&mut self, result: Result<Vec<Invalid>, Error>, line: Line) -> anyhow::Result<()> {
         match result {
             Ok(warnings) => {
-                // A gateway of this version has the same doubts, and more.
+                // A gateway of this version has the same warnings, and more.
                 let doubts = line.doubts.into_iter().filter(|doubt| !warnings.contains(doubt));
                 for Invalid { field, problem } in warnings.iter().cloned().chain(doubts) {
                     self.report.warned(&Rejection::new(line.number, &field, &problem));
@@ -168,7 +164,7 @@ impl<'a> Emitting<'a> {
         }
     }
 
-    /// One write for each event and no buffer: what is in the file outlives this process.
+    /// Unbuffered, so the file survives a crash.
     fn acknowledge(&mut self, event: &v1::Event) -> anyhow::Result<()> {
         let Some(file) = &mut self.acknowledged else { return Ok(()) };
         let v1::Event { tenant, user, digest, event_id, .. } = event;

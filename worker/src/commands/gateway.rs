@@ -1,4 +1,4 @@
-//! `tidings gateway`: serves recipients, and services by the api, until it is signalled. `tidings gateway openapi` describes the api.
+//! `tidings gateway`: serves recipients, and services over the API.
 
 use tidings_gateway::api::openapi;
 use tidings_model::settings::UnknownRecipients;
@@ -32,10 +32,8 @@ pub enum Command {
     Openapi,
 }
 
-/// Runs the gateway until SIGTERM or Ctrl-C, or carries out the command.
-///
-/// # Errors
-/// The configuration lacks the public address or keys, the address to listen on is taken, or the database does not answer.
+/// Fails if the public address or keys are missing, the listen address is in use, or the database is
+/// unreachable.
 pub(crate) async fn run(
     command: Option<Command>,
     load: impl FnOnce() -> Result<Config, config::Error>,

@@ -1,4 +1,4 @@
-//! `tidings inbox`: hands events that the api accepted to Temporal again.
+//! `tidings inbox`: forwards accepted API events to Temporal again.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -28,10 +28,7 @@ pub enum Command {
     },
 }
 
-/// Carries out the command.
-///
-/// # Errors
-/// The store does not answer. Running the command again is safe.
+/// It is safe to run this again.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let Command::Replay { since, tenant, json: as_json } = command;
     let store = storage::open(&config.database_url).await?;

@@ -1,4 +1,4 @@
-//! `tidings keys`: makes keys that sign tokens and links.
+//! `tidings keys`: generates keys for signing tokens and links.
 
 use anyhow::Context as _;
 use tidings_model::link_keys::LinkKeys;
@@ -15,10 +15,7 @@ pub enum Command {
     New,
 }
 
-/// Runs the command, without any configuration.
-///
-/// # Errors
-/// The system has no randomness.
+/// This needs no configuration.
 pub(crate) fn run(Command::New: &Command) -> anyhow::Result<bool> {
     let key = LinkKeys::generate().context("the system's source of randomness does not answer")?;
     anstream::println!("{key}");

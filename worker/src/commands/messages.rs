@@ -1,5 +1,5 @@
-//! `tidings messages`: the state of each e-mail, retry and cancel. The outbox answers reads. Commands go to the workflow that
-//! owns the message; for a digest's message, that is the key's.
+//! `tidings messages`: reads come from the outbox; commands go to the workflow that owns the message. A
+//! digest's message belongs to its key.
 
 use std::fmt::Write as _;
 
@@ -88,11 +88,7 @@ pub struct Ordered {
     json: bool,
 }
 
-/// Runs the command. `false` means that the message is unchanged.
-///
-/// # Errors
-/// [`Usage`] where there is no such message, or `by` or `why` will not do; the database, Temporal or the worker does not
-/// answer.
+/// Returns `false` if the message is unchanged.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     match command {
@@ -187,7 +183,7 @@ async fn cancel(store: &dyn Store, config: &Config, ordered: Ordered) -> anyhow:
     }
 }
 
-/// Turns the errors of a wrong id into [`Usage`].
+/// The caller should correct these errors.
 fn usage(error: MessageError) -> anyhow::Error {
     match error {
         MessageError::Unknown(_) | MessageError::Ended { .. } | MessageError::NotInDelivery { .. } => {
@@ -236,7 +232,6 @@ fn in_words(message: &MessageRecord, attempts: &[AttemptRecord], reports: &[Repo
     text
 }
 
-/// One attempt with its end.
 pub(crate) fn attempt_in_words(attempt: &AttemptRecord, zone: &TimeZone) -> String {
     let AttemptRecord { relay, begun_at, past_the_dot_at, phase, class, reply, late, .. } = attempt;
     let mut text = format!("{} by {relay}: ", local(*begun_at, zone));

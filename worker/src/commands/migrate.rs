@@ -1,4 +1,5 @@
-//! `tidings migrate`: the database's tables, rows that today's rules refuse, and Temporal's search attributes.
+//! `tidings migrate`: updates the schema, warns about rows we would reject today, and registers search
+//! attributes.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,16 +31,16 @@ use tokio::time::sleep;
 
 use crate::{Config, config::no_namespace, storage};
 
-/// The search attributes of workflows. Both are keywords.
+/// Both are keywords.
 const SEARCH_ATTRIBUTES: [&str; 2] = [names::TENANT_ATTRIBUTE, names::DIGEST_TYPE_ATTRIBUTE];
 
-/// The longest wait until the search attributes count, or the namespace. Each frontend reads its namespaces every two seconds.
+/// Each frontend reloads its namespaces every two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A namespace that was made a moment ago is known to each frontend by then.
+/// By then, every frontend should see a new namespace.
 const NAMESPACE: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(250);
-/// The looks in a row that must find the attributes: behind one address there may be several frontends.
+/// Successful polls in a row, because one address may lead to several frontends.
 const LOOKS: u32 = 10;
 
 /// The options of `tidings migrate`.
@@ -51,17 +52,14 @@ pub(crate) struct Options {
     adopt_namespace: bool,
 }
 
-/// Brings both up to this version, and says what it did. Doing it again changes nothing.
-///
-/// # Errors
-/// The database or Temporal does not answer, or refuses.
+/// Running this again changes nothing.
 pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()> {
     storage::migrate(&config.database_url).await?;
     anstream::println!("Database {}: its tables are this version's", config.database_url);
     let store = storage::open(&config.database_url).await?;
     report(&*store, &config.unsigned()).await?;
     let client = config.temporal.connect().await?;
-    // First, because a namespace that was made a moment ago is waited for.
+    // First, because this waits for a new namespace.
     let registered = register(&client).await?;
     installation::claim(&*store, &client, options.adopt_namespace).await?;
     match registered {
@@ -81,25 +79,22 @@ pub(crate) async fn run(options: &Options, config: &Config) -> anyhow::Result<()
     Ok(())
 }
 
-/// The result of the registration.
 #[derive(Debug, PartialEq, Eq)]
 enum Registered {
-    /// These were missing.
     Now(Vec<&'static str>),
-    /// This client may not do it, for this reason: Temporal Cloud, or a key without the role `admin`.
+    /// This client may not register them, e.g. in Temporal Cloud or without the role `admin`. Holds the
+    /// server's reason.
     ByHand(String),
 }
 
-/// The meaning of an error of the operator's service.
+/// How to treat an operator service error.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Another migration was faster, or the server does not list what it has.
+    /// Registered already, by a parallel migration or on a server that cannot list them.
     Known,
-    /// The namespace does not exist, or the frontend does not know it yet.
+    /// Missing, or this frontend does not see it yet.
     NoNamespace,
-    /// Someone else must do it.
     ByHand,
-    /// Neither.
     Failed,
 }
 
@@ -112,7 +107,6 @@ fn verdict(status: &Status) -> Verdict {
     }
 }
 
-/// Registers what is missing.
 async fn register(client: &Client) -> anyhow::Result<Registered> {
     let until = Instant::now() + NAMESPACE;
     let mut operator = client.clone();
@@ -130,7 +124,7 @@ async fn register(client: &Client) -> anyhow::Result<Registered> {
         }
     };
     let missing: Vec<_> = SEARCH_ATTRIBUTES.into_iter().filter(|name| !known.contains_key(*name)).collect();
-    // One by one, so that one that exists keeps no other away.
+    // One at a time, so an existing one does not prevent the others.
     let mut added = vec![];
     for name in missing {
         let search_attributes = HashMap::from([(name.to_owned(), IndexedValueType::Keyword as i32)]);
@@ -150,7 +144,7 @@ async fn register(client: &Client) -> anyhow::Result<Registered> {
     Ok(Registered::Now(added))
 }
 
-/// Waits until the frontends know the attributes, so that the next event is accepted.
+/// Otherwise the frontends might reject the next event.
 async fn await_attributes(client: &Client) -> anyhow::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut looks = 0;
@@ -172,12 +166,11 @@ async fn await_attributes(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// The knowledge that a frontend has of the attributes.
 enum Counted {
     Known,
-    /// The frontend refuses the query, as it would refuse a start.
+    /// The query is rejected, as a workflow start would be.
     Unknown(String),
-    /// This server has no visibility, or this client may not read it.
+    /// No visibility store, or this client may not read it.
     Unsaid,
 }
 
@@ -204,16 +197,13 @@ fn by_hand(namespace: &str, reason: &str) -> String {
     )
 }
 
-/// Rows that are read together.
+/// Page size.
 const ROWS: u32 = 10_000;
-/// Rows of a fault that are named.
+/// Rows to list per fault.
 const NAMED: usize = 20;
 
-/// Reads the directory and the chosen zones once, and prints a warning for each row that the doors would refuse today: an older version or
-/// another program wrote it, and only its owner knows what it should be. No warning shows an address.
-///
-/// # Errors
-/// The store does not answer.
+/// Warns about each row we would reject today. Such rows come from an older version or another program, so
+/// only their owner can correct them. Warnings never show an address.
 async fn report(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
     let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {pos} rows, {elapsed}")?);
     let mut faults = Faults::default();
@@ -248,7 +238,6 @@ async fn report(store: &dyn Store, settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kind of row that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Address,
@@ -276,11 +265,10 @@ impl Fault {
     }
 }
 
-/// The rows of a fault.
 #[derive(Default)]
 struct Refused {
     count: u64,
-    /// The first of them: whose they are, and what is wrong.
+    /// The first `NAMED` rows with their owner and problem.
     named: Vec<String>,
 }
 
@@ -296,7 +284,7 @@ impl fmt::Display for Refused {
 #[derive(Default)]
 struct Faults {
     refused: BTreeMap<Fault, Refused>,
-    /// What is wrong with a zone, if anything, for each that was seen.
+    /// Cache of the problem per zone.
     zones: BTreeMap<String, Option<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! A page of a listing on the terminal.
+//! Pages of a listing on the terminal.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -21,7 +21,7 @@ impl<K: Clone + DeserializeOwned + Send + Sync + 'static> From<PageOptions<K>> f
     }
 }
 
-/// Prints the rows, one line each, and the cursor if another page follows: in JSON as the last line, else on stderr.
+/// Prints the cursor last, if another page follows; without JSON on stderr.
 pub(super) fn print<T, K: Serialize>(page: Listed<T, K>, as_json: bool, line: impl Fn(&T) -> String) {
     let Listed { rows, next } = page;
     for row in &rows {

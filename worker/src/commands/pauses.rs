@@ -1,7 +1,7 @@
-//! `tidings pause`, `tidings resume` and `tidings pauses`: operators stop a tenant, a digest type or both (rule 35).
+//! `tidings pause`, `tidings resume` and `tidings pauses` (rule 35).
 //!
-//! The store is the truth. The signals to the running keys only hurry them: a signal that is lost delays what the key shows,
-//! and after a resume the key's next look at the store, which comes within an hour.
+//! The store is authoritative; signals only speed this up. If one is lost, the key shows the pause later, and
+//! after a resume it will notice when it next checks the store, within an hour.
 
 use std::fmt;
 
@@ -110,10 +110,7 @@ pub enum Command {
     },
 }
 
-/// Starts a pause. `false`: it is in force, and a signal failed.
-///
-/// # Errors
-/// [`Usage`] where an option will not do; the store does not answer.
+/// Returns `false` if the pause is in force but a signal failed.
 pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Result<bool> {
     let PauseOptions { scope, until, messages, common } = options;
     if messages && scope.tenant.is_none() && scope.digest_type.is_some() {
@@ -139,10 +136,7 @@ pub(crate) async fn pause(options: PauseOptions, config: &Config) -> anyhow::Res
     Ok(report(&woken, common.json, &json!({"pause": pause})))
 }
 
-/// Ends a pause. `false`: it has ended, and a signal failed.
-///
-/// # Errors
-/// [`Usage`] where there is no such pause; the store does not answer.
+/// Returns `false` if the pause has ended but a signal failed.
 pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::Result<bool> {
     let ResumeOptions { scope, id, common } = options;
     let order = common.reason.order()?;
@@ -174,10 +168,6 @@ pub(crate) async fn resume(options: ResumeOptions, config: &Config) -> anyhow::R
     Ok(report(&woken, common.json, &json!({"ended": ended, "still": still})))
 }
 
-/// Lists pauses.
-///
-/// # Errors
-/// The store does not answer.
 pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -> anyhow::Result<bool> {
     let pauses = storage::open(&config.database_url).await?.pauses(all, Timestamp::now()).await?;
     for pause in &pauses {
@@ -189,10 +179,8 @@ pub(crate) async fn run(Command::List { all, json }: Command, config: &Config) -
     Ok(true)
 }
 
-/// Asks whose namespace it is before anything changes (rule 50). A pause begins and ends also while Temporal is away.
-///
-/// # Errors
-/// The namespace belongs to another installation.
+/// Checks who owns the namespace first (rule 50). The inner error means that Temporal is unreachable: pauses
+/// should work even then.
 async fn connect(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
     match crate::installation::connect(config).await {
         Err(error) if error.is::<Refusal>() => Err(error),
@@ -200,7 +188,6 @@ async fn connect(config: &Config) -> anyhow::Result<anyhow::Result<Client>> {
     }
 }
 
-/// One line: the id, the scope, who paused it, since when, until when, why, and its end.
 fn line(pause: &Pause) -> String {
     let Pause { id, scope, messages, paused, ended } = pause;
     let messages = if *messages { ", with single messages" } else { "" };
@@ -208,7 +195,6 @@ fn line(pause: &Pause) -> String {
     format!("{id}  {scope}{messages}  {paused}{}", ended.unwrap_or_default())
 }
 
-/// The number of signals.
 #[derive(Default)]
 struct Woken {
     signalled: u64,
@@ -221,11 +207,7 @@ impl fmt::Display for Woken {
     }
 }
 
-/// Signals the keys of the scope whose workflow runs, and with `messages` the single messages of its tenant. A workflow that
-/// has ended meanwhile needs no signal.
-///
-/// # Errors
-/// Temporal does not answer at all.
+/// Signals running keys, and with `messages` the tenant's single messages. Ended workflows need no signal.
 async fn wake(
     temporal: anyhow::Result<Client>,
     names: &FormerNames,
@@ -255,7 +237,7 @@ async fn wake(
     Ok(woken)
 }
 
-/// Prints the result of the signals. `false`: one of them failed.
+/// Returns `false` if a signal failed.
 fn report(woken: &anyhow::Result<Woken>, as_json: bool, answer: &serde_json::Value) -> bool {
     match woken {
         Ok(woken) if as_json => {

@@ -1,4 +1,4 @@
-//! `tidings preferences`: the settings that recipients chose.
+//! `tidings preferences`: recipients' preferences.
 
 use std::path::{Path, PathBuf};
 
@@ -83,10 +83,7 @@ pub struct Set {
     json: bool,
 }
 
-/// Carries out the command. `false`: a line was refused, or the revision is another.
-///
-/// # Errors
-/// [`Usage`](crate::error::Usage) names the field and what would be right; the store does not answer.
+/// Returns `false` if a line was rejected or the revision has changed.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Get { key, json } => show(&PreferenceStore::open(config).await?, &key, json).await,
@@ -139,7 +136,7 @@ async fn show(preferences: &PreferenceStore<'_>, key: &Key, json: bool) -> anyho
     Ok(true)
 }
 
-/// For `--quiet`: no quiet times, whatever the digest type has.
+/// Switches quiet times off, even the digest type's.
 const NONE: &str = "none";
 
 /// Flag by flag. What is not named stays.
@@ -187,7 +184,7 @@ enum Field {
 }
 
 impl Changes {
-    /// Applies the changes. A pause that is over is removed in any case.
+    /// This also removes an expired pause.
     pub fn over(self, mut chosen: Preferences, now: Timestamp) -> Preferences {
         for field in &self.clear {
             match field {
@@ -214,12 +211,12 @@ impl Changes {
 }
 
 fn pause(text: &str) -> Result<Timestamp, String> {
-    // A span from now has fractions that the recipient did not choose.
+    // A span from now leaves fractions of a second.
     let until = later(text)?;
     Ok(Timestamp::from_second(until.as_second()).unwrap_or(until))
 }
 
-/// `None`: nothing is said about it. `none` alone is no quiet time at all.
+/// Returns `None` if unset, and an empty list for a single `none`.
 fn quiet(words: Vec<String>) -> Option<Vec<String>> {
     match words.as_slice() {
         [] => None,
@@ -231,10 +228,7 @@ fn quiet(words: Vec<String>) -> Option<Vec<String>> {
 const COLUMNS: [&str; 9] = ["tenant", "digest", "user", "cadence", "zone", "at", "quiet", "off", "paused_until"];
 const REQUIRED: [&str; 3] = ["tenant", "digest", "user"];
 
-/// Imports all of the file that is right. `false`: something was not.
-///
-/// # Errors
-/// The file cannot be read or lacks a column, or the store does not answer.
+/// Imports all valid lines. Returns `false` if any was rejected.
 async fn import(file: &Path, order: &Order, json: bool, config: &Config) -> anyhow::Result<bool> {
     let (bar, input) = line_input::open(file)?;
     let table = line_input::table(input, &COLUMNS, &REQUIRED)?;
@@ -253,7 +247,7 @@ async fn import(file: &Path, order: &Order, json: bool, config: &Config) -> anyh
     Ok(report.end("preferences"))
 }
 
-/// Writes a line's choices, and tells the key's workflow where they are new.
+/// Signals the key's workflow if something changed.
 async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyhow::Result<Result<(), Rejection>> {
     let rejected = |(field, problem): (String, String)| Ok(Err(Rejection::new(row.line, &field, &problem)));
     let (key, chosen) = match read(|column| row.value(column)) {
@@ -272,7 +266,7 @@ async fn put(people: &mut PreferenceStore<'_>, row: &Row, order: &Order) -> anyh
     Ok(Ok(()))
 }
 
-/// The choices of a line. Those of a column that the file lacks stay: such a file would end pauses, and turn on what was turned off.
+/// A missing column changes nothing; otherwise this file would end pauses and turn categories on again.
 fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool) -> Preferences {
     Preferences {
         cadence: if has("cadence") { chosen.cadence } else { before.cadence },
@@ -284,7 +278,7 @@ fn changed(before: Preferences, chosen: Preferences, has: impl Fn(&str) -> bool)
     }
 }
 
-/// Parses the key and the preferences, or returns the wrong field and the remedy.
+/// The error is the wrong field and the remedy.
 fn read(value: impl Fn(&str) -> String) -> Result<(Key, Preferences), (String, String)> {
     let key = Key::new(value("tenant"), value("digest"), value("user"));
     let key = key.map_err(|invalid| (invalid.field, invalid.problem))?;

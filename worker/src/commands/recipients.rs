@@ -1,4 +1,4 @@
-//! `tidings recipients`: the directory, and everything that is held about a person.
+//! `tidings recipients`: the directory and data about a person.
 
 use std::path::PathBuf;
 
@@ -90,10 +90,7 @@ pub enum Command {
     Merge(erase::MoveOptions),
 }
 
-/// Carries out the command. `false`: a line was refused, or nothing is held about the person.
-///
-/// # Errors
-/// A file cannot be read or written, or the store does not answer.
+/// Returns `false` if a line was rejected, nothing is stored about the person, or the work is incomplete.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Import { file, rate, json } => import::run(&file, rate, json, config).await,
@@ -122,10 +119,6 @@ pub struct ListOptions {
     json: bool,
 }
 
-/// Prints the page.
-///
-/// # Errors
-/// The store does not answer.
 async fn list(options: ListOptions, config: &Config) -> anyhow::Result<bool> {
     let ListOptions { filter, page, addresses, json: as_json } = options;
     let store = storage::open(&config.database_url).await?;

@@ -39,11 +39,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Recovers the run. `false` means that a digest was refused, or that an earlier run's history is gone.
-///
-/// # Errors
-/// [`crate::error::Usage`] where `by` or `why` will not do; there is nothing to recover; Temporal, the store or all workers
-/// do not answer.
+/// Returns `false` if a digest was refused, or the history of an earlier run is gone.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { key, run, reason, dry_run, json: as_json } = options;
     let order = reason.order()?;

@@ -1,4 +1,4 @@
-//! `tidings relays`: the state of the relays, a test of one, and its breaker.
+//! `tidings relays`: tests relays, and opens or closes circuit breakers.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     storage,
 };
 
-/// Refusals that are explained.
+/// Refusals to show and explain.
 const REFUSALS: u32 = 10;
 
 const EXAMPLES: &str = "\
@@ -95,10 +95,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Carries out the command. `false`: the test failed.
-///
-/// # Errors
-/// [`Usage`] where there is no such relay; the store does not answer.
+/// Returns `false` if the test failed.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List { json } => list(config, json).await,
@@ -178,7 +175,7 @@ async fn change(
     Ok(true)
 }
 
-/// The address without its password, or the reason why there is none.
+/// Without its password, or the reason why it is missing.
 fn address(relay: &Relay) -> String {
     match relay.settings() {
         Ok(settings) => settings.relay.to_string(),
@@ -194,10 +191,9 @@ fn named<'a>(config: &'a Config, name: &str) -> Result<&'a Relay, Usage> {
     })
 }
 
-/// The longest wait for each answer of the relay.
+/// Timeout for each reply from the relay.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The advice about an access token that the relay refuses.
 const WRONG_TOKEN: &str = "; the relay refuses the access token, also a new one: it must be of the user in url, and have the scope \
                            https://mail.google.com/ (Google), or https://outlook.office.com/SMTP.Send with SMTP AUTH allowed for the \
                            mailbox (Microsoft)";
@@ -216,7 +212,6 @@ pub struct TestOptions {
     json: bool,
 }
 
-/// One line of the answer.
 #[derive(Serialize)]
 struct Line<'a> {
     phase: &'a str,
@@ -225,10 +220,7 @@ struct Line<'a> {
     detail: &'a str,
 }
 
-/// Carries it out, and says each phase. `false`: one of them failed.
-///
-/// # Errors
-/// There is no such relay, or its address or its stream's DKIM key is missing.
+/// Returns `false` if a phase failed. Fails if the relay, its address or its stream's DKIM key is missing.
 async fn test(TestOptions { name, to, json }: TestOptions, config: &Config) -> anyhow::Result<bool> {
     let settings = named(config, &name)?.settings().map_err(|problem| config::Error::Wrong(vec![problem]))?;
     let relays = Relays::new(&[(name.clone(), settings.clone())].into(), patient())?;
@@ -258,7 +250,7 @@ async fn test(TestOptions { name, to, json }: TestOptions, config: &Config) -> a
     Ok(ok)
 }
 
-/// Without the phase, which stands in front.
+/// Without the phase, which begins the line.
 fn why(AttemptOutcome { phase, detail, .. }: &AttemptOutcome) -> &str {
     detail.strip_prefix(phase.name()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(detail)
 }
@@ -274,7 +266,7 @@ fn say(line: &Line<'_>, json: bool) -> anyhow::Result<bool> {
     Ok(*ok)
 }
 
-/// One mail, as its stream would send it.
+/// Sends one email as the relay's stream would.
 async fn mail(
     route: &tidings_services::relays::Route<'_>,
     to: &EmailAddress,
@@ -285,7 +277,7 @@ async fn mail(
     let serves = |stream: &Stream| stream.relays.iter().any(|name| name == relay);
     let streams = [StreamName::Bulk, StreamName::Transactional].into_iter();
     let streams = streams.flat_map(|name| settings.every(name).map(move |(tenant, stream)| (tenant, name, stream)));
-    // A relay of everybody sends as everybody.
+    // Prefer the general stream to a tenant's.
     let user = streams.filter(|(_, _, stream)| serves(stream)).min_by_key(|(tenant, ..)| tenant.is_some());
     let (tenant, name, stream) = user.ok_or_else(|| anyhow::anyhow!("no stream uses the relay {relay}"))?;
     let tenant = tenant.unwrap_or_default();

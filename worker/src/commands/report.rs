@@ -1,4 +1,4 @@
-//! `tidings report`: what became of messages, by type, template, relay or day.
+//! `tidings report`: delivery statistics by type, template, relay or day.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -39,10 +39,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Prints the report.
-///
-/// # Errors
-/// The store does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { by, tenant, since, until, json: as_json } = options;
     let question = Question::new(tenant, since, until.unwrap_or_else(Timestamp::now), by);

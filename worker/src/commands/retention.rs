@@ -1,4 +1,4 @@
-//! `tidings upkeep`: what the schedule starts every night, by hand.
+//! `tidings upkeep`: the nightly upkeep by hand.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,9 +19,9 @@ use tracing::{Instrument as _, debug_span};
 
 use crate::{Config, args::Reason, storage, worker::retention_schedule};
 
-/// Between two looks at how far it is.
+/// Poll interval for the progress bar.
 const LOOK: Duration = Duration::from_secs(1);
-/// The wait for a worker after which the bar says that none answers.
+/// After this, the progress bar shows that no worker responds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The commands about what is kept for a time only.
@@ -54,10 +54,7 @@ pub enum Command {
     },
 }
 
-/// Carries out the command. `false`: the store knows no such folder.
-///
-/// # Errors
-/// The store or Temporal does not answer; the workers do not agree; upkeep was cancelled or terminated.
+/// Returns `false` if nothing was archived to the folder.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Run { dry_run: true, json } => count(config, json).await?,
@@ -90,7 +87,6 @@ async fn forget_archive(folder: PathBuf, reason: Reason, config: &Config) -> any
     Ok(known)
 }
 
-/// The expired rows of one kind.
 #[derive(Serialize)]
 struct Expired {
     kind: Kind,
@@ -118,7 +114,8 @@ async fn count(config: &Config, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts it, unless it is under way, and waits for it. Workers that do not agree would let it wait.
+/// If upkeep is running, waits for it. This first checks that the workers agree, because otherwise upkeep
+/// would wait.
 async fn purge(config: &Config) -> anyhow::Result<Report> {
     agreed(&*storage::open(&config.database_url).await?, None).await?;
     let client = crate::installation::connect(config).await?;

@@ -1,4 +1,4 @@
-//! `tidings retract`: takes events of a key back, before or after they arrive.
+//! `tidings retract`: withdraws events, before or after they arrive.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ Examples:
 Events that are taken back appear in no message, even if they arrive later. A message that waits, for `undo` or for its relay, is made
 again without them. The answer says so, or that a message with one of them has gone out. Retracting twice changes nothing.";
 
-/// Time for the ledger's answer. Temporal has the retract by then.
+/// Ledger timeout. Temporal has the retract by then.
 const LEDGER_TIME: Duration = Duration::from_secs(5);
 
 /// The events to take back.
@@ -55,10 +55,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Hands the retract over. `true`: Temporal has recorded it.
-///
-/// # Errors
-/// [`Usage`] where it breaks a limit of the contract; Temporal does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (key, as_json) = (config.names.today(&options.key), options.json);
     let now = Timestamp::now();
@@ -71,7 +67,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-/// What the retract reaches; `None`: the ledger does not say.
+/// Returns `None` if the ledger is unreachable or too slow.
 async fn reached(config: &Config, key: &Key, retract: &Retract, now: Timestamp) -> Option<Reached> {
     let looked = async {
         let store = storage::open(&config.database_url).await?;

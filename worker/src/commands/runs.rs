@@ -1,5 +1,4 @@
-//! `tidings runs`: the runs in Temporal that ended without their code, or that no worker can execute, and that wait for an operator
-//! (rule 54).
+//! `tidings runs`: runs that ended without their code, or that no worker can execute (rule 54).
 
 use anyhow::bail;
 use jiff::Timestamp;
@@ -10,7 +9,6 @@ use uuid::Uuid;
 
 use crate::{Config, args::Reason, error::Usage, phrases::counted, storage};
 
-/// The most runs of an answer.
 const MOST: u32 = 10_000;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -55,10 +53,6 @@ pub(crate) struct DismissOptions {
     reason: Reason,
 }
 
-/// Lists or dismisses runs.
-///
-/// # Errors
-/// [`Usage`] where `by` or `why` will not do; the store cannot answer; the run is not in the list.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List(options) => list(options, config).await,
@@ -95,7 +89,6 @@ async fn dismiss(DismissOptions { workflow, run, reason }: DismissOptions, confi
     Ok(true)
 }
 
-/// A run in the list.
 pub(super) fn in_words(run: &TroubledRun) -> String {
     let TroubledRun { workflow_id, run_id, trouble, since, by, why, remedy } = run;
     let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
@@ -104,7 +97,6 @@ pub(super) fn in_words(run: &TroubledRun) -> String {
     format!("{workflow_id}  run {run_id}\n  {what} {since:.0}{by}{why}\n  {remedy}")
 }
 
-/// The number of runs in the list by trouble.
 pub(super) fn summary(runs: u64) -> String {
     format!("{} in trouble; `tidings runs list` has the commands to run:", counted(runs, "run"))
 }

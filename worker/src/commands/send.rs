@@ -1,4 +1,4 @@
-//! `tidings send`: one e-mail, handed over.
+//! `tidings send`: submits one email.
 
 use std::{fs, path::PathBuf};
 
@@ -58,10 +58,6 @@ pub struct Options {
     json: bool,
 }
 
-/// Hands the message over.
-///
-/// # Errors
-/// [`Usage`] where the message is refused; the database or Temporal does not answer.
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let as_json = options.json;
     let submission = options.submission()?;
@@ -70,7 +66,7 @@ pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     let signers = config.signers()?;
     let store = storage::open(&config.database_url).await?;
     let directory = config.team_directory()?;
-    // Nothing is recorded where the namespace belongs to another installation.
+    // First, because the namespace may belong to another installation.
     let temporal = crate::installation::connect(config).await?;
     let accepted = submit::accept(&*store, directory.as_deref(), &renderer, &signers, &settings, &submission).await;
     let accepted = accepted.map_err(refused)?;
@@ -119,7 +115,7 @@ impl Options {
     }
 }
 
-/// An address has an @; a user may have one, too, and is then named by the directory's import, not here.
+/// Text with an `@` is an address, so a user with one in the id cannot be named here.
 fn recipient(text: &str) -> Result<To, AddressError> {
     let (name, address) = match text.strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
         Some((name, address)) => (name.trim(), address),

@@ -1,4 +1,4 @@
-//! `tidings stats`: the open, undelivered and overdue digests, and everything else that an operator watches.
+//! `tidings stats`: everything an operator should watch.
 
 use std::{
     io::{IsTerminal as _, stdout},
@@ -20,7 +20,7 @@ use crate::{
 
 mod view;
 
-/// The pause between two looks of `--watch`.
+/// Refresh interval for `--watch`.
 const LOOK: Duration = Duration::from_secs(5);
 
 pub(crate) const EXAMPLES: &str = "\
@@ -61,7 +61,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Parses a span with days of 24 hours.
+/// A day has 24 hours.
 fn span(text: &str) -> Result<SignedDuration, String> {
     let parsed = text.parse::<jiff::Span>().ok().and_then(|span| {
         let days_are_24_hours = jiff::SpanRelativeTo::days_are_24_hours();
@@ -71,10 +71,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
     parsed.filter(|span| span.is_positive() && *span <= SignedDuration::from_hours(24 * 3_660)).ok_or_else(wrong)
 }
 
-/// Prints the statistics, once or until Ctrl-C.
-///
-/// # Errors
-/// The store or Temporal does not answer, [`Overdue`], or [`RunsInTrouble`].
+/// Fails with [`Overdue`] or [`RunsInTrouble`] (exit code 3).
 pub(crate) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let temporal = crate::installation::connect(config).await?;
@@ -107,7 +104,7 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
         (false, _) => view::in_words(answer, options.since),
     };
     if options.watch && !options.json && stdout().is_terminal() {
-        // Home, the text with each line's old rest cleared, and everything below cleared.
+        // Cursor home, clear the rest of each line, then everything below.
         anstream::print!("\x1b[H{}\x1b[K\n\x1b[J", text.replace('\n', "\x1b[K\n"));
     } else {
         anstream::println!("{text}");
@@ -115,8 +112,8 @@ fn print(answer: &Stats, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a run in trouble waits for a person. With `after`, fails if a digest is overdue by more than that, or a run in trouble for
-/// longer, or if a digest could be late without being seen.
+/// Fails if a run is in trouble. With `after`, fails only if a digest is overdue or a run in trouble for
+/// longer than this, or if an unknown backlog might hide a late digest.
 fn check(answer: &Stats, after: Option<SignedDuration>) -> anyhow::Result<()> {
     let Some(after) = after else {
         let runs = answer.troubled_run_count;

@@ -1,4 +1,4 @@
-//! `tidings status`: what is pending for a key.
+//! `tidings status`: shows a key's pending events.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,7 @@ use crate::{
     phrases::{counted, nothing_pending},
 };
 
-/// Says what the key is doing, and what is still open under another name of it.
-///
-/// # Errors
-/// Temporal does not answer, or no worker does.
+/// Notes open windows under other names of the key.
 pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Result<bool> {
     let commands = client::commands(config).await?;
     let key = &commands.open_name(&config.names, key).await?;
@@ -46,7 +43,7 @@ pub(crate) async fn run(config: &Config, key: &Key, as_json: bool) -> anyhow::Re
     Ok(true)
 }
 
-/// The state of a key whose run cannot answer. `None`: the error is not about the run.
+/// Returns `None` if the error has another cause than the run.
 const fn unable(error: &CommandError) -> Option<&'static str> {
     match error {
         CommandError::Paused { .. } => Some("paused_in_temporal"),

@@ -1,4 +1,4 @@
-//! `tidings subscriptions`: the services that get notices.
+//! `tidings subscriptions`: services that receive our notices.
 
 use std::collections::BTreeSet;
 
@@ -78,16 +78,13 @@ pub enum Command {
     },
 }
 
-/// Carries out the command. `false`: the receiver did not take the test.
-///
-/// # Errors
-/// There is no such subscription, its secrets are not set, or the store does not answer.
+/// Returns `false` if the receiver rejected the test.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List { json } => list(config, json).await,
         Command::Test { name, json } => test(named(config, &name)?, config, json).await,
         Command::DeadLetters { name, limit, json } => {
-            // It may be in no file any more.
+            // It may no longer be configured.
             let name = named(config, &name).map_or(&*name, |found| &found.name);
             dead_letters(config, name, limit, json).await
         }

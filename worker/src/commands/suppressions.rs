@@ -1,4 +1,4 @@
-//! `tidings suppressions`: lists suppressed addresses, adds and imports them, and lifts a suppression.
+//! `tidings suppressions`: suppressed addresses.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ mod format;
 
 use format::Format;
 
-/// The action in the audit trail, before the reason.
+/// The action in the audit trail.
 const ADD: &str = "suppression_add";
 
 const EXAMPLES: &str = "\
@@ -108,10 +108,7 @@ pub struct Added {
     json: bool,
 }
 
-/// Carries out the command. `false`: there was nothing to lift, or a line was refused.
-///
-/// # Errors
-/// [`Usage`](crate::error::Usage) where `by` or `why` will not do; the store does not answer.
+/// Returns `false` if nothing was lifted or a line was rejected.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::List { filter, page, json } => {
@@ -171,7 +168,6 @@ async fn lift(config: &Config, options: Options) -> anyhow::Result<bool> {
     Ok(!lifted.is_empty())
 }
 
-/// Suppressions that go to the store together.
 const BATCH: usize = 500;
 
 /// The file and what the file does not say.
@@ -196,10 +192,7 @@ pub struct ImportOptions {
     json: bool,
 }
 
-/// Imports all of the file that is right. `false`: something was not.
-///
-/// # Errors
-/// The file cannot be read or has no known columns, or the store does not answer.
+/// Returns `false` if any line was rejected. Fails if the columns match no known format.
 async fn import(options: ImportOptions, config: &Config) -> anyhow::Result<bool> {
     let ImportOptions { file, tenant, format, all, reason, json } = options;
     let order = reason.order("tidings suppressions import")?;
@@ -237,7 +230,7 @@ async fn put(
     Ok(())
 }
 
-/// The list, and the facts that hold for every row.
+/// Settings for every row in the list.
 struct List {
     tenant: String,
     format: Format,
@@ -246,7 +239,7 @@ struct List {
 }
 
 impl List {
-    /// The suppression of a row; `None`: the address is not suppressed.
+    /// Returns `None` if the row's address is not suppressed.
     fn suppression(&self, record: &Row) -> Result<Option<Suppression>, Rejection> {
         let rejected = |field: &str, problem: String| Rejection::new(record.line, field, &problem);
         let value = |column: &str| record.value(column);
@@ -264,7 +257,7 @@ impl List {
             tenant: self.tenant.clone(),
             address: address.written().to_owned(),
             reason,
-            // The provider's text may quote the address.
+            // We drop the provider's text because it may quote the address.
             detail: format!("imported from {}", self.format.name()),
             at: at.unwrap_or(self.now).min(self.now),
         }))

@@ -1,4 +1,4 @@
-//! `tidings template`: what mails look like, before anybody gets one.
+//! `tidings template`: previews and checks emails.
 
 use std::{
     fs,
@@ -35,10 +35,7 @@ pub enum Command {
     Check,
 }
 
-/// Carries out the command. `false`: a template or a file of words has a fault.
-///
-/// # Errors
-/// A template cannot be read or rendered, or the folder cannot be written.
+/// Returns `false` if the check finds a fault.
 pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     let renderer = Renderer::new(config.templates.as_deref()).context("the templates cannot be read")?;
     match command {
@@ -55,10 +52,6 @@ pub(crate) fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     }
 }
 
-/// Prints the text, or writes all parts to the folder.
-///
-/// # Errors
-/// The folder cannot be written.
 pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
     let Some(folder) = out else {
         anstream::println!("{BOLD}{}{BOLD:#}\n\n{}", mail.subject, mail.text.trim_end());
@@ -73,7 +66,7 @@ pub(crate) fn show(mail: &Rendered, out: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Finds the folders of words that belong to no tenant with a table. Only a misspelling explains such a name.
+/// Folders of words for tenants without a table are most likely misspelt.
 pub(crate) fn words_of_nobody(renderer: &Renderer, config: &Config) -> Vec<Problem> {
     let nobodys = renderer.tenants().filter(|tenant| !config.tenants.contains_key(*tenant));
     let problem = |tenant: &str| {

@@ -1,4 +1,4 @@
-//! `tidings tenants`: the end of a tenant.
+//! `tidings tenants`: ends a tenant.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -47,10 +47,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Carries out the command. `false`: nothing was ended, or something is left.
-///
-/// # Errors
-/// The store, Temporal or a worker does not answer, or the archive cannot be written. Another run goes on.
+/// Returns `false` if nothing was ended, or something is left. After an error, run it again to continue.
 pub(crate) async fn run(Command::End(options): Command, config: &Config) -> anyhow::Result<bool> {
     let Options { tenant, reason, dry_run, yes, json: as_json } = options;
     let order = reason.order()?;

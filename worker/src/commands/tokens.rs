@@ -1,4 +1,4 @@
-//! `tidings tokens`: makes, lists and revokes tokens of the api.
+//! `tidings tokens`: API tokens.
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ Examples:
 
 The token is printed once, and the store has only a hash. A gateway refuses a revoked token within 10 seconds.";
 
-/// The tenant of a token for every tenant.
+/// Stands for every tenant.
 const EVERY: &str = "*";
 
 /// The commands.
@@ -81,10 +81,7 @@ pub struct Created {
     json: bool,
 }
 
-/// Carries out the command. `false`: there is no token to revoke.
-///
-/// # Errors
-/// [`Usage`] where an option will not do; the store does not answer.
+/// Returns `false` if there is no token to revoke.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Create(created) => create(config, created).await,

@@ -1,4 +1,4 @@
-//! `tidings webhooks`: tests the webhooks of relays.
+//! `tidings webhooks`: tests the relays' webhooks.
 
 use std::env;
 
@@ -45,17 +45,14 @@ pub enum Command {
     Test(Options),
 }
 
-/// Carries out the command. `false`: a sample was not answered as expected.
-///
-/// # Errors
-/// There is no such webhook, its secret is not set, or the store does not answer.
+/// Returns `false` if a sample had an unexpected result.
 pub(crate) async fn run(command: Command, config: &Config) -> anyhow::Result<bool> {
     match command {
         Command::Test(options) => test(options, config).await,
     }
 }
 
-/// The first characters in the key of a test message.
+/// Prefix for the key of a test message.
 const TEST: &str = "test";
 
 /// The relay, the route and the message.
@@ -78,7 +75,6 @@ pub struct Options {
     json: bool,
 }
 
-/// One line of the answer.
 #[derive(Serialize)]
 struct Line {
     sample: String,
@@ -88,10 +84,6 @@ struct Line {
     becomes: String,
 }
 
-/// Sends the samples, and says what became of each. `false`: one was not answered as expected.
-///
-/// # Errors
-/// There is no such webhook, its secret is not set, the message is no test message, or the store does not answer.
 async fn test(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (relay, hook) = webhook(config, &options.relay)?;
     let url = route(config, &options)?;
@@ -143,7 +135,7 @@ fn route(config: &Config, options: &Options) -> Result<Url, Usage> {
     url.ok_or_else(|| Usage(format!("--url {base:?} is not the address of a gateway, like http://127.0.0.1:8080")))
 }
 
-/// Reports change the message and suppress its address, so that no other message may be named.
+/// Other messages are not allowed, because the reports will change the message and suppress its address.
 async fn test_message(store: &dyn Store, tenant: String, key: String) -> anyhow::Result<MessageRecord> {
     if !key.starts_with(TEST) {
         let right = "its key must begin with `test`, because reports suppress its address";
@@ -154,7 +146,6 @@ async fn test_message(store: &dyn Store, tenant: String, key: String) -> anyhow:
     Ok(found.ok_or_else(|| Usage(format!("--message: there is no message {key}; send one with tidings send")))?)
 }
 
-/// The route that is tested, and the message of the samples.
 struct Target<'a> {
     store: &'a dyn Store,
     relay: &'a str,
@@ -186,7 +177,7 @@ impl Target<'_> {
             Expected::DeadLetter => self.buried(sample).await?,
             Expected::Event(_) if self.exists => {
                 let recorded = self.store.delivery_events(self.message).await?;
-                // An event that was reported before, as by a test within the same second, is not recorded again.
+                // It is not recorded again, e.g. after a test in the same second.
                 let report = recorded
                     .iter()
                     .map(|record| &record.report)
@@ -221,12 +212,11 @@ const fn remedy(status: u16) -> &'static str {
     }
 }
 
-/// Servers on which the webhook depends.
 async fn servers(hook: &Hook) -> Vec<Line> {
     let (mut lines, certificates) = (Vec::new(), Certificates::new(Fetcher::new()));
     for topic in hook.topics() {
         let server = topic.server();
-        // Any answer of HTTP will do.
+        // Any HTTP response is fine.
         let (ok, becomes) = match certificates.ask(&server).await {
             Ok(_) | Err(FetchError::Status(_) | FetchError::Body(_)) => (true, "answers from here".to_owned()),
             Err(error) => (false, format!("{error}; the gateway needs it for the certificates of SNS")),
@@ -236,7 +226,7 @@ async fn servers(hook: &Hook) -> Vec<Line> {
     lines
 }
 
-/// Says why a test is incomplete, or names the changes that the samples made.
+/// Explains gaps in the test, or lists changes made by the samples.
 async fn afterwards(store: &dyn Store, provider: Provider, message: Option<MessageRecord>) -> anyhow::Result<String> {
     if matches!(provider, Provider::Ses | Provider::SendGrid) {
         return Ok(format!(

@@ -17,10 +17,6 @@ pub(crate) struct Args {
     hold_patches: bool,
 }
 
-/// Runs the worker until SIGTERM or Ctrl-C.
-///
-/// # Errors
-/// The configuration cannot send, or the worker fails.
 pub(crate) async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     let patches = if args.hold_patches { Patches::Held } else { Patches::Active };
     let shutdown = until_signalled("activities")?;

@@ -1,4 +1,4 @@
-//! The categories of a digest type: their places in a message and their limits, as `[digest.NAME.category.CATEGORY]` describes them.
+//! Categories, from `[digest.NAME.category.CATEGORY]`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,6 @@ use super::{
     problem::Problem,
 };
 
-/// The highest priority.
 const HIGHEST: u32 = 100;
 
 table! {
@@ -30,12 +29,12 @@ table! {
 }
 
 impl Entry for RawCategory {
-    /// One that both tables have is the first one's, with the former names of either.
+    /// Keeps the former names from `base` if this entry has none.
     fn over(self, base: &Self) -> Self {
         Self { was: self.was.or_else(|| base.was.clone()), ..self }
     }
 
-    /// The place of one of the keys; empty without keys.
+    /// The first key's place; empty without keys.
     fn place(&self, checks: &Checks<'_>) -> String {
         let origins = self.origins("", checks);
         let keys = ["title", "section", "max_age", "priority", "min_count", "was"];
@@ -43,7 +42,7 @@ impl Entry for RawCategory {
     }
 }
 
-/// The entries under today's names of their categories.
+/// Leaves out entries under former names.
 pub(super) fn todays<'a, T: Clone>(
     entries: &'a BTreeMap<String, T>,
     digest: &'a DigestSettings,
@@ -52,7 +51,6 @@ pub(super) fn todays<'a, T: Clone>(
     todays.map(|(name, value)| (name.clone(), value.clone()))
 }
 
-/// The categories of a digest type with the headings of their sections.
 pub(super) fn show(digest: &DigestSettings) -> Option<Shown> {
     let categories = todays(&digest.category.named, digest).map(|(name, category)| {
         let mut shown = category.to_table();
@@ -62,7 +60,7 @@ pub(super) fn show(digest: &DigestSettings) -> Option<Shown> {
     categories.collect::<Table>().unless_empty()
 }
 
-/// Checks the names that categories had before, and returns today's name by former one; `None` if one is wrong.
+/// Maps former names to today's. Returns `None` if one is wrong.
 pub(super) fn former(
     table: &str,
     all: &BTreeMap<String, RawCategory>,
@@ -71,7 +69,7 @@ pub(super) fn former(
     former::check(table, all.iter().map(|(name, raw)| (name.as_str(), raw.was.as_ref())), checks)
 }
 
-/// The values of categories, which those of a former name have, too.
+/// Adds the values under former names, too.
 pub(super) fn under_any_name<T: Clone>(
     mut values: BTreeMap<String, T>,
     former: &BTreeMap<String, String>,
@@ -84,9 +82,9 @@ pub(super) fn under_any_name<T: Clone>(
     values
 }
 
-/// Checks the tables of all categories of a digest type. What they do not name is as in `others`. A category without a table has the
-/// longest `max_age` of those with one, if the type has none: who names an age for some wants nothing of years ago from the rest.
-/// `None` if one is wrong.
+/// Missing keys come from `others`. If the type has no `max_age`, the longest in a table also applies to
+/// categories without one: if some have a limit, nobody will expect years-old events in the rest. Returns
+/// `None` if a value is wrong.
 pub(super) fn check(
     table: &str,
     all: &BTreeMap<String, RawCategory>,
@@ -123,7 +121,7 @@ fn check_one(
     Some(category)
 }
 
-/// The heading and the priority of a category. In the section of another category they are those of that one.
+/// With `section`, heading and priority come from this other category.
 fn placed(
     table: &str,
     category: &str,

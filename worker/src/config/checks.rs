@@ -1,4 +1,4 @@
-//! The checks of values, one by one, which collect the problems.
+//! Checks values one by one and collects the problems.
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::Path, str::FromStr};
 
@@ -11,30 +11,25 @@ use super::{
     secret::{EXPOSED, is_exposed, masked},
 };
 
-/// Characters of a name that recipients read.
 const NAME_CHARS: usize = 80;
-/// Characters of a sentence that recipients read.
 const SENTENCE_CHARS: usize = 300;
 
-/// A list whose entries each have a place of their own.
+/// Each entry has its own place.
 pub(super) type SpannedList = Spanned<Vec<Spanned<String>>>;
 
-/// A key of the file that an environment variable overrides.
+/// A key that an environment variable can override.
 pub(super) struct Overridable {
     pub key: &'static str,
     pub variable: &'static str,
     pub default: &'static str,
 }
 
-/// Checks values one by one and collects the problems.
 pub(super) struct Checks<'a> {
     place: &'a Path,
     text: &'a str,
     environment: Environment<'a>,
     pub problems: Vec<Problem>,
-    /// The addresses to listen on.
     pub listeners: Vec<Door>,
-    /// The first password of the file.
     password: Option<Problem>,
 }
 
@@ -43,17 +38,16 @@ impl<'a> Checks<'a> {
         Self { place, text, environment, problems: Vec::new(), listeners: Vec::new(), password: None }
     }
 
-    /// The content of the file.
     pub const fn content(&self) -> &'a str {
         self.text
     }
 
-    /// Returns the warning of a file with a password that every user of the machine can read.
+    /// Warns if other users on the machine can read a password in the file.
     pub fn exposed_password(&self) -> Option<Problem> {
         self.password.clone().filter(|_| is_exposed(self.place))
     }
 
-    /// Parses the value of `key`; `None` without a value, or if the value is wrong.
+    /// Returns `None` if the value is missing or wrong.
     pub fn text<T, V: AsRef<str>>(
         &mut self,
         key: &str,
@@ -66,7 +60,7 @@ impl<'a> Checks<'a> {
         self.accept(result)
     }
 
-    /// Parses a URL that may hold a password: the environment variable's, else the file's, else the default.
+    /// Parses a URL that may contain a password. The environment wins over the file, then comes the default.
     pub fn secret_url<T>(
         &mut self,
         Overridable { key, variable, default }: Overridable,
@@ -80,7 +74,7 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Parses a value of the file that may hold a password.
+    /// Masks a password in the value.
     pub fn secret<T>(
         &mut self,
         key: &str,
@@ -90,7 +84,7 @@ impl<'a> Checks<'a> {
         let value = value?;
         let text = value.as_ref();
         let shown = masked(text);
-        // A user alone is masked, too: it may be a token in the wrong place.
+        // A user alone is masked too, because it may be a misplaced token.
         let has_password = shown != *text && [":***", "=***"].iter().any(|masked| shown.contains(masked));
         if has_password && self.password.is_none() {
             let problem = format!("has a password, and the file {EXPOSED}");
@@ -100,7 +94,7 @@ impl<'a> Checks<'a> {
         self.accept(result)
     }
 
-    /// Parses a value from outside the file that may hold a password.
+    /// Like [`Checks::secret`], from outside the file.
     pub fn secret_outside<T>(
         &mut self,
         place: &str,
@@ -111,8 +105,8 @@ impl<'a> Checks<'a> {
         self.accept(parse(text).map_err(|problem| Problem::new(place, key, problem).of(masked(text))))
     }
 
-    /// Parses the address of a listener, and refuses one beyond this machine without words for its lack of TLS, unless a proxy is expected
-    /// in front. Keeps its door.
+    /// Rejects an address beyond this machine, unless the file explicitly accepts the lack of TLS or a proxy
+    /// should be in front.
     pub fn listener(
         &mut self,
         (key, raw): (&str, Option<&Spanned<String>>),
@@ -133,14 +127,14 @@ impl<'a> Checks<'a> {
         Some(address)
     }
 
-    /// Reads an environment variable, without the line end of the file or the mark of the page that its value came from. `None` if nothing is
-    /// left.
+    /// Trims line breaks and invisible marks, which come along when a value is copied. Returns `None` if
+    /// nothing is left.
     pub fn variable(&self, name: &str) -> Option<String> {
         let value = (self.environment)(name)?;
         Some(clean_edges(&value).to_owned()).filter(|value| !value.is_empty())
     }
 
-    /// Reads the variable that `key` names: its name, and its value if it is set. `None`: this is not a name.
+    /// Returns the variable's name, with its value if set. `None` if the name is invalid.
     pub fn named_variable(
         &mut self,
         key: &str,
@@ -153,7 +147,7 @@ impl<'a> Checks<'a> {
         Some((name.clone(), self.variable(name)))
     }
 
-    /// Parses the secret in the variable that `key` names, as [`Checks::named_variable`]. `None`: the secret is wrong.
+    /// Like [`Checks::named_variable`], but parses the value. Returns `None` if this fails.
     pub fn secret_of<T>(
         &mut self,
         key: &str,
@@ -167,7 +161,7 @@ impl<'a> Checks<'a> {
         Some((name, secret))
     }
 
-    /// Parses a value that is a number, or a flag.
+    /// Parses a number, or a flag.
     pub fn number<T, V: ToString>(
         &mut self,
         key: &str,
@@ -178,7 +172,7 @@ impl<'a> Checks<'a> {
         self.text(key, Some(&Spanned::new(value.span(), value.as_ref().to_string())), parse)
     }
 
-    /// Parses every entry of a list and reports each wrong one; `None` without a list, or if any was wrong.
+    /// Reports each wrong entry. Returns `None` without a list, or if any is wrong.
     pub fn each<T>(
         &mut self,
         key: &str,
@@ -189,7 +183,7 @@ impl<'a> Checks<'a> {
         entries.into_iter().collect()
     }
 
-    /// Checks a list that is more than its entries.
+    /// For lists that need more than a check per entry.
     pub fn list<T>(
         &mut self,
         key: &str,
@@ -199,7 +193,7 @@ impl<'a> Checks<'a> {
         check(key, list?, self)
     }
 
-    /// Parses each entry of a table; `instead` is what to write in the place of `*`.
+    /// `instead` is the advice if someone writes `*`.
     pub fn entries<T>(
         &mut self,
         table: &str,
@@ -216,7 +210,7 @@ impl<'a> Checks<'a> {
         parsed
     }
 
-    /// Reports an entry `*` of `table`: it looks like all entries, and would be the one of this name.
+    /// An entry `*` looks like a wildcard, but would only be a name.
     pub fn report_star(&mut self, table: &str, name: &str, place: String, instead: &str) {
         if name == "*" {
             let problem = format!("does not stand for all of them; {instead}");
@@ -224,18 +218,16 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Returns the value, or reports its problem.
     pub fn accept<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.report(problem)).ok()
     }
 
-    /// Reports a problem of `key` at the place of `raw`.
     pub fn fault<T>(&mut self, raw: &Spanned<T>, key: impl Into<String>, problem: impl Into<String>) {
         self.report(Problem::new(self.place_of(raw), key, problem));
     }
 
-    /// Adds a problem, unless another key reported the same one. A tenant inherits the keys of a digest type, and with
-    /// them their problems.
+    /// Skips a problem that another key reported: a tenant inherits a digest type's keys and so their
+    /// problems.
     pub fn report(&mut self, problem: Problem) {
         let problem = if problem.value.contains('\n') { problem.without_value() } else { problem };
         let same = |p: &Problem| (&p.place, &p.value, &p.problem) == (&problem.place, &problem.value, &problem.problem);
@@ -244,14 +236,13 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Reports if the value spans several lines of the file. The parsed text may lack the line break, because TOML drops
-    /// one right after the opening quotes.
+    /// Returns `true` if the value spans several lines in the file. The parsed text may lack the line break,
+    /// because TOML drops one right after the opening quotes.
     pub fn spans_lines<T>(&self, value: &Spanned<T>) -> bool {
         let raw = self.text.get(value.span()).unwrap_or_default();
         ["\"\"\"", "'''"].iter().any(|quotes| raw.starts_with(quotes)) && raw.contains('\n')
     }
 
-    /// Returns the place of the value.
     pub fn place_of<T>(&self, value: &Spanned<T>) -> String {
         place_of(self.place, self.text, Some(value.span()))
     }
@@ -262,15 +253,15 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// The name as a problem shows it. A token instead of a name is not shown: only words in capital letters with an underscore are
-/// certain to be a name.
+/// Masks anything except capitals with an underscore, because it may be a misplaced token.
 pub(super) fn shown(variable: &str) -> String {
     let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     let is_name = variable.contains('_') && variable.bytes().all(fits);
     if is_name { variable.to_owned() } else { "***".to_owned() }
 }
 
-/// Accepts the names that Kubernetes accepts. A URL or a secret fails, because a value is easily mixed up with its variable.
+/// Accepts the names that Kubernetes accepts. This rejects URLs, because a value is easily mixed up with its
+/// variable.
 fn variable_name(text: &str, right: &str) -> Result<(), String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if !text.is_empty() && text.bytes().all(fits) {
@@ -279,7 +270,7 @@ fn variable_name(text: &str, right: &str) -> Result<(), String> {
     Err(format!("is not the name of a variable; write for example {right}"))
 }
 
-/// Parses a whole number from one to `most`.
+/// From 1 to `most`.
 pub(super) fn whole<T: FromStr + PartialOrd + From<u8> + fmt::Display + Copy>(
     most: T,
 ) -> impl Fn(&str) -> Result<T, String> {
@@ -289,12 +280,12 @@ pub(super) fn whole<T: FromStr + PartialOrd + From<u8> + fmt::Display + Copy>(
     }
 }
 
-/// Parses a name that recipients read.
+/// Recipients will read this.
 pub(super) fn name(text: &str) -> Result<String, String> {
     line(text, NAME_CHARS)
 }
 
-/// Parses a sentence that recipients read.
+/// Recipients will read this.
 pub(super) fn sentence(text: &str) -> Result<String, String> {
     line(text, SENTENCE_CHARS)
 }

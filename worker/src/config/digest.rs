@@ -1,4 +1,4 @@
-//! Digest types, as `[digest.NAME]` describes them.
+//! Digest types: the table `[digest.NAME]`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,10 +21,10 @@ use super::{
     tenant::RawDigests,
 };
 
-/// The longest spread. A spread covers the messages of one slot, and slots are hours or days apart.
+/// A spread distributes the messages of one slot, and slots are hours or days apart.
 const LONGEST_SPREAD: Duration = Duration::from_hours(12);
 
-/// The longest wait in which a message can be taken back. A message that waits longer is late.
+/// A message can be taken back while it waits this long. A longer wait would make it late.
 const LONGEST_UNDO: Duration = Duration::from_hours(1);
 
 table! {
@@ -63,12 +63,11 @@ table! {
 }
 
 impl RawDigest {
-    /// Tells if the cadence of recipients may be adapted.
     pub fn adapts(&self) -> bool {
         self.adapt.as_ref().is_some_and(|adapt| *adapt.as_ref())
     }
 
-    /// Checks the keys of `table` for the digest type `name`. Reports what is wrong, and has the default instead.
+    /// Reads `table` for the digest type `name`. Reports mistakes and uses the default instead.
     pub fn check(&self, table: &str, name: &str, checks: &mut Checks<'_>) -> DigestSettings {
         let key = |key: &str| format!("{table}.{key}");
         let template = self.template.as_ref().map_or(name, |template| template.as_ref().as_str());
@@ -100,7 +99,7 @@ impl RawDigest {
         digest
     }
 
-    /// Checks the service that knows which events were seen. Its variable may be missing: only a worker needs the secret.
+    /// The variable may be unset here, because only a worker needs the secret.
     fn seen(&self, table: &str, checks: &mut Checks<'_>) -> Option<SeenService> {
         let mut missing = |beside: &Spanned<String>, key: &str, other: &str| {
             checks.fault(beside, format!("{table}.{key}"), format!("needs {other}, too"));
@@ -122,20 +121,19 @@ impl RawDigest {
     }
 }
 
-/// The settings as `tidings.toml` would say them.
 pub(crate) fn show(digest: &DigestSettings) -> Table {
     let mut shown = digest.to_table();
     shown.insert_value("choices", digest.choices.show());
     shown
 }
 
-/// The problem of a worker that cannot sign its questions about what was seen.
 pub(super) fn seen_problem(service: &SeenService) -> Option<Problem> {
     let remedy = "what `echo whsec_$(openssl rand -base64 24)` prints, here and at the service of seen_url";
     service.secret.is_none().then(|| Problem::unset(&service.secret_env, remedy))
 }
 
-/// Reports each digest type of `table` whose messages count while no gateway could.
+/// Reports each digest type with `track`. Only for a configuration without `public_url`, so nothing can count
+/// opens and clicks.
 pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut Checks<'_>) {
     for (name, raw) in digests {
         let Some(track) = raw.as_ref().track.as_ref().filter(|track| !track.as_ref().is_empty()) else { continue };
@@ -144,7 +142,7 @@ pub(super) fn report_uncounted(table: &str, digests: &RawDigests, checks: &mut C
     }
 }
 
-/// Checks a general digest type, which must have a cadence.
+/// Checks `[digest.NAME]`. Unlike a tenant's table, it must have a cadence.
 pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_>) -> DigestSettings {
     let table = format!("digest.{name}");
     checks.report_star("digest", name, checks.place_of(raw), "write a table for each digest type");
@@ -154,7 +152,6 @@ pub(super) fn check(name: &str, raw: &Spanned<RawDigest>, checks: &mut Checks<'_
     raw.as_ref().check(&table, name, checks)
 }
 
-/// Checks each quiet time, then all of them together.
 pub(super) fn quiet(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Quiet> {
     let times = checks.each(key, Some(raw), str::parse)?;
     let words: Vec<_> = raw.as_ref().iter().map(|time| time.as_ref().as_str()).collect();
@@ -167,14 +164,12 @@ fn choices(key: &str, raw: &SpannedList, checks: &mut Checks<'_>) -> Option<Choi
     checks.each(key, Some(raw), choice).map(Choices::new)
 }
 
-/// Parses the effect of a throttle or a cap.
 pub(super) fn over_limit(text: &str) -> Result<OverLimit, String> {
     let right = "write \"defer\" to wait, or \"skip\" to close the window as throttled";
     OverLimit::named(text).ok_or_else(|| format!("is not an effect of a limit; {right}"))
 }
 
 fn cadence(text: &str) -> Result<Cadence, String> {
-    // The caller names the key and the value.
     text.parse().map_err(|error: ParseError| error.problem().to_owned())
 }
 
@@ -188,7 +183,8 @@ fn undo(text: &str) -> Result<Duration, String> {
     if undo > LONGEST_UNDO { Err("is longer than 1h; write for example \"2m\"".to_owned()) } else { Ok(undo) }
 }
 
-/// A reader of messages that count clicks alone may read everything and follow nothing.
+/// Needs opens. If we only counted clicks, a recipient who reads everything but follows no link would look
+/// inactive.
 fn adapts(adapt: bool, track: Track) -> Result<bool, String> {
     if adapt && !track.opens {
         return Err("needs counted openings: without them nobody is known to have stopped reading; write `track = [\"opens\"]`, \

@@ -1,6 +1,6 @@
-//! The team's own directory of recipients: `[directory]`, a service or a query of their PostgreSQL.
+//! The team's own directory with recipients, `[directory]`: an HTTP service or a query in their PostgreSQL.
 //!
-//! A variable with the secret or the address of the database may be missing. Only who asks the directory needs its value.
+//! Its secret or database address may be missing here. Only processes that look people up need it.
 
 use serde::Deserialize;
 use tidings_model::{settings::DirectoryUrl, webhook_secret::Secret};
@@ -19,7 +19,6 @@ const SECRET: &str = "\"TIDINGS_DIRECTORY_SECRET\"";
 const DATABASE: &str = "\"TIDINGS_DIRECTORY_DATABASE_URL\"";
 const QUERY: &str = "\"SELECT email, name, zone, locale FROM users WHERE org = $1 AND id::text = $2\"";
 
-/// The keys of `[directory]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDirectory {
@@ -30,28 +29,12 @@ pub(super) struct RawDirectory {
     query: Text,
 }
 
-/// The place of the recipients.
 #[derive(Clone, Debug)]
 pub enum Directory {
-    /// A service.
-    Service {
-        url: Box<DirectoryUrl>,
-        /// `None`: the environment lacks it.
-        secret: Option<Secret>,
-        secret_env: String,
-    },
-    /// A query.
-    Query {
-        /// `None`: the environment lacks it.
-        database_url: Option<SecretUrl>,
-        database_url_env: Option<String>,
-        query: String,
-        /// The line of the query.
-        place: String,
-    },
+    Service { url: Box<DirectoryUrl>, secret: Option<Secret>, secret_env: String },
+    Query { database_url: Option<SecretUrl>, database_url_env: Option<String>, query: String, place: String },
 }
 
-/// Checks the table; `None` if a key is missing or wrong.
 pub(super) fn check(raw: &Spanned<RawDirectory>, checks: &mut Checks<'_>) -> Option<Directory> {
     let RawDirectory { url, secret_env, database_url, database_url_env, query } = raw.as_ref();
     let mut wrong = |problem: String| {
@@ -92,7 +75,6 @@ pub(super) fn check(raw: &Spanned<RawDirectory>, checks: &mut Checks<'_>) -> Opt
     }
 }
 
-/// The address of a variable, and the variable's name.
 fn named(variable: &Spanned<String>, checks: &mut Checks<'_>) -> Option<(Option<SecretUrl>, Option<String>)> {
     let (name, url) = checks.named_variable("directory.database_url_env", variable, DATABASE)?;
     let url = match url {
@@ -118,7 +100,6 @@ fn with_ids(query: &str) -> Result<String, String> {
 }
 
 impl Directory {
-    /// The problem of a directory that cannot be asked, because the environment lacks a value.
     pub(super) fn problem(&self) -> Option<Problem> {
         match self {
             Self::Service { secret: None, secret_env, .. } => Some(Problem::unset(
@@ -133,7 +114,6 @@ impl Directory {
         }
     }
 
-    /// The problem of a query that the database does not take.
     #[must_use]
     pub fn wrong_query(&self, why: &WrongQuery) -> Problem {
         let place = match self {
@@ -143,7 +123,6 @@ impl Directory {
         Problem::new(place, "directory.query", why.to_string())
     }
 
-    /// The keys, without passwords.
     #[must_use]
     pub fn show(&self) -> Table {
         match self {
@@ -151,7 +130,6 @@ impl Directory {
                 Table::of([("url", url.to_string().show()), ("secret_env", secret_env.show())])
             }
             Self::Query { database_url, database_url_env, query, .. } => {
-                // The variable has the address.
                 let own = database_url.as_ref().filter(|_| database_url_env.is_none()).map(ToString::to_string);
                 let query = ("query", query.show());
                 Table::of([("database_url", own.show()), ("database_url_env", database_url_env.show()), query])
@@ -159,7 +137,6 @@ impl Directory {
         }
     }
 
-    /// Returns what a directory is made with. Connects to nothing.
     pub(super) fn source(&self) -> Result<Source, Problem> {
         match self {
             Self::Service { url, secret: Some(secret), .. } => {

@@ -1,6 +1,6 @@
-//! DKIM signatures, as `[mail.dkim]`, `[stream.NAME.dkim]` and the same tables of a tenant describe them.
+//! DKIM signatures: `[mail.dkim]`, `[stream.NAME.dkim]` and the same tables for a tenant.
 //!
-//! The configuration only names the key. Commands that send read the key later; other commands run without it.
+//! The configuration only names the key file. Commands that send read it later, others run without it.
 
 use std::{
     fmt, fs, io,
@@ -19,14 +19,13 @@ use super::{
     secret::{EXPOSED, is_exposed},
 };
 
-/// A table that describes a signature, applied to a sender.
+/// A `dkim` table applied to one sender, which may come from another table, e.g. `[mail.dkim]` for
+/// `stream.bulk.from`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DkimTable {
-    /// The name of the table without `.dkim`.
     pub parent: String,
-    /// The environment variable with the key itself, which overrides `key_file`. A tenant has none.
+    /// This environment variable may hold the key itself, and overrides `key_file`. `None` for a tenant.
     pub variable: Option<&'static str>,
-    /// The configuration key of the sender's address.
     pub from: String,
 }
 
@@ -35,24 +34,20 @@ impl DkimTable {
         format!("{}.dkim.{name}", self.parent)
     }
 
-    /// The same table for its second key, which no variable holds.
     fn second(&self) -> Self {
         Self { parent: self.parent.clone(), variable: None, from: self.from.clone() }
     }
 
-    /// `, or add [stream.bulk.dkim]`, where the sender's table has no signature of its own.
     fn or_own(&self) -> String {
         let own = self.from.strip_suffix(".from").filter(|own| *own != self.parent);
         own.map(|own| format!(", or add [{own}.dkim]")).unwrap_or_default()
     }
 
-    /// `, or set VARIABLE to the PEM`, for a table with a variable.
     fn or_set(&self, to: &str) -> String {
         self.variable.map(|variable| format!(", or set {variable} to {to}")).unwrap_or_default()
     }
 }
 
-/// The keys of a DKIM table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDkim {
@@ -63,20 +58,16 @@ pub(super) struct RawDkim {
     second_key_file: Text,
 }
 
-/// A signature for outgoing messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DkimConfig {
-    /// The name of the key among those of the domain.
+    /// Names the key in DNS: `{selector}._domainkey.{domain}`.
     pub selector: String,
-    /// The signing domain: the sender's, or one above or below it.
+    /// Equal to the sender's domain, or above or below it.
     pub domain: String,
     key: PrivateKey,
-    /// The line of the file, or `environment`, that names the key.
     line: String,
-    /// The name of its key in the configuration.
     key_name: &'static str,
     table: DkimTable,
-    /// A second signature of the same domain.
     second: Option<Box<DkimConfig>>,
 }
 
@@ -89,7 +80,6 @@ enum PrivateKey {
     Pem(String),
 }
 
-/// Checks a DKIM table; `None` without a table, or if the table is wrong.
 pub(super) fn check(
     table: DkimTable,
     raw: Option<&RawDkim>,
@@ -120,7 +110,6 @@ pub(super) fn check(
     Some(DkimConfig { selector: selector?, domain: domain?, key, line, key_name: KEY_FILE, table, second })
 }
 
-/// Checks the second key. Both of its keys are there, or none is.
 fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut Checks<'_>) -> Option<Box<DkimConfig>> {
     let (selector, file) = match (&raw.second_selector, &raw.second_key_file) {
         (None, None) => return None,
@@ -154,7 +143,6 @@ fn second(table: &DkimTable, raw: &RawDkim, domain: Option<&str>, checks: &mut C
     }))
 }
 
-/// Parses the name of the key file. A value that may hold the key itself is never shown.
 fn key_file(table: &DkimTable, name: &str, file: &Spanned<String>, checks: &mut Checks<'_>) -> Option<PathBuf> {
     let text = file.as_ref();
     if !(checks.spans_lines(file) || text.contains('\n') || text.contains("-----") || is_base64(text)) {
@@ -165,8 +153,8 @@ fn key_file(table: &DkimTable, name: &str, file: &Spanned<String>, checks: &mut 
     None
 }
 
-/// Recognises a line of a key without its first line. Such a line has 40 characters or more, and the name of a file is shorter,
-/// begins with a slash, or has another character.
+/// Returns `true` if this looks like one line of a PEM key: it has at least 40 characters. File names should
+/// be shorter, begin with a slash or contain another character.
 fn is_base64(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     text.len() >= 40 && !text.starts_with('/') && text.bytes().all(fits)
@@ -205,7 +193,7 @@ impl DkimConfig {
         Ok(dkim.with_second(self.second().map(Self::signer).transpose()?))
     }
 
-    /// The keys of the signature, and the DNS record with which receivers verify it.
+    /// Adds the DNS record that receivers need for verification.
     pub(crate) fn show(&self, dkim: &Dkim) -> Table {
         let dns = [("name", dkim.record_name().show()), ("type", "TXT".show()), ("value", dkim.record().show())];
         let second = self.second().zip(dkim.second()).map(|(second, dkim)| Shown::Table(second.show(dkim)));
@@ -219,13 +207,11 @@ impl DkimConfig {
         ])
     }
 
-    /// The second signature.
     #[must_use]
     pub fn second(&self) -> Option<&Self> {
         self.second.as_deref()
     }
 
-    /// Returns the file with the key, unless the environment holds the key.
     #[must_use]
     pub fn key_file(&self) -> Option<&Path> {
         match &self.key {
@@ -234,7 +220,6 @@ impl DkimConfig {
         }
     }
 
-    /// Reports if the other one signs with the same keys, named at the same place.
     #[must_use]
     pub fn has_keys_of(&self, other: &Self) -> bool {
         let second = |dkim: &Self| dkim.second().map(|second| (second.key.clone(), second.line.clone()));
@@ -242,8 +227,8 @@ impl DkimConfig {
         self.key == other.key && place(self) == place(other) && second(self) == second(other)
     }
 
-    /// Warns of key files that every user of the machine can read. Docker and Kubernetes mount secrets like that by
-    /// default, so such a file is not an error. Warns of Ed25519 alone, too.
+    /// Warns about key files that every user on this machine can read. Docker and Kubernetes mount secrets
+    /// like this by default, so this is no error. Also warns about Ed25519 without RSA.
     pub fn warnings(&self) -> impl Iterator<Item = Problem> {
         let keys = [Some(self), self.second()].into_iter().flatten();
         let exposed = |dkim: &Self| is_exposed(dkim.key_file()?).then(|| dkim.problem(EXPOSED.to_owned()));
@@ -279,12 +264,11 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// Characters of a selector, of a domain, and of `{selector}._domainkey.{domain}` (RFC 1035 2.3.4).
+/// Limits for a selector, a domain and `{selector}._domainkey.{domain}` (RFC 1035 2.3.4).
 const SELECTOR_CHARS: usize = 63;
 const DOMAIN_CHARS: usize = NAME_CHARS - SELECTOR_CHARS - "._domainkey.".len();
 const NAME_CHARS: usize = 253;
 
-/// Parses a selector.
 fn selector_name(text: &str) -> Result<String, String> {
     if text.len() <= SELECTOR_CHARS && is_dns_name(text) {
         return Ok(text.to_owned());
@@ -292,8 +276,8 @@ fn selector_name(text: &str) -> Result<String, String> {
     Err("is not a DNS name of up to 63 characters; write for example \"s1\"".to_owned())
 }
 
-/// Parses a signing domain, which must equal the sender's domain `from`, or be above or below it.
-/// `from_key` is the key of that.
+/// Parses a signing domain. It must be equal to the sender's domain `from`, or above or below it. `from_key`
+/// is for the error.
 fn domain_name(text: &str, from: &str, from_key: &str) -> Result<String, String> {
     if !(text.contains('.') && text.len() <= DOMAIN_CHARS && is_dns_name(text)) {
         return Err("is not a domain in ASCII; write for example \"acme.example\"".to_owned());
@@ -306,7 +290,7 @@ fn domain_name(text: &str, from: &str, from_key: &str) -> Result<String, String>
     Err(format!("is not aligned with {from_key}, so DMARC would not count the signature; write \"{from}\""))
 }
 
-/// Reports if the name consists of labels of letters, digits and inner hyphens (RFC 6376 3.1, RFC 1035 2.3.4).
+/// Labels may have letters, digits and inner hyphens (RFC 6376 3.1, RFC 1035 2.3.4).
 fn is_dns_name(name: &str) -> bool {
     name.split('.').all(|label| {
         (1..=63).contains(&label.len())

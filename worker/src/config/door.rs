@@ -1,5 +1,5 @@
-//! The doors of an installation: each connection that Tidings opens and each address on which it listens, and what protects what goes
-//! through (rule 53). `tidings config check` shows the table; the start refuses what it refuses, and warns of the same.
+//! Network endpoints: connections that Tidings opens, addresses it listens on, and how the traffic is
+//! protected (rule 53). `tidings config check` shows them, with the same errors and warnings as the start.
 
 use std::net::SocketAddr;
 
@@ -9,48 +9,42 @@ use tidings_store::PostgresTransport;
 
 use super::problem::Problem;
 
-/// The words for a listener without TLS. Tidings has no certificate of its own: a proxy with TLS stands in front.
+/// Tidings has no certificate, so a proxy with TLS should stand in front.
 const NONE: &str = "none";
 
-/// A connection, or an address to listen on.
 #[derive(Clone, Debug)]
 pub struct Door {
     place: String,
     key: String,
-    /// Without credentials.
     address: String,
     transport: Transport,
 }
 
-/// What protects what goes through a door.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Transport {
     Tls,
     ThisMachine,
-    /// Nothing, by these words of the operator.
+    /// Unprotected, and the operator accepted this with the given setting, e.g. `sslmode=disable`.
     InClear(String),
-    /// Not enough, and no words say that this is wanted.
     Unsaid {
-        /// The risk and what to write.
         remedy: String,
         is_refused: bool,
     },
 }
 
 impl Door {
-    /// The problem of a door that no words allow, and whether it stops Tidings.
+    /// Returns the problem if no setting accepts the missing protection, and `true` if it prevents the start.
     fn unsaid(&self) -> Option<(Problem, bool)> {
         let Transport::Unsaid { remedy, is_refused } = &self.transport else { return None };
         let problem = Problem::new(self.place.clone(), self.key.clone(), remedy.clone());
         Some((problem.of(self.address.clone()), *is_refused))
     }
 
-    /// The warning of a door that no words allow, and that stops nothing.
     pub(super) fn warning(&self) -> Option<Problem> {
         self.unsaid().filter(|(_, is_refused)| !is_refused).map(|(problem, _)| problem)
     }
 
-    /// The key, and the address with what protects it: `10.0.0.7:8081, in clear by gateway.api_tls = "none"`.
+    /// Formats a table row: the key and e.g. `10.0.0.7:8081, in clear by gateway.api_tls = "none"`.
     pub(super) fn row(&self) -> (String, String) {
         let address = &self.address;
         let words = match &self.transport {
@@ -72,7 +66,7 @@ impl Door {
         Self::new(&format!("relay.{name}"), relay.to_string(), transport)
     }
 
-    /// What is in clear here has words: [`tidings_client::load`] refuses it otherwise.
+    /// An unprotected connection was accepted by a setting, because [`tidings_client::load`] rejects others.
     pub(super) fn temporal(address: String, connection: &ConnectionOptions) -> Option<Self> {
         let transport = match &connection.tls_options {
             Some(_) => Transport::Tls,
@@ -88,12 +82,11 @@ impl Door {
     }
 
     pub(super) fn service(key: &str, url: &ServiceUrl) -> Self {
-        // One with http is of this machine: another one is no `ServiceUrl`.
+        // A `ServiceUrl` with http is always on this machine.
         let transport = if url.is_https() { Transport::Tls } else { Transport::ThisMachine };
         Self::new(key, url.url()[..url::Position::BeforePath].to_owned(), transport)
     }
 
-    /// `shown` is the URL without its password.
     pub(super) fn postgres(place: &str, key: &str, url: &str, shown: String) -> Option<Self> {
         let transport = match PostgresTransport::of(url)? {
             PostgresTransport::ThisMachine => Transport::ThisMachine,
@@ -109,7 +102,8 @@ impl Door {
         Some(Self { place: place.to_owned(), ..Self::new(key, shown, transport) })
     }
 
-    /// A listener at `key`, and its problem if it is refused. `tls`: the key whose word allows it to be in clear, and whether it says so.
+    /// Also returns the problem if the listener is refused. `tls` is the key that accepts clear text;
+    /// `is_said` is `true` if it does.
     pub(super) fn listener(
         place: String,
         key: &str,
@@ -139,7 +133,6 @@ impl Door {
     }
 }
 
-/// Accepts the word for a lack of TLS.
 pub(super) fn no_tls(text: &str) -> Result<(), String> {
     let right = "is not \"none\", the one word here: a proxy in front has TLS, not Tidings";
     (text == NONE).then_some(()).ok_or_else(|| right.to_owned())

@@ -1,4 +1,4 @@
-//! The keys of `tidings.toml`, and their way into a [`Config`].
+//! Parses `tidings.toml` into a [`Config`].
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -36,7 +36,6 @@ const MEBIBYTE: u64 = 1 << 20;
 const DATABASE: Overridable =
     Overridable { key: "database_url", variable: "TIDINGS_DATABASE_URL", default: "sqlite://.tidings/tidings.db" };
 
-/// The whole file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
@@ -61,14 +60,11 @@ pub(super) struct RawConfig {
     tenant: BTreeMap<String, Spanned<RawTenant>>,
 }
 
-/// The limits of a recipient over all digest types.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipients {
-    /// The limit on a recipient's digests of all types.
     pub cap: Option<Cap>,
-    /// The treatment of a window that the cap holds back.
     pub capped: OverLimit,
-    /// Consecutive soft bounces that suppress an address.
+    /// Suppress an address after this many consecutive soft bounces.
     pub soft_bounces: u32,
 }
 
@@ -91,7 +87,6 @@ table! {
 }
 
 impl RawConfig {
-    /// Checks every key; `None` if a required value was wrong.
     pub fn check(self, checks: &mut Checks<'_>, temporal: Result<Temporal, Problem>) -> Option<Config> {
         let database_url = checks.secret_url(DATABASE, self.database_url.as_ref(), database_url);
         let relays = self.relays(checks);
@@ -160,14 +155,12 @@ impl RawConfig {
         })
     }
 
-    /// Checks the names that digest types and tenants had before.
     fn names(&self, checks: &mut Checks<'_>) -> Option<FormerNames> {
         let digests = former::check("digest", former::of(&self.digest, |raw| &raw.was), checks);
         let tenants = former::check("tenant", former::of(&self.tenant, |raw| &raw.was), checks);
         Some(FormerNames { digests: digests?, tenants: tenants? })
     }
 
-    /// Checks the relays of the tables and the relay of `smtp_url`.
     fn relays(&self, checks: &mut Checks<'_>) -> Option<BTreeMap<String, relay::Relay>> {
         let smtp_url = self.smtp_url.as_ref();
         let named = self.relay.iter();
@@ -190,7 +183,6 @@ fn folder(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Parses `5 in 1d`.
 fn cap(text: &str) -> Result<Cap, String> {
     let wrong = || "is not a cap; write for example \"5 in 1d\"".to_owned();
     let [most, "in", within] = text.split_ascii_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };

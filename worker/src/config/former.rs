@@ -1,4 +1,4 @@
-//! `was`: the names that a table had before.
+//! Former names: the key `was` in a table.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::{
     keys::{List, Shown, texts, unless_empty},
 };
 
-/// Checks the former names of all tables `[KIND.NAME]`, and returns today's name by former one; `None` if one is wrong. A former name
-/// must mean one thing: it is neither that of another table nor in two lists.
+/// Maps each former name to the current one, for all tables `[KIND.NAME]`. A former name must be unambiguous:
+/// no other table has it, and it is listed only once. Returns `None` if one is wrong.
 pub(super) fn check<'a>(
     kind: &str,
     tables: impl Iterator<Item = (&'a str, Option<&'a SpannedList>)>,
@@ -42,7 +42,6 @@ pub(super) fn check<'a>(
     is_right.then_some(former)
 }
 
-/// Tables with the names that they had before.
 pub(super) fn of<T>(
     tables: &BTreeMap<String, Spanned<T>>,
     was: fn(&T) -> &List,
@@ -50,14 +49,13 @@ pub(super) fn of<T>(
     tables.iter().map(move |(name, raw)| (name.as_str(), was(raw.as_ref()).as_ref()))
 }
 
-/// Refuses former names in a table that only overrides one of another name.
+/// Rejects `was` in a tenant's override, because the general table should have it.
 pub(super) fn refuse(table: &str, was: Option<&SpannedList>, instead: &str, checks: &mut Checks<'_>) {
     if let Some(was) = was {
         checks.fault(was, format!("{table}.was"), format!("is the same for every tenant; write it in {instead}"));
     }
 }
 
-/// The names that `today` had before, if there are any.
 pub(crate) fn was(former: &BTreeMap<String, String>, today: &str) -> Option<Shown> {
     let was = former.iter().filter(|(_, name)| *name == today);
     unless_empty(texts(was.map(|(former, _)| former)))

@@ -1,4 +1,4 @@
-//! The gateway, as `[gateway]` describes it.
+//! The gateway: the table `[gateway]`.
 //!
 //! Workers need its public address for links. Only `tidings gateway` needs the rest.
 
@@ -24,13 +24,12 @@ use super::{
     problem::Problem,
 };
 
-/// The default address of the public listener. A proxy with TLS stands in front of it.
+/// Loopback, because a proxy with TLS should stand in front.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8080);
-/// Characters of an address. With a token behind it, a line of a header stays below the 998 octets of RFC 5322.
+/// With a token added, a header line should stay below the 998 octets of RFC 5322.
 const URL_CHARS: usize = 200;
 const MEBIBYTE: usize = 1 << 20;
 
-/// The claim of the tenant where no other is named.
 const TENANT_CLAIM: &str = "tenant";
 const ISSUER: &str = "the issuer's URL as the claim iss has it, for example \"https://login.acme.example\"";
 const AUDIENCE: &str =
@@ -65,31 +64,24 @@ table! {
     }
 }
 
-/// The settings of the gateway.
 #[derive(Clone, Debug)]
 pub struct Gateway {
-    /// The address of the public listener.
     pub listen: SocketAddr,
-    /// The address under which recipients and providers reach the public listener, and pages of the team's own.
     pub pages: Pages,
-    /// The networks of proxies whose `X-Forwarded-For` and `Forwarded` count.
+    /// Proxies from these networks may set `X-Forwarded-For` and `Forwarded`.
     pub trusted_proxies: Networks,
-    /// The address on which the gateway answers `GET /metrics`, if any.
     pub metrics_listen: Option<SocketAddr>,
-    /// The address of the api's listener. `None`: the api is off.
+    /// `None` if the API is off.
     pub api_listen: Option<SocketAddr>,
-    /// Memory for the bodies in progress of each listener, in bytes. `None`: a part of what the process may have.
+    /// For request bodies in progress, per listener. `None` uses a share of the memory limit.
     pub body_bytes: Option<usize>,
-    /// The issuer whose access tokens the api takes, if any.
     pub oidc: Option<Trust>,
-    /// The line of `listen`.
     place: Option<String>,
-    /// The problems of addresses if there is no key that signs tokens.
+    /// Problems to report if there is no key for signing links.
     unsigned: Vec<Problem>,
 }
 
 impl RawGateway {
-    /// Checks the table. Reports what is wrong, and has the default instead.
     pub fn check(&self, checks: &mut Checks<'_>) -> Gateway {
         let mut gateway = Gateway {
             listen: LISTEN,
@@ -126,7 +118,6 @@ impl RawGateway {
 }
 
 impl Gateway {
-    /// Serves this machine alone.
     pub(super) fn listen_on_this_machine(&mut self, listen: SocketAddr, api: SocketAddr, public_url: String) {
         self.listen = listen;
         self.api_listen = Some(api);
@@ -134,19 +125,19 @@ impl Gateway {
         self.pages.public_url = Some(public_url);
     }
 
-    /// Returns the problems of addresses without keys: no link could be signed.
+    /// Without keys we cannot sign links, so each configured URL is a problem.
     pub(super) fn key_problems(&self, has_keys: bool) -> Vec<Problem> {
         if has_keys { Vec::new() } else { self.unsigned.clone() }
     }
 
-    /// Returns the problem of a gateway without an address of its own. Pages of the team's own need no gateway.
+    /// Reports a missing `public_url` if anything else is configured. The team's own pages do not need it.
     pub(super) fn address_problem(&self) -> Option<Problem> {
         let listens = self.metrics_listen.is_some() || self.api_listen.is_some() || self.oidc.is_some();
         let serves = self.place.is_some() || !self.trusted_proxies.0.is_empty() || listens;
         (serves && self.pages.public_url.is_none()).then(|| self.missing_address())
     }
 
-    /// Warns of a proxy that is not trusted: all recipients behind it would be one client, and share its limits.
+    /// Warns if no proxy is trusted: all recipients behind it would count as one client and share its limits.
     pub(super) fn proxy_warning(&self) -> Option<Problem> {
         let public_url = self.pages.public_url.as_ref().filter(|url| url.starts_with("https:"))?;
         self.trusted_proxies.0.is_empty().then(|| {
@@ -158,7 +149,6 @@ impl Gateway {
         })
     }
 
-    /// The keys of the gateway. `None`: nothing is configured.
     pub(crate) fn show(&self) -> Option<Table> {
         if self.address_problem().is_none() && self.pages == Pages::default() {
             return None;
@@ -169,7 +159,6 @@ impl Gateway {
         Some(shown)
     }
 
-    /// Returns the problem that the public address is missing.
     pub(crate) fn missing_address(&self) -> Problem {
         let right =
             "write the address under which recipients reach the gateway, for example \"https://mail.acme.example\"";
@@ -181,7 +170,6 @@ impl Gateway {
     }
 }
 
-/// Checks the issuer.
 fn trust(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Trust {
     let keys = raw.as_ref();
     for (key, value, right) in [("issuer", &keys.issuer, ISSUER), ("audience", &keys.audience, AUDIENCE)] {
@@ -197,7 +185,7 @@ fn trust(raw: &Spanned<RawOidc>, checks: &mut Checks<'_>) -> Trust {
     trust
 }
 
-/// Parses an address for links. Tokens must not travel in the clear, except on this machine.
+/// Parses the address for links. Requires https except on this machine, because the links carry tokens.
 fn public_url(text: &str) -> Result<String, String> {
     let right = "write for example \"https://mail.acme.example\"";
     let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
@@ -211,7 +199,7 @@ fn public_url(text: &str) -> Result<String, String> {
     short(url.as_str().trim_end_matches('/'))
 }
 
-/// Parses the address of a page that unsubscribes. Without the token anybody could unsubscribe anybody.
+/// Requires a `{token}`. Without it, anybody could unsubscribe anybody.
 fn unsubscribe_url(text: &str) -> Result<PageUrl, String> {
     let page = page_url(text)?;
     if page.has_token() {
@@ -221,7 +209,7 @@ fn unsubscribe_url(text: &str) -> Result<PageUrl, String> {
     Err(format!("has no {{token}}, without which anybody could unsubscribe anybody; {right}"))
 }
 
-/// Parses the address of a page of the team's own, with placeholders.
+/// Parses a URL with placeholders, e.g. `https://app.acme.example/mail?user={user}&token={token}`.
 fn page_url(text: &str) -> Result<PageUrl, String> {
     let right = "write for example \"https://app.acme.example/mail?user={user}&token={token}\"";
     let page: PageUrl = text.parse().map_err(|error: UnknownPlaceholder| error.to_string())?;
@@ -237,7 +225,6 @@ fn page_url(text: &str) -> Result<PageUrl, String> {
     Ok(page)
 }
 
-/// Accepts https, and http on this machine.
 fn secure(url: &Url) -> Result<(), String> {
     match url.scheme() {
         "https" => Ok(()),
@@ -254,7 +241,6 @@ fn short(url: &str) -> Result<String, String> {
     Err(format!("has {} characters, the limit is {URL_CHARS}", url.len()))
 }
 
-/// Parses a number of mebibytes.
 fn body_bytes(text: &str) -> Result<usize, String> {
     let least = LEAST_BODY_BYTES / MEBIBYTE;
     let mebibytes = text.parse().ok().filter(|mebibytes| *mebibytes >= least);
@@ -262,7 +248,6 @@ fn body_bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| format!("write a whole number from {least}: the longest message needs that much"))
 }
 
-/// Parses a network or a single address.
 fn network(text: &str) -> Result<IpNet, String> {
     let single = || Some(IpNet::from(text.parse::<IpAddr>().ok()?));
     let wrong = "is not a network; write for example \"10.0.0.0/8\" or \"127.0.0.1\"";
@@ -273,7 +258,7 @@ fn named_type(text: &str) -> Result<TokenType, String> {
     TokenType::named(text).ok_or_else(|| "is not a type of tokens; write \"at+jwt\" or \"JWT\"".to_owned())
 }
 
-/// Parses the issuer's URL, and keeps its text: `iss` is compared with that.
+/// Checks the URL but returns the text unchanged, because `iss` will be compared with it.
 fn issuer_url(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); write {ISSUER}"))?;
     if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {

@@ -1,5 +1,5 @@
-//! Tables of keys. A key stands once, with its values, its place in the settings and its words. How tables are read, merged and shown, and
-//! where a setting comes from, follows.
+//! Tables of keys. Each key is declared once, with its type, its field in the settings and its display.
+//! Reading, merging, showing and origins follow from this.
 
 use std::{
     collections::BTreeMap,
@@ -21,17 +21,14 @@ use toml::Spanned;
 
 use super::checks::{Checks, SpannedList};
 
-/// What the file says for a key.
 pub(super) trait Raw {
-    /// This value, or that of the table below.
     fn over(self, base: &Self) -> Self;
-    /// The names of the values with their places. An entry of a table has the name `delay.CATEGORY`.
+    /// Returns each key with its place. An entry in a nested table is named e.g. `delay.CATEGORY`.
     fn places(&self, key: &str, checks: &Checks<'_>) -> Vec<(String, String)>;
 }
 
-/// An entry of a table whose names the team chooses.
+/// An entry in a table with keys chosen by the team.
 pub(super) trait Entry: Clone {
-    /// This entry over that of the same name.
     fn over(self, _base: &Self) -> Self {
         self
     }
@@ -72,47 +69,40 @@ impl<T: Clone> Entry for Spanned<T> {
     }
 }
 
-/// The key that a setting in force comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// The key with its table.
     pub key: String,
-    /// `tidings.toml:12`.
     pub place: String,
 }
 
-/// The origins of settings, by name. A setting without one is a default.
+/// Origins by key. A setting without an entry has its default.
 pub type Origins = BTreeMap<String, Origin>;
 
-/// What the file may say for a key.
 pub(super) type Text = Option<Spanned<String>>;
 pub(super) type Number = Option<Spanned<i64>>;
 pub(super) type Flag = Option<Spanned<bool>>;
 pub(super) type List = Option<SpannedList>;
 
-/// A table of keys.
 pub(super) trait Keys {
-    /// Merges two tables. These keys override those of `base`.
     fn over(self, base: &Self) -> Self;
-    /// The origins of the settings that `table` names.
     fn origins(&self, table: &str, checks: &Checks<'_>) -> Origins;
 }
 
-/// Settings that a table of the file has.
 pub(crate) trait ToTable {
-    /// The settings as the file would say them.
     fn to_table(&self) -> Table;
 }
 
-/// Declares the keys of a table for the settings of a type, which its words may use under the given name. The keys stand in the order in
-/// which they are read, and in which a problem lists them. `KEY: KIND(...)` is read into the field of the settings with the key's name,
-/// or that after `in`, and keeps the default without a value. `shown` says what `config check` shows, where it is not the field.
+/// Declares the keys for the settings type `$type`; expressions may use the settings under the given name.
+/// Keys are read, and listed in problems, in the order written here. `KEY: KIND(...)` reads into the field
+/// with the same name, or into the path after `in`. Without a value, the field keeps its default. `shown`
+/// overrides how `config check` shows the key.
 ///
-/// `text`, `number`, `secret`, `each` and `list` are functions of [`Checks`], and have what these ask for: a parser or a check. A
-/// `listener` has the key with the word for its lack of TLS, and `entries` the parser of each, with what to write in the place of `*`. A
-/// key that is `apart` is read by hand. So is a `raw` one, which is not merged and not shown, either.
+/// `text`, `number`, `secret`, `each` and `list` call the method with this name on [`Checks`] and take the
+/// same arguments: a parser or a check. `listener` takes the key that accepts a missing TLS. `entries` takes
+/// a parser for each entry, and a remedy for `*`. An `apart` key is read by hand. So is a `raw` key, which is
+/// also neither merged nor shown.
 ///
-/// With `read`, the table has a function of this name, whose further parameters the words may use.
+/// With `read`, the table gets a method `read` with these extra parameters.
 macro_rules! table {
     ($(#[$meta:meta])* $vis:vis struct $name:ident for $settings:ident: $type:ty $(, read($($param:ident: $given:ty),*))? {
         $($key:ident: $kind:ident($($arg:tt)*) $(in $($path:tt).+)? $(, shown $show:expr)?;)+
@@ -217,7 +207,6 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// A value as the file would say it.
 #[derive(PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Shown {
@@ -239,38 +228,32 @@ impl Shown {
     }
 }
 
-/// Keys in the order in which they are shown: values first, then tables.
+/// Keys in display order: values first, then tables, as TOML requires.
 #[derive(Default, PartialEq, Eq)]
 pub struct Table(Vec<(String, Shown)>);
 
 impl Table {
-    /// The keys with a value.
     pub fn of<'a>(values: impl IntoIterator<Item = (&'a str, Option<Shown>)>) -> Self {
         values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// Puts a value before all others.
     pub fn insert_first(&mut self, key: &str, value: Option<Shown>) {
         self.0.splice(0..0, value.map(|value| (key.to_owned(), value)));
     }
 
-    /// Puts a value behind all others, and before the tables.
     pub fn insert_value(&mut self, key: &str, value: Option<Shown>) {
         let at = self.0.iter().position(|(_, value)| value.is_table()).unwrap_or(self.0.len());
         self.0.splice(at..at, value.map(|value| (key.to_owned(), value)));
     }
 
-    /// Puts a table behind all others.
     pub fn insert_table(&mut self, key: &str, table: Option<Self>) {
         self.0.extend(table.map(|table| (key.to_owned(), Shown::Table(table))));
     }
 
-    /// This table as a value, unless it is empty.
     pub fn unless_empty(self) -> Option<Shown> {
         (!self.0.is_empty()).then_some(Shown::Table(self))
     }
 
-    /// Removes the values that `usual` has, too.
     pub fn without(self, usual: &Self) -> Self {
         Self(self.0.into_iter().filter(|one| !usual.0.contains(one)).collect())
     }
@@ -289,9 +272,7 @@ impl Serialize for Table {
     }
 }
 
-/// A setting that the file can say.
 pub trait Show {
-    /// `None` leaves the key out.
     fn show(&self) -> Option<Shown>;
 }
 
@@ -320,7 +301,6 @@ impl Show for bool {
     }
 }
 
-/// Shows types by what they are turned into.
 macro_rules! shows {
     ($($($type:ty),+: $value:ident => $shown:expr;)+) => { $($(
         impl Show for $type {
@@ -352,7 +332,6 @@ impl Show for Quiet {
     }
 }
 
-/// A list that is left out without entries.
 pub(crate) fn unless_empty(entries: Vec<Shown>) -> Option<Shown> {
     (!entries.is_empty()).then_some(Shown::List(entries))
 }

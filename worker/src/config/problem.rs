@@ -1,4 +1,5 @@
-//! Problems of a configuration, each with its place and its remedy: those of the syntax and of unknown keys are found here.
+//! Problems in a configuration, each with its place and remedy. TOML syntax and unknown keys are also checked
+//! here.
 
 use std::{fmt, ops::Range, path::Path};
 
@@ -9,19 +10,15 @@ use toml::{
     de::{DeTable, DeValue, Deserializer},
 };
 
-/// Reads an environment variable. Tests pass a function of their own, because they must not change the process.
+/// Reads an environment variable. Tests pass their own function, as they must not change the process.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// One problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// `tidings.toml:12`, or `environment`.
     pub place: String,
-    /// The key with its table, or the name of the variable.
     pub key: String,
-    /// The value without passwords; empty if the key itself is the problem.
+    /// Without passwords. Empty if the key itself is wrong.
     pub value: String,
-    /// The fault and the remedy.
     pub problem: String,
 }
 
@@ -37,34 +34,32 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// A problem of `key` itself.
     pub(crate) fn new(place: impl Into<String>, key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: place.into(), key: key.into(), value: String::new(), problem: problem.into() }
     }
 
-    /// The problem of this value.
     pub(crate) fn of(self, value: impl Into<String>) -> Self {
         Self { value: value.into(), ..self }
     }
 
-    /// The problem of a variable whose value nobody may see.
+    /// Masks the value as `***`.
     pub(super) fn of_secret(variable: &str, problem: impl Into<String>) -> Self {
         Self::new("environment", variable, problem).of("***")
     }
 
-    /// The problem of a variable that is not set.
     pub(super) fn unset(variable: &str, remedy: impl fmt::Display) -> Self {
         Self::new("environment", variable, format!("is not set; set it to {remedy}"))
     }
 
-    /// Removes the value. Quotes that close too late include the lines that follow, and those may hold passwords.
+    /// Removes the value. If a quote closes too late, it includes the following lines, which may hold
+    /// passwords.
     pub(super) fn without_value(self) -> Self {
         let problem = "has quotes that continue on the next line: write the value on one line, between \" and \"";
         Self { value: String::new(), problem: problem.to_owned(), ..self }
     }
 }
 
-/// Returns each problem once. Streams share keys, and tenants inherit settings with their problems.
+/// Removes duplicates, e.g. because streams share keys and tenants inherit settings.
 pub(super) fn distinct(problems: impl IntoIterator<Item = Problem>) -> Vec<Problem> {
     problems.into_iter().fold(Vec::new(), |mut distinct, problem| {
         if !distinct.contains(&problem) {
@@ -74,23 +69,21 @@ pub(super) fn distinct(problems: impl IntoIterator<Item = Problem>) -> Vec<Probl
     })
 }
 
-/// Formats the problems, one a line.
 pub(super) fn lines(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns `{file}:{line}` of a byte range in `text`.
 pub(super) fn place_of(place: &Path, text: &str, span: Option<Range<usize>>) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
     format!("{}:{}", place.display(), before.matches('\n').count() + 1)
 }
 
-/// Returns `; did you mean "..."?` for the nearest name, or an empty string.
 pub(super) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     nearest(word, names).map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
-/// Parses the file. Each unknown key is a problem and hides nothing else. `None`: the text is not TOML, or a value has another type.
+/// Parses the file. Reports every unknown key, not only the first. Returns `None` if this is not TOML or a
+/// value has the wrong type.
 pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mut Vec<Problem>) -> Option<T> {
     let problem = |error: &toml::de::Error| {
         Problem::new(place_of(place, text, error.span()), key_at(text, error.span()), reworded(error.message()))
@@ -110,7 +103,6 @@ pub(super) fn parse<T: DeserializeOwned>(place: &Path, text: &str, problems: &mu
     }
 }
 
-/// Removes the key at this place, and reports if there was one.
 fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
     let found = table.keys().find(|key| key.span() == *span).map(|key| key.get_ref().to_string());
     match found {
@@ -127,23 +119,23 @@ fn remove_below(value: &mut Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
     }
 }
 
-/// Returns the key, or the header of the table, on the line that the range starts in; never a value.
+/// Returns the key or table header on this line, but never a value.
 fn key_at(text: &str, span: Option<Range<usize>>) -> &str {
     let Some((before, after)) = span.and_then(|span| text.split_at_checked(span.start)) else { return "" };
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let end = after.find('\n').map_or(text.len(), |end| before.len() + end);
     let line = &text[start..end];
-    // A line of a list, or of a long text, may begin like a table or hold an `=`.
+    // Inside a list or a long text, a line may begin like a table or contain `=`.
     let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     let header = line.trim().strip_prefix('[').and_then(|line| line.strip_suffix(']')).filter(is_name);
     let key = line.split_once('=').map(|(key, _)| key.trim()).filter(is_name);
     header.map(|_| line.trim()).or(key).unwrap_or("")
 }
 
-/// Rewords a message of serde, which has no other form than text.
+/// Rewords a serde message, which is only available as text.
 ///
-/// "unknown field `x`, expected one of `a`, `b`" gets the nearest name. An unexpected string is left out, because it may
-/// be a password or a private key under the wrong name.
+/// Suggests the nearest name for "unknown field `x`, expected one of `a`, `b`". Drops an unexpected string,
+/// because it may be a password or private key under the wrong name.
 fn reworded(message: &str) -> String {
     if let Some((wrong, _)) = message.split_once(" string \"") {
         let expected = message.rsplit_once("\", expected ").map_or("", |(_, expected)| expected);

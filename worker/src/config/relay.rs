@@ -1,6 +1,6 @@
-//! Relays, as `[relay.NAME]` describes them. `smtp_url` is short for the relay named `default`.
+//! Relays: the tables `[relay.NAME]`. `smtp_url` is short for the relay `default`.
 //!
-//! A relay whose address comes from the environment may lack one. Only commands that send need the address.
+//! The environment may lack a relay's address. Only commands that send need it.
 
 use std::time::Duration;
 
@@ -20,13 +20,11 @@ use super::{
     secret::{EXPOSED, is_exposed},
 };
 
-/// The name of the relay of `smtp_url`.
 pub(super) const DEFAULT: &str = "default";
 const SMTP: Overridable =
     Overridable { key: "smtp_url", variable: "TIDINGS_SMTP_URL", default: "smtp://127.0.0.1:1025" };
-/// The shortest and the longest wait for the reply after the final dot. A delivery may last 45 minutes in all.
+/// Limits for the wait after the final dot. A whole delivery may take 45 minutes.
 const REPLY_TIMEOUTS: [Duration; 2] = [Duration::from_secs(5), Duration::from_mins(30)];
-/// Characters in the name of a relay or of a pool.
 const NAME_CHARS: usize = 64;
 
 table! {
@@ -50,7 +48,6 @@ table! {
     }
 }
 
-/// A relay whose address may still be missing.
 #[derive(Clone, Debug)]
 pub struct Relay {
     address: Result<Address, Problem>,
@@ -61,16 +58,13 @@ pub struct Relay {
     pool: Option<String>,
     reply_timeout: Option<Duration>,
     webhook: Option<Result<Hook, Problem>>,
-    /// The variable with the webhook's secrets.
     webhook_secret_env: Option<String>,
-    /// Names of relays whose messages the webhook reports about, too.
+    /// Relays that share this webhook, e.g. because they use the same provider account.
     reports_for: Vec<String>,
-    /// The names that it had.
     was: Vec<String>,
 }
 
 impl Relay {
-    /// Describes a relay by its address alone.
     #[must_use]
     pub fn at(address: Address) -> Self {
         Self::new(Ok(address))
@@ -92,13 +86,11 @@ impl Relay {
         }
     }
 
-    /// Returns the relay with the webhook of another one.
     pub(super) fn with_webhook_of(self, other: &Self) -> Self {
         let Self { webhook, webhook_secret_env, reports_for, was, .. } = other.clone();
         Self { webhook, webhook_secret_env, reports_for, was, ..self }
     }
 
-    /// The provider of the relay.
     #[must_use]
     pub const fn provider(&self) -> Provider {
         self.provider
@@ -112,38 +104,35 @@ impl Relay {
         self.webhook.clone().transpose()
     }
 
-    /// The name of the environment variable with the secrets of the webhook, if the webhook has secrets.
     #[must_use]
     pub fn webhook_secret_env(&self) -> Option<&str> {
         self.webhook_secret_env.as_deref()
     }
 
-    /// The other names of attempts that the webhook reports about: those that the relay had, and those of relays of its account.
+    /// The webhook also reports on attempts recorded under these names: former names, and relays in
+    /// `reports_for`.
     #[must_use]
     pub fn other_names(&self) -> Vec<String> {
         self.was.iter().chain(&self.reports_for).cloned().collect()
     }
 
-    /// The names that it had.
     #[must_use]
     pub fn was(&self) -> &[String] {
         &self.was
     }
 
-    /// Removes a webhook whose secret is not set, and returns the problem.
     pub(super) fn remove_unready_webhook(&mut self) -> Option<Problem> {
         self.webhook.take_if(|webhook| webhook.is_err()).and_then(Result::err)
     }
 
-    /// Warns of an access token that every user of the machine can read.
     pub(super) fn token_warning(&self, name: &str) -> Option<Problem> {
         let TokenSource::File(path) = self.address.as_ref().ok()?.token()? else { return None };
         is_exposed(path)
             .then(|| Problem::new("here", format!("relay.{name}.token_file"), EXPOSED).of(path.display().to_string()))
     }
 
-    /// The keys of the relay, without its password. The source of the access token stands for both of its keys; arguments of a command may
-    /// be secret. `None`: its address is missing here.
+    /// Omits the password, and the arguments of `token_command` because they may be secret. Returns `None` if
+    /// the environment lacks the address.
     #[must_use]
     pub fn show(&self) -> Option<Table> {
         let address = self.address.as_ref().ok()?;
@@ -157,7 +146,7 @@ impl Relay {
         Some(shown)
     }
 
-    /// Returns the settings for sending through the relay.
+    /// Returns the settings for sending.
     ///
     /// # Errors
     /// The environment variable with the address is not set.
@@ -174,7 +163,6 @@ impl Relay {
     }
 }
 
-/// Checks the relay `name`. The relay `default` takes its address from `smtp_url` if its table names none.
 pub(super) fn check(
     name: &str,
     raw: &Spanned<RawRelay>,
@@ -203,13 +191,11 @@ pub(super) fn check(
     Some(relay)
 }
 
-/// Checks `smtp_url`, without a table of its own.
 pub(super) fn default_relay(smtp_url: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<Relay> {
     checks.secret_url(SMTP, smtp_url, |url| parse(url, None)).map(Relay::at)
 }
 
 impl RawRelay {
-    /// Checks the address. `None`: it is wrong, or there is none; then it has the problem `missing`.
     fn address(
         &self,
         table: &str,
@@ -247,7 +233,7 @@ impl RawRelay {
         }
     }
 
-    /// The source of the access token, if the table has one. `None`: it is wrong.
+    /// Returns `None` if the token is wrong, and `Some(None)` if there is none.
     #[expect(clippy::option_option, reason = "no token is right, and a wrong one is not")]
     fn token(&self, table: &str, checks: &mut Checks<'_>) -> Option<Option<TokenSource>> {
         let command = format!("{table}.token_command");
@@ -274,7 +260,7 @@ impl RawRelay {
         }
     }
 
-    /// Returns the webhook, if the relay has one; an error if the environment lacks its secret, which only the gateway needs.
+    /// An unset secret is only an error for the gateway.
     fn webhook(&self, table: &str, provider: Provider, checks: &mut Checks<'_>) -> Option<Result<Hook, Problem>> {
         if provider == Provider::Ses {
             self.topics(table, checks).map(Ok)
@@ -283,7 +269,7 @@ impl RawRelay {
         }
     }
 
-    /// SNS signs with certificates, so that the topic is what the operator has to say.
+    /// SNS signs with certificates, so the operator configures a topic and no secret.
     fn topics(&self, table: &str, checks: &mut Checks<'_>) -> Option<Hook> {
         if let Some(variable) = &self.webhook_secret_env {
             let fault = "is not needed for Amazon SES, which signs with a certificate; write topic_arn instead";
@@ -340,7 +326,6 @@ fn provider(text: &str) -> Result<Provider, String> {
     })
 }
 
-/// Parses `14/s`.
 fn rate(text: &str) -> Result<Rate, String> {
     let wrong = || "is not a rate; write for example \"14/s\", \"600/m\", \"10000/h\" or \"300/d\"".to_owned();
     let (mails, per) = text.split_once('/').ok_or_else(wrong)?;
@@ -370,7 +355,6 @@ fn pool(text: &str, provider: Provider) -> Result<String, String> {
     identifier(text, "\"marketing\"")
 }
 
-/// Checks the name of a relay whose messages the webhook of the relay `own` reports about.
 fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, String> {
     if !has_webhook {
         return Err(
@@ -385,7 +369,6 @@ fn other_relay(text: &str, own: &str, has_webhook: bool) -> Result<String, Strin
     identifier(text, "\"ses\"")
 }
 
-/// Accepts text that is safe in a header, in a log and in the name of a table.
 fn identifier(text: &str, example: &str) -> Result<String, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if (1..=NAME_CHARS).contains(&text.len()) && text.bytes().all(fits) {
@@ -394,14 +377,12 @@ fn identifier(text: &str, example: &str) -> Result<String, String> {
     Err(format!("is not a name of up to {NAME_CHARS} letters, digits, - and _; write for example {example}"))
 }
 
-/// Adds each of the secrets or topics, which have spaces between them.
 fn add_all(hook: &mut Hook, texts: &str) -> Result<(), String> {
     let mut texts = texts.split_whitespace().peekable();
     texts.peek().ok_or("is empty")?;
     texts.try_for_each(|text| hook.add(text))
 }
 
-/// `SENDGRID_WEBHOOK` for the table `relay.sendgrid`.
 fn example(table: &str) -> String {
     let name = table.rsplit('.').next().unwrap_or_default().replace('-', "_");
     format!("{}_WEBHOOK", name.to_uppercase())

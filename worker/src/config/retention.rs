@@ -1,4 +1,4 @@
-//! Retention periods, as `[retention]` sets them.
+//! Retention periods: the table `[retention]`.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,18 +17,16 @@ const DAY: u64 = 24 * 3600;
 /// A hundred years. For longer, write `never`.
 const LONGEST_DAYS: u64 = 36_500;
 
-/// Shortest age of the messages that tell if a recipient still reads.
+/// Minimum for messages with `adapt`. To see if a recipient still reads, we look back at five messages, which
+/// may come weekly.
 const ADAPTS: Duration = Duration::from_hours(60 * 24);
 
-/// The age of data that is never deleted.
 const NEVER: &str = "never";
 
-/// The retention periods, and the time of the nightly purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The periods and the archive.
     pub settings: retention::Retention,
-    /// The time of the daily purge, in UTC.
+    /// Time of the nightly purge, in UTC.
     pub at: Time,
 }
 
@@ -55,7 +53,7 @@ impl RawRetention {
 }
 
 impl Retention {
-    /// Warns of an archive folder that does not exist. The purge waits for the folder.
+    /// Warns about a missing archive folder. The purge waits until it exists.
     pub(super) fn warning(&self) -> Option<Problem> {
         let folder = self.settings.archive.as_ref()?.folder();
         let problem = "there is no such folder; the worker deletes nothing until the folder exists";
@@ -63,7 +61,8 @@ impl Retention {
     }
 }
 
-/// Warns of digest types whose windows may be open for longer than an event is kept. The tables come with their keys.
+/// Warns about digest types with windows that may stay open longer than events are kept: a repeated event
+/// would then count as new. Each table comes with its key.
 pub(super) fn short_retention<'a>(
     events: Option<Duration>,
     tables: impl Iterator<Item = (String, &'a DigestSettings)>,
@@ -84,7 +83,6 @@ pub(super) fn short_retention<'a>(
     tables.filter_map(warning).collect()
 }
 
-/// Parses `90d` or `never`.
 fn age(text: &str) -> Result<Option<Duration>, String> {
     if text == NEVER {
         return Ok(None);
@@ -107,7 +105,6 @@ fn long_enough(text: &str, adapts: bool) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Formats an age as `tidings.toml` writes it.
 fn age_text(age: Option<Duration>) -> String {
     age.map_or_else(|| NEVER.to_owned(), |age| format!("{}d", age.as_secs() / DAY))
 }
@@ -116,7 +113,7 @@ fn at(text: &str) -> Result<Time, String> {
     words::time(text).map_err(|_| "is not a time of day in UTC; write for example \"03:30\"".to_owned())
 }
 
-/// Parses the name of a folder. Only the worker needs the folder itself.
+/// The folder may be missing here, because only the worker needs it.
 fn folder(text: &str) -> Result<Archive, String> {
     if text.is_empty() {
         Err("is empty; name a folder, or leave the key out to archive nothing".to_owned())

@@ -1,7 +1,7 @@
-//! Secrets: URLs that may hold a password, with their text without it, files that nobody else may read, and the keys that sign tokens: in the
-//! environment, or in the file that `link_keys_file` names.
+//! Secrets: URLs with masked passwords, files that nobody else should read, and link keys. These sign tokens,
+//! and come from the environment or from `link_keys_file`.
 //!
-//! The configuration reads that file at once, but one that cannot be read stops only commands that need the keys.
+//! The file is read immediately. If this fails, only commands that need the keys will stop.
 
 use std::{
     fmt, fs,
@@ -18,7 +18,7 @@ use url::Url;
 
 use super::{checks::Checks, problem::Problem};
 
-/// A checked URL whose passwords are never printed.
+/// A checked URL. Printing it masks the passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(String);
 
@@ -27,20 +27,19 @@ impl SecretUrl {
         Self(url.to_owned())
     }
 
-    /// Returns the URL with its password, for connecting.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Returns the file of a SQLite database.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         let file = self.0.strip_prefix("sqlite:")?.trim_start_matches("//");
         Some(Path::new(file.split('?').next().unwrap_or_default()))
     }
 
-    /// Warns of a database file that every user of the machine can read, for example after a restore. Tidings makes it for its own user.
+    /// Warns about a database file that every user on this machine can read. Tidings creates it as private,
+    /// but e.g. a restore may change this.
     #[must_use]
     pub(super) fn warning(&self) -> Option<Problem> {
         let file = self.file().filter(|file| is_exposed(file))?;
@@ -49,16 +48,14 @@ impl SecretUrl {
     }
 }
 
-/// The risk of a file with secrets that [is exposed](is_exposed), and the remedy.
+/// Problem and remedy if a file [is exposed](is_exposed).
 pub(super) const EXPOSED: &str =
     "can be read by every user of this machine; run chmod o-rwx on the file, or mount it with mode 0400";
 
-/// Reports if every user of the machine can read the file.
 pub(super) fn is_exposed(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 
-/// Parses the address of a database.
 pub(crate) fn database_url(text: &str) -> Result<SecretUrl, String> {
     let right = "write \"sqlite://path/to/tidings.db\" or \"postgres://user:password@host/database\"";
     if has_several_hosts(text) {
@@ -76,7 +73,7 @@ pub(crate) fn database_url(text: &str) -> Result<SecretUrl, String> {
     }
 }
 
-/// Reports a list of hosts, as libpq takes it in the authority and in the parameters.
+/// Looks for a comma as libpq does, in the authority and in the parameters.
 fn has_several_hosts(text: &str) -> bool {
     let rest = text.strip_prefix("postgres").and_then(|rest| rest.split_once("://"));
     let Some((_, rest)) = rest else { return false };
@@ -87,20 +84,20 @@ fn has_several_hosts(text: &str) -> bool {
     host.contains(',') || url::form_urlencoded::parse(query).any(|(name, value)| in_query(&name) && value.contains(','))
 }
 
-/// Replaces every password with `***`: in the credentials, in the parameters, and in a user name that equals the password or
-/// has none.
+/// Masks every password, in credentials and parameters. Also masks the user name if it equals the password or
+/// stands alone, because it may be a token.
 pub(super) fn masked(text: &str) -> String {
-    // With a second `@`, either of them may end the password.
+    // With a second `@`, either may end the password.
     let credentials_seen = |url: &Url| match text.matches('@').count() {
         0 => true,
         1 => !url.username().is_empty() || url.password().is_some(),
         _ => false,
     };
-    // Without an `@` there are no credentials but in the parameters, as where the host of a database stands there, too.
+    // Without an `@`, credentials can only be in the parameters. A database URL may have its host there, too.
     let is_understood = |url: &Url| (url.has_host() && credentials_seen(url)) || !text.contains('@');
     let parsed = Url::parse(text).ok().filter(is_understood);
     let Some(mut url) = parsed else {
-        // The parts are unknown, so everything before the last `@` is masked. It may hold a password.
+        // We cannot parse this, so mask everything before the last `@`. It may hold a password.
         return text.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, rest)| format!("***@{rest}"));
     };
     let secret = |name: &str| ["password", "sslpassword"].contains(&name);
@@ -108,7 +105,8 @@ pub(super) fn masked(text: &str) -> String {
     if url.username().is_empty() && url.password().is_none() && !in_query {
         return text.to_owned();
     }
-    // Some providers take one token as both user name and password. A user name alone may be a token in the wrong place.
+    // Some providers use one token as both user name and password. A user name alone may be a misplaced
+    // token.
     let is_token = url.password().is_none_or(|password| password == url.username()) && !url.username().is_empty();
     let masked = (!is_token || url.set_username("***").is_ok())
         && (url.password().is_none() || url.set_password(Some("***")).is_ok());
@@ -140,39 +138,32 @@ impl fmt::Debug for SecretUrl {
 
 const LINK_KEYS_FILE: &str = "link_keys_file";
 
-/// The keys, or the reason why they cannot be used.
 #[derive(Clone, Debug)]
 pub struct LinkKeysConfig {
     keys: Result<Option<LinkKeys>, Problem>,
-    /// The file with the keys, and the line that names the file.
     file: Option<(PathBuf, String)>,
 }
 
 impl LinkKeysConfig {
-    /// Returns the keys; `None` if there are none, or if they cannot be read.
     #[must_use]
     pub fn keys(&self) -> Option<&LinkKeys> {
         self.keys.as_ref().ok()?.as_ref()
     }
 
-    /// Replaces the keys.
     pub fn set(&mut self, keys: LinkKeys) {
         *self = Self { keys: Ok(Some(keys)), file: None };
     }
 
-    /// Returns the reason why the keys of the file cannot be used.
     #[must_use]
     pub fn problem(&self) -> Option<Problem> {
         self.keys.as_ref().err().cloned()
     }
 
-    /// Returns the file with the keys, unless the environment holds the keys.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Warns of a file that every user of the machine can read.
     #[must_use]
     pub fn warning(&self) -> Option<Problem> {
         let (path, place) = self.file.as_ref()?;
@@ -180,7 +171,6 @@ impl LinkKeysConfig {
     }
 }
 
-/// Reads the keys. The environment overrides the file.
 pub(super) fn link_keys(file: Option<&Spanned<String>>, checks: &mut Checks<'_>) -> Option<LinkKeysConfig> {
     if let Some(keys) = checks.variable(VARIABLE) {
         let keys = keys.parse().map_err(|wrong: WrongKeys| Problem::of_secret(VARIABLE, wrong.to_string()));

@@ -1,8 +1,8 @@
-//! The fingerprints of the tables of `tidings.toml`, by which processes compare their configuration (rule 59).
+//! Fingerprints of tables in `tidings.toml`. Processes use them to compare their configuration (rule 59).
 //!
-//! Comments, order and spelling do not count, and neither does what may differ from host to host: addresses to listen on, paths of
-//! templates, of the archive and of secrets, names of variables, the addresses of the database and of relays, and limits of memory and
-//! connections. Secrets are not compared here: the keys of links and of DKIM have fingerprints of their own.
+//! They ignore comments, order, formatting and everything that may differ between hosts: listener addresses,
+//! paths (templates, archive, secrets), variable names, the addresses of the database and the relays, and
+//! limits for memory and connections. Link keys and DKIM keys have their own fingerprints.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use serde_json::Value;
 use tidings_model::process::{digest_section, fingerprint};
 use toml::Table;
 
-/// Keys that may differ from host to host, in any table. The task queue has a comparison of its own.
 const OF_HOST: [&str; 10] = [
     "body_mebibytes",
     "cached_workflows",
@@ -23,11 +22,10 @@ const OF_HOST: [&str; 10] = [
     "token_command",
     "trusted_proxies",
 ];
-/// The ends of the names of such keys.
 const OF_HOST_BY_END: [&str; 4] = ["_env", "_file", "listen", "tls"];
 
-/// The fingerprint of each table with a setting that all processes share; each digest type counts as a table. The file was parsed before:
-/// a text that is no TOML has none.
+/// Fingerprints each table with a shared setting; each digest type counts as a table. Returns an empty map if
+/// the text is not TOML.
 pub(super) fn fingerprints(text: &str) -> BTreeMap<String, String> {
     let file: Table = toml::from_str(text).unwrap_or_default();
     let mut found = BTreeMap::new();
@@ -52,14 +50,16 @@ fn hashed(value: &Value) -> String {
     fingerprint(value.to_string().as_bytes())
 }
 
-/// What all processes share of a value of the table, with its keys in order. `None`: it had something, and shares nothing.
+/// Removes everything that may differ between hosts. Returns `None` if nothing is left, but keeps an empty
+/// table.
 fn shared(table: &str, value: Value) -> Option<Value> {
     match value {
         Value::Object(values) if !values.is_empty() => {
             let kept = values.into_iter().filter(|(key, _)| !is_of_host(table, key));
             let kept: serde_json::Map<_, _> = kept
                 .filter_map(|(key, value)| {
-                    // Its folder may differ. Whether there is one may not: who has none deletes for good.
+                    // The archive folder may differ, but not whether there is one: without it, the purge
+                    // deletes for good.
                     let is_archive = table == "retention" && key == "archive";
                     let value = if is_archive { Value::Bool(true) } else { shared(table, value)? };
                     Some((key, value))

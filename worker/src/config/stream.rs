@@ -1,5 +1,5 @@
-//! Streams and their senders, as `[stream.bulk]`, `[stream.transactional]` and `[mail]` describe them, for everybody or for a tenant.
-//! Their defaults are the relay of `smtp_url` and a sender for a trial.
+//! Streams and their senders: `[stream.bulk]`, `[stream.transactional]` and `[mail]`, in general and for a
+//! tenant. By default a stream uses `smtp_url`, and a sender that is only good for trying Tidings.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,10 @@ use super::{
     relay,
 };
 
-/// The environment variables with the DKIM keys of `[mail]` and of the streams.
 const MAIL_KEY: &str = "TIDINGS_DKIM_KEY";
 const BULK_KEY: &str = "TIDINGS_BULK_DKIM_KEY";
 const TRANSACTIONAL_KEY: &str = "TIDINGS_TRANSACTIONAL_DKIM_KEY";
 
-/// The default sender, which is only good for trying Tidings.
 const NAME: &str = "Tidings";
 const ADDRESS: &str = "digest@localhost";
 
@@ -54,7 +52,6 @@ table! {
     }
 }
 
-/// The tables `[stream.NAME]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawStreams {
@@ -62,48 +59,39 @@ pub(super) struct RawStreams {
     transactional: RawStream,
 }
 
-/// Both streams.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Digests.
     pub bulk: Stream,
-    /// Single messages.
     pub transactional: Stream,
 }
 
-/// A stream whose DKIM key is not read yet.
+/// A stream. Its DKIM key has not been read yet.
 #[derive(Clone, Debug)]
 pub struct Stream {
     pub settings: Settings,
-    /// The signature, unless the relay signs.
+    /// `None` if the relay signs.
     pub dkim: Option<DkimConfig>,
-    /// The problem of a return path without keys.
     pub(super) unsigned_return_path: Option<Problem>,
-    /// The keys that its settings come from.
     pub origins: Origins,
 }
 
 impl Stream {
-    /// Returns the problem of a return path whose tokens no key can sign.
     pub(super) fn return_path_problem(&self, keys: Option<&LinkKeys>) -> Option<Problem> {
         self.unsigned_return_path.clone().filter(|_| keys.is_none())
     }
 }
 
-/// The relays of the file.
 pub(super) type KnownRelays = BTreeMap<String, Spanned<relay::RawRelay>>;
 
-/// A table that names keys of a stream.
 #[derive(Clone)]
 pub(super) struct Layer {
     table: String,
-    /// The environment variable with the table's DKIM key.
     variable: Option<&'static str>,
     raw: RawStream,
 }
 
 impl Layer {
-    /// The table `[mail]` below `prefix`. The environment has a key only for the one without a prefix.
+    /// Only `[mail]` without a prefix has a variable for its DKIM key, a tenant's table has none.
     pub fn mail(prefix: &str, raw: &RawMail) -> Self {
         let RawMail { from, reply_to, domain, dkim } = raw.clone();
         Self {
@@ -115,7 +103,6 @@ impl Layer {
 }
 
 impl RawStreams {
-    /// The tables of both streams, below `prefix`. The environment has keys only for those without a prefix.
     pub fn layers(&self, prefix: &str) -> [Layer; 2] {
         [("bulk", &self.bulk, BULK_KEY), ("transactional", &self.transactional, TRANSACTIONAL_KEY)].map(
             |(name, raw, variable)| Layer {
@@ -127,8 +114,8 @@ impl RawStreams {
     }
 }
 
-/// Tables that describe a stream together: those of a tenant's stream, of a tenant, of the stream and of all mail. Each key has the
-/// value of the first table that names it.
+/// Merges the tables that describe one stream. For a tenant these are its stream, its `[mail]`, the general
+/// stream and the general `[mail]`. The first table with a key wins.
 pub(super) struct Layers {
     tables: Vec<Layer>,
     raw: RawStream,
@@ -136,13 +123,13 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// `tables`: the table that overrides all others first.
+    /// `tables` should start with the one that overrides all others.
     pub fn new(tables: impl IntoIterator<Item = Layer>, checks: &Checks<'_>) -> Self {
         let tables: Vec<_> = tables.into_iter().collect();
         let (mut raw, mut origins) = (RawStream::default(), Origins::new());
         for layer in tables.iter().rev() {
             let own = layer.raw.origins(&layer.table, checks);
-            // The address of a table brings a domain of its own.
+            // A `from` overrides an inherited `domain`, because the address has its own.
             if let Some(from) = own.get("from") {
                 raw.domain = None;
                 origins.insert("domain".to_owned(), from.clone());
@@ -153,7 +140,6 @@ impl Layers {
         Self { tables, raw, origins }
     }
 
-    /// Checks the stream.
     pub fn stream(mut self, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Stream> {
         let raw = self.raw.clone();
         let named = raw.relays.map(|raw| relays(&self.key("relays"), &raw, known, checks));
@@ -178,7 +164,6 @@ impl Layers {
         Some(Stream { settings, dkim, unsigned_return_path, origins: self.origins })
     }
 
-    /// Checks the sender and its signature.
     pub fn sender(&mut self, checks: &mut Checks<'_>) -> Option<(Sender, Option<DkimConfig>)> {
         let (name, address) = match &self.raw.from {
             Some(raw) => checks.text(&self.key("from"), Some(raw), from)?,
@@ -194,7 +179,7 @@ impl Layers {
         Some((sender, dkim))
     }
 
-    /// Checks the signature. The key of a table also signs for the address of a table above it, in the name of that domain.
+    /// A table's key may sign for an address from another table, under the domain of this address.
     fn dkim(&mut self, sender: &Sender, checks: &mut Checks<'_>) -> Option<DkimConfig> {
         let from = self.origins.get("from").map_or_else(|| "mail.from".to_owned(), |from| from.key.clone());
         let has_key = |layer: &&Layer| layer.variable.is_some_and(|variable| checks.variable(variable).is_some());
@@ -208,14 +193,12 @@ impl Layers {
         dkim::check(table, raw, sender, checks)
     }
 
-    /// The key with the table that names it.
     fn key(&self, name: &str) -> String {
         self.origins.get(name).map(|origin| origin.key.clone()).unwrap_or_default()
     }
 }
 
 impl Streams {
-    /// Checks both streams by their tables.
     pub(super) fn check(
         [bulk, transactional]: [Layers; 2],
         known: &KnownRelays,
@@ -225,19 +208,17 @@ impl Streams {
         Some(Self { bulk: bulk?, transactional: transactional? })
     }
 
-    /// Both streams.
     #[must_use]
     pub fn both(&self) -> [&Stream; 2] {
         [&self.bulk, &self.transactional]
     }
 
-    /// The settings of both streams.
     #[must_use]
     pub fn settings(&self) -> settings::Streams {
         settings::Streams { bulk: self.bulk.settings.clone(), transactional: self.transactional.settings.clone() }
     }
 
-    /// Warns of streams that share a relay and a sender domain (rule 29). The default sender, for a trial, needs no warning.
+    /// Warns if both streams share a relay and a sender domain (rule 29), except with the default sender.
     pub(super) fn warning(&self) -> Option<Problem> {
         let [bulk, transactional] = [&self.bulk.settings, &self.transactional.settings];
         let relay = bulk.relays.iter().find(|name| transactional.relays.contains(name))?;
@@ -259,7 +240,7 @@ fn show_from(Sender { name, address, .. }: &Sender) -> String {
     if name.is_empty() { address.to_string() } else { format!("{name} <{address}>") }
 }
 
-/// Reports relays without a stream, and rates that two streams share (rule 29). `all` has the streams of everybody and of tenants.
+/// Reports relays without a stream, and a rate used by both streams (rule 29). `all` should include tenants.
 pub(super) fn check_relays(
     all: &[&Streams],
     known: &KnownRelays,
@@ -289,7 +270,6 @@ pub(super) fn check_relays(
     }
 }
 
-/// Checks the names of the relays. Each must exist.
 fn relays(key: &str, raw: &SpannedList, known: &KnownRelays, checks: &mut Checks<'_>) -> Option<Vec<String>> {
     let named = checks.each(key, Some(raw), |name| {
         if name == relay::DEFAULT || known.contains_key(name) {
@@ -310,7 +290,7 @@ fn guarantee(text: &str) -> Result<Guarantee, String> {
     Guarantee::named(text).ok_or_else(|| format!("is not a guarantee; {right}"))
 }
 
-/// Parses an address for returned messages. The token must fit before the `@`.
+/// Parses an address for bounces. The local part must leave room for the token.
 fn return_path(text: &str) -> Result<ReturnPath, String> {
     let address: EmailAddress = address(text)?;
     let wrong = || {
@@ -329,8 +309,8 @@ fn return_path(text: &str) -> Result<ReturnPath, String> {
     Ok(ReturnPath { local: local.to_owned(), domain })
 }
 
-/// Refuses the default sender for a relay on another machine. Replies would go nowhere, and relays refuse such messages
-/// or treat them as spam.
+/// Rejects the default sender for a relay on another machine. Replies would go nowhere, and relays reject
+/// such email or treat it as spam.
 pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. }: &RelaySettings) -> Option<Problem> {
     let unusable = sender.address.as_str() == ADDRESS && !relay.is_loopback();
     unusable.then(|| {
@@ -341,7 +321,6 @@ pub(super) fn default_sender_problem(sender: &Sender, RelaySettings { relay, .. 
     })
 }
 
-/// Parses a name and an address.
 fn from(text: &str) -> Result<(String, EmailAddress), String> {
     let wrong = "is not a sender; write for example \"Acme <digest@acme.example>\"";
     let (name, address) = match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
@@ -352,17 +331,15 @@ fn from(text: &str) -> Result<(String, EmailAddress), String> {
         AddressError::NotAddress => wrong.to_owned(),
         error => format!("is not a sender: its address {error}"),
     })?;
-    // lettre reads the name, which may be quoted, but not every address.
+    // lettre parses the name, which may be quoted, but rejects some valid addresses.
     let Mailbox { name, .. } = format!("{name}<{ADDRESS}>").parse().map_err(|_| wrong.to_owned())?;
     Ok((name.unwrap_or_default(), address))
 }
 
-/// Parses an address alone.
 fn address(text: &str) -> Result<EmailAddress, String> {
     text.parse().map_err(|error: AddressError| error.to_string())
 }
 
-/// Parses the name of a host.
 fn host(text: &str) -> Result<String, String> {
     match url::Host::parse(text) {
         Ok(url::Host::Domain(host)) if host == text => Ok(host),

@@ -1,6 +1,6 @@
-//! Subscriptions to notices: each table `[[subscribe]]`.
+//! Subscriptions to notices: the tables `[[subscribe]]`.
 //!
-//! The variable with the secrets may be missing. Only a worker and the test of a subscription need its value.
+//! The secrets may be unset here. Only a worker and the test for a subscription need them.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,11 @@ use super::{
     problem::{Problem, did_you_mean},
 };
 
-/// Characters of a name. It is a part of a workflow id.
 const NAME_CHARS: usize = 64;
 const NAME: &str = "write a name of a-z, 0-9, - and _, for example \"crm\"";
 const URL: &str = "write for example \"https://app.example.com/tidings/notices\"";
 const VARIABLE: &str = "\"TIDINGS_SUBSCRIBE_SECRET\"";
 
-/// The keys of `[[subscribe]]`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSubscribe {
@@ -39,7 +37,6 @@ pub(super) struct RawSubscribe {
     was: List,
 }
 
-/// Checks all tables; `None` if one of them is wrong.
 pub(super) fn check(raw: &[Spanned<RawSubscribe>], checks: &mut Checks<'_>) -> Option<Vec<Subscription>> {
     let mut names = BTreeSet::new();
     let subscriptions: Vec<_> = raw
@@ -94,7 +91,6 @@ fn check_one(table: &Spanned<RawSubscribe>, checks: &mut Checks<'_>) -> Option<S
     })
 }
 
-/// The problem of a worker that cannot sign.
 pub(super) fn problem(subscription: &Subscription) -> Option<Problem> {
     let Subscription { name, secrets, secret_env, .. } = subscription;
     let remedy =
@@ -102,7 +98,6 @@ pub(super) fn problem(subscription: &Subscription) -> Option<Problem> {
     secrets.is_empty().then(|| Problem::unset(secret_env, remedy))
 }
 
-/// The keys of a subscription.
 pub(crate) fn show(subscription: &Subscription) -> Shown {
     Shown::Table(Table::of([
         ("name", subscription.name.show()),
@@ -140,7 +135,6 @@ fn optional_id(key: &str, value: Option<&Spanned<String>>, checks: &mut Checks<'
     checks.text(&format!("subscribe.{key}"), Some(value), id).map(Some)
 }
 
-/// Parses secrets with spaces between them.
 fn secrets(text: &str) -> Result<Vec<Secret>, String> {
     text.split_whitespace().map(Secret::parse).collect()
 }

@@ -1,5 +1,6 @@
-//! The connection to Temporal. As for every other Temporal program, Temporal's own environment variables
-//! (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, ...) and `temporal.toml` describe it.
+//! The connection to Temporal. As in other Temporal programs, it is configured by Temporal's environment
+//! variables (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_*`, ...) and
+//! `temporal.toml`.
 
 use std::fmt;
 
@@ -9,18 +10,13 @@ use url::Url;
 
 use super::problem::Problem;
 
-/// The options of the connection.
 #[derive(Clone)]
 pub struct Temporal {
-    /// Address, TLS and API key.
     pub connection: ConnectionOptions,
-    /// The source of the key and the certificates.
     pub credentials: Credentials,
-    /// The namespace.
     pub client: ClientOptions,
 }
 
-/// There is no connection to Temporal.
 #[derive(Debug, thiserror::Error)]
 #[error("Temporal at {address} {failure}; {remedy}")]
 pub struct Unreachable {
@@ -30,14 +26,13 @@ pub struct Unreachable {
 }
 
 impl Temporal {
-    /// Loads the options from the environment and from Temporal's file.
     pub(super) fn load() -> Result<Self, Problem> {
         let (connection, client) =
             tidings_client::load(identity()).map_err(|error| Problem::new("environment", "TEMPORAL_*", error))?;
         Ok(Self { connection, credentials: Credentials::Reread, client })
     }
 
-    /// The options for the dev server on this port of this machine, whatever the environment says.
+    /// Ignores the environment, and connects to the dev server on this port.
     pub(crate) fn dev_server(port: u16) -> Result<Self, url::ParseError> {
         let target: Url = format!("http://127.0.0.1:{port}").parse()?;
         let connection =
@@ -45,22 +40,20 @@ impl Temporal {
         Ok(Self { connection, credentials: Credentials::Fixed, client: ClientOptions::new("default").build() })
     }
 
-    /// Returns the server's URL.
     #[must_use]
     pub fn address(&self) -> String {
         self.connection.target.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// Returns the namespace of the digests.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.client.namespace
     }
 
-    /// Connects to the server. Tries for some seconds.
+    /// Connects to the server. Retries for some seconds.
     ///
     /// # Errors
-    /// The server does not answer, or is not Temporal.
+    /// The server does not respond, or is not Temporal.
     pub async fn connect(&self) -> Result<Client, Unreachable> {
         let unreachable = |failure: ConnectFailure| Unreachable {
             address: self.address(),
@@ -77,7 +70,6 @@ fn identity() -> String {
     format!("tidings {} (process {})", env!("CARGO_PKG_VERSION"), std::process::id())
 }
 
-/// Only where no other address is configured a dev server could be meant.
 fn remedy(failure: &ConnectFailure, options: &ConnectionOptions) -> &'static str {
     let by_default = options.target.as_str() == "http://localhost:7233/";
     match failure {
@@ -88,7 +80,6 @@ fn remedy(failure: &ConnectFailure, options: &ConnectionOptions) -> &'static str
     }
 }
 
-/// The advice about a namespace that does not exist.
 pub(crate) fn no_namespace(namespace: &str) -> String {
     format!(
         "Temporal has no namespace {namespace}; make it with `temporal operator namespace create -n {namespace} --retention 72h`, or \

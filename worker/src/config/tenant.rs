@@ -1,4 +1,4 @@
-//! Settings of a tenant: `[tenant.NAME]` over the general tables.
+//! Settings for one tenant: `[tenant.NAME]` merged over the general tables.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,6 @@ use super::{
     stream::{KnownRelays, Layer, Layers, RawMail, RawStreams, Streams},
 };
 
-/// The tables `[digest.NAME]`, by name.
 pub(super) type RawDigests = BTreeMap<String, Spanned<RawDigest>>;
 
 table! {
@@ -40,7 +39,6 @@ table! {
     }
 }
 
-/// The general tables, which those of a tenant override.
 pub(super) struct General<'a> {
     pub digests: &'a RawDigests,
     pub mail: Layer,
@@ -48,22 +46,18 @@ pub(super) struct General<'a> {
     pub relays: &'a KnownRelays,
 }
 
-/// The settings in force for a tenant. Its DKIM keys are not read yet.
+/// Settings in force for one tenant. The DKIM keys have not been read yet.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// The digest types that differ from the general ones.
+    /// Only digest types that differ from the general ones.
     pub digests: BTreeMap<String, DigestSettings>,
     pub brand: Brand,
-    /// Both streams, complete.
     pub streams: Streams,
-    /// The keys that the brand comes from.
     pub brand_origins: Origins,
-    /// The keys that the settings of each digest type come from.
     pub digest_origins: BTreeMap<String, Origins>,
 }
 
 impl Tenant {
-    /// Returns the settings for the activities.
     #[must_use]
     pub fn settings(&self) -> TenantSettings {
         let (digests, brand) = (self.digests.clone(), self.brand.clone());
@@ -72,7 +66,6 @@ impl Tenant {
 }
 
 impl RawTenant {
-    /// Checks the tenant's tables; `None` if a required value was wrong.
     pub fn check(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Tenant> {
         let (digests, digest_origins) = self.digests(&format!("tenant.{tenant}"), general.digests, checks);
         let streams = self.streams(tenant, general, checks);
@@ -80,11 +73,10 @@ impl RawTenant {
         Some(Tenant { digests, brand, streams: streams?, brand_origins, digest_origins })
     }
 
-    /// Checks both streams. The tenant's tables of mail override the general ones of streams.
+    /// Note that the tenant's `[mail]` also overrides the general `[stream.NAME]`.
     fn streams(&self, tenant: &str, general: &General<'_>, checks: &mut Checks<'_>) -> Option<Streams> {
         let prefix = format!("tenant.{tenant}.");
         let mail = Layer::mail(&prefix, &self.mail);
-        // First without the streams' own tables, so that no mistake hides behind one of them.
         Layers::new([mail.clone(), general.mail.clone()], checks).sender(checks)?;
         let [usual_bulk, usual_transactional] = general.streams.layers("");
         let [bulk, transactional] = self.stream.layers(&prefix);
@@ -96,7 +88,7 @@ impl RawTenant {
         Streams::check(streams, general.relays, checks)
     }
 
-    /// Checks how the tenant's messages and pages look. A picture without a name has that of the sender.
+    /// Checks how messages and pages should look. A logo without a name uses the sender's name.
     fn brand(&self, tenant: &str, streams: Option<&Streams>, checks: &mut Checks<'_>) -> (Brand, Origins) {
         let (table, mut brand) = (format!("tenant.{tenant}"), Brand::default());
         self.read(&table, &mut brand, checks);
@@ -114,14 +106,12 @@ impl RawTenant {
         (brand, origins)
     }
 
-    /// Checks the tenant's digest types. Returns those that differ from the general ones, and the origins of all.
     fn digests(
         &self,
         table: &str,
         general: &RawDigests,
         checks: &mut Checks<'_>,
     ) -> (BTreeMap<String, DigestSettings>, BTreeMap<String, Origins>) {
-        // These come first, so that their problems are reported under their own keys.
         checks.text(&format!("{table}.zone"), self.zone.as_ref(), tidings_model::zone);
         checks.text(&format!("{table}.weekdays"), self.weekdays.as_ref(), str::parse::<DayRange>);
         checks.list(&format!("{table}.quiet"), self.quiet.as_ref(), digest::quiet);
@@ -129,7 +119,6 @@ impl RawTenant {
             let was = raw.as_ref().was.as_ref();
             former::refuse(&format!("{table}.digest.{name}"), was, &format!("[digest.{name}]"), checks);
         }
-        // Only a misspelling explains a digest type that has no general table.
         for (name, raw) in self.digest.iter().filter(|(name, _)| !general.contains_key(*name)) {
             let meant = did_you_mean(name, general.keys().map(String::as_str));
             let problem = format!("there is no [digest.{name}] to override{meant}");
@@ -157,7 +146,6 @@ impl RawTenant {
     }
 }
 
-/// Checks the tables of all tenants.
 pub(super) fn check(
     tenants: &BTreeMap<String, Spanned<RawTenant>>,
     general: &General<'_>,
@@ -171,11 +159,11 @@ pub(super) fn check(
         }
         Some((name.clone(), raw.as_ref().check(name, general, checks)?))
     });
-    // `collect` comes last, so that every tenant is checked even after a wrong one.
+    // Collect in two steps, so every tenant is checked even if an earlier one is wrong.
     checked.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Parses the address of a picture. Pages allow pictures of its origin and no other.
+/// Pages only allow pictures from this URL's origin.
 fn logo_url(text: &str) -> Result<String, String> {
     let right = "write for example \"https://acme.example/logo.png\"";
     let url = Url::parse(text).map_err(|error| format!("is not a URL ({error}); {right}"))?;
@@ -188,7 +176,7 @@ fn logo_url(text: &str) -> Result<String, String> {
     Ok(url.to_string())
 }
 
-/// Parses the colour of buttons, on which white text must be readable.
+/// Buttons use this colour, and their white text must be readable.
 fn colour(text: &str) -> Result<Colour, String> {
     let colour: Colour = text.parse().map_err(|error: NotAColour| error.to_string())?;
     let contrast = colour.contrast_with_white();
@@ -201,7 +189,6 @@ fn colour(text: &str) -> Result<Colour, String> {
     Ok(colour)
 }
 
-/// Parses a BCP 47 tag by its form.
 fn locale(text: &str) -> Result<String, String> {
     let mut parts = text.split('-');
     let is_language = parts.next().is_some_and(|part| (2..=3).contains(&part.len()) && alphabetic(part));

@@ -1,5 +1,4 @@
-//! The demo: sample events through the client, and whether the mails account for them: what was acknowledged is compared with the ledger and
-//! the received mails.
+//! The demo emits sample events, and compares them with the ledger and the received emails.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +16,15 @@ use tokio::time::{Instant, sleep};
 use super::mailbox::{Mailbox, Summary};
 use crate::{Config, storage};
 
-/// A day of three people's changes, taken from a real repository's history, and of two people's alerts.
+/// Changes by three people on one day, taken from a real repository's history, and alerts for two people.
 const EVENTS: &str = include_str!("../../../tests/data/demo.ndjson");
-/// Seconds are enough on an idle laptop.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// Digests of a key that are looked at; a demo makes one or two.
 const DIGESTS: u32 = 100;
 
-/// Emits the sample events and waits until the mails account for them.
+/// Emits the sample events and waits until the emails account for them.
 ///
 /// # Errors
-/// An event is refused, or what is still open after two minutes.
+/// An event is rejected, or some are still unaccounted for after two minutes. The error lists their keys.
 pub(super) async fn run(config: &Config, mailbox: &Mailbox) -> anyhow::Result<()> {
     let events = sample(Timestamp::now())?;
     let emitted = emit(config, events).await?;
@@ -43,8 +40,8 @@ pub(super) async fn run(config: &Config, mailbox: &Mailbox) -> anyhow::Result<()
     bail!("after {} s the mails do not account for every event:\n{}", DEADLINE.as_secs(), lines.join("\n"))
 }
 
-/// The events, as if the last had just happened. A tenant of its own for each run: ids that the ledger has seen would
-/// change nothing.
+/// Shifts all times so the last event has just happened. Each run has its own tenant, because the ledger
+/// ignores known event ids.
 fn sample(now: Timestamp) -> anyhow::Result<Vec<v1::Event>> {
     let lines = EVENTS.lines().map(serde_json::from_str::<v1::Event>);
     let mut events = lines.collect::<Result<Vec<_>, _>>().context("the sample events")?;
@@ -59,7 +56,6 @@ fn sample(now: Timestamp) -> anyhow::Result<Vec<v1::Event>> {
     Ok(events)
 }
 
-/// Emits the events and counts them by key.
 async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMap<Key, u64>> {
     let settings = tidings_client::Config { task_queue: config.task_queue.clone(), ..Default::default() };
     let client = Client::new(config.temporal.connect().await?, settings);
@@ -72,7 +68,6 @@ async fn emit(config: &Config, events: Vec<v1::Event>) -> anyhow::Result<BTreeMa
     Ok(emitted)
 }
 
-/// Looks until everything is accounted for, or the deadline has passed.
 async fn settle(config: &Config, mailbox: &Mailbox, emitted: &BTreeMap<Key, u64>) -> anyhow::Result<Reconciliation> {
     let store = storage::open(&config.database_url).await?;
     let deadline = Instant::now() + DEADLINE;
@@ -93,21 +88,16 @@ async fn ledger(store: &dyn Store, emitted: &BTreeMap<Key, u64>) -> anyhow::Resu
     Ok(digests)
 }
 
-/// A comparison of a demo's events with its messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reconciliation {
-    /// Events that Temporal acknowledged.
     pub events: u64,
-    /// Digests that the ledger has for their keys.
     pub digests: u64,
-    /// Mails of these digests in the inbox.
     pub mails: u64,
-    /// Keys whose events the mails do not account for, each with what is wrong.
+    /// Keys with events that no email accounts for, and why.
     pub open: BTreeMap<Key, String>,
 }
 
 impl Reconciliation {
-    /// Compares, for each key, the number of events emitted with its digests, and these with the mails.
     pub fn of(emitted: &BTreeMap<Key, u64>, ledger: &[DigestRecord], mails: &[Summary]) -> Self {
         let mut account = Self::default();
         for (key, &events) in emitted {
@@ -125,8 +115,8 @@ impl Reconciliation {
     }
 }
 
-/// Every digest is sent, has a mail that says the ledger's number of events, and these are the key's events. A second
-/// mail is right only after an attempt that was ambiguous (rule 26).
+/// Every digest must be sent, and its email must name as many events as the ledger. Together they must cover
+/// `events`. A second email is only accepted after an ambiguous attempt (rule 26).
 fn accounts_for(events: u64, digests: &[&DigestRecord], mails: &[Summary]) -> Result<(), String> {
     let mut mailed = 0;
     for digest in digests {

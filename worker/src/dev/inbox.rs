@@ -1,4 +1,4 @@
-//! The inbox in the browser: lists the sink's mails and shows each as HTML, text, headers and raw.
+//! The inbox in the browser. It lists the emails in the sink and shows each as HTML, text, headers or raw.
 
 use std::{convert::Infallible, io, sync::Arc};
 
@@ -22,15 +22,11 @@ use super::{
     pages::{self, Pictures, guard, harden},
 };
 
-/// The policy of the page: its own files and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                            frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// The other addresses that the page shows.
 #[derive(Clone, Serialize)]
 pub(super) struct About {
-    /// Host and port of the sink.
     pub smtp: String,
-    /// The Temporal UI.
     pub temporal_ui: String,
 }
 
@@ -42,7 +38,7 @@ struct Inbox {
 /// Serves until dropped.
 ///
 /// # Errors
-/// When the listener breaks.
+/// The listener fails.
 pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>, about: About) -> io::Result<()> {
     axum::serve(listener, routes(mailbox, about)).await
 }
@@ -63,7 +59,6 @@ fn routes(mailbox: Arc<Mailbox>, about: About) -> Router {
         .with_state(Arc::new(Inbox { mailbox, about }))
 }
 
-/// A part of the page, compiled in.
 fn page(body: &'static str, kind: &'static str) -> impl Fn() -> std::future::Ready<Response> + Clone {
     move || {
         let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, PAGE_POLICY)];
@@ -93,7 +88,7 @@ async fn raw(State(inbox): State<Arc<Inbox>>, Path(id): Path<Id>) -> Result<Resp
     Ok((headers, mail).into_response())
 }
 
-/// One event for every change of the list; several at once may come as one.
+/// Sends an event when the list changes. Several changes may be merged into one event.
 async fn arrivals(State(inbox): State<Arc<Inbox>>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let changes = stream::unfold(inbox.mailbox.arrivals(), async |mut arrivals| {
         arrivals.changed().await.ok()?;
@@ -106,7 +101,6 @@ async fn find(inbox: &Inbox, id: Id) -> Result<Vec<u8>, Missing> {
     inbox.mailbox.get(id).await.map_err(Missing::Unreadable)?.ok_or(Missing::Mail)
 }
 
-/// Why a mail is not shown.
 enum Missing {
     Mail,
     Unreadable(io::Error),

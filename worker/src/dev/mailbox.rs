@@ -1,4 +1,5 @@
-//! The folder of received mails, one `.eml` file each, with a list of them in memory, and the views of a mail. Survives a restart; bounded.
+//! Stores received emails in a folder, one `.eml` file each, with a bounded list in memory. Also parses them
+//! for display.
 
 use std::{
     borrow::Cow,
@@ -12,13 +13,11 @@ use mail_parser::{Addr, Header, Message, MessageParser, MessagePart, PartType};
 use serde::Serialize;
 use tokio::{fs, sync::watch};
 
-/// Mails kept; the oldest make room.
 const MAX_MAILS: usize = 1_000;
 
-/// Names a mail and orders mails by arrival: milliseconds since 1970, made unique.
+/// Milliseconds since 1970, made unique. Ids follow the order of arrival.
 pub(super) type Id = u64;
 
-/// The received messages.
 pub(super) struct Mailbox {
     folder: PathBuf,
     last_id: AtomicU64,
@@ -26,10 +25,10 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Opens the folder, or makes it.
+    /// Opens the folder, or creates it.
     ///
     /// # Errors
-    /// When the folder or a mail in it cannot be read.
+    /// The folder or an email in it cannot be read.
     pub async fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder).await?;
         let mut mails = BTreeMap::new();
@@ -45,10 +44,10 @@ impl Mailbox {
         Ok(Self { folder: folder.to_owned(), last_id, mails: watch::Sender::new(mails) })
     }
 
-    /// Keeps a mail. It is on disk under its full name, or not at all.
+    /// Stores an email atomically: it is written under another name first, then renamed.
     ///
     /// # Errors
-    /// When the file cannot be written, or an old one not removed.
+    /// The file cannot be written, or an old one cannot be removed.
     pub async fn put(&self, mail: &[u8]) -> io::Result<Id> {
         let id = self.next_id();
         let unfinished = self.folder.join(format!("{id}.part"));
@@ -67,10 +66,10 @@ impl Mailbox {
         Ok(id)
     }
 
-    /// A mail's bytes; `None` when there is no such mail.
+    /// Returns the raw email, or `None` if there is no such id.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// The file cannot be read.
     pub async fn get(&self, id: Id) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(id)).await {
             Ok(mail) => Ok(Some(mail)),
@@ -79,12 +78,10 @@ impl Mailbox {
         }
     }
 
-    /// All mails, the latest first.
     pub fn list(&self) -> Vec<Summary> {
         self.mails.borrow().values().rev().cloned().collect()
     }
 
-    /// Wakes with every mail that arrives after this call.
     pub fn arrivals(&self) -> watch::Receiver<BTreeMap<Id, Summary>> {
         self.mails.subscribe()
     }
@@ -102,23 +99,19 @@ impl Mailbox {
     }
 }
 
-/// One line of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Summary {
     pub id: Id,
     pub from: String,
     pub to: String,
     pub subject: String,
-    /// Bytes of the whole mail.
     pub size: usize,
-    /// The `X-Tidings-Message` header.
     pub digest_id: Option<String>,
-    /// The `X-Tidings-Events` header.
     pub events: Option<u64>,
 }
 
 impl Summary {
-    /// Reads what it can; a mail that is none has an empty subject.
+    /// Parses leniently. If this is no email, the subject stays empty.
     pub fn of(id: Id, mail: &[u8]) -> Self {
         let Some(message) = MessageParser::default().parse(mail) else {
             return Self { id, size: mail.len(), ..Self::default() };
@@ -137,20 +130,17 @@ impl Summary {
     }
 }
 
-/// A whole mail, but for its HTML, which the page loads into a sandbox.
+/// A whole email without its HTML, which the page loads separately into a sandbox.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Content {
-    /// Names and unfolded values, in the mail's order.
+    /// Names and unfolded values, in their original order.
     pub headers: Vec<(String, String)>,
-    /// The text part, if there is one.
     pub text: Option<String>,
     pub has_html: bool,
-    /// Names of what is attached.
     pub attachments: Vec<String>,
 }
 
 impl Content {
-    /// Reads what it can.
     pub fn of(mail: &[u8]) -> Self {
         let Some(message) = MessageParser::default().parse(mail) else { return Self::default() };
         let line = |header: &Header<'_>| {
@@ -170,7 +160,7 @@ impl Content {
     }
 }
 
-/// The HTML part, if there is one. Never show it outside of a sandbox.
+/// Returns the HTML part, if there is one. Never show this outside a sandbox.
 pub(super) fn html(mail: &[u8]) -> Option<String> {
     let message = MessageParser::default().parse(mail)?;
     message.html_bodies().find_map(|part| match &part.body {
@@ -198,7 +188,7 @@ fn slice(mail: &[u8], start: u32, end: u32) -> Cow<'_, str> {
     String::from_utf8_lossy(mail.get(start as usize..end as usize).unwrap_or_default())
 }
 
-/// One line of a header that was folded over several (RFC 5322 2.2.3).
+/// Joins a header folded over several lines (RFC 5322 2.2.3).
 fn unfold(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
-//! What protects the pages of `tidings dev`. They show a developer's files and emails, so that no other website may read them. A message is a
-//! stranger's document: its HTML is served with a policy that sandboxes it wherever it is opened, without scripts, forms, frames and an
-//! origin.
+//! Protects the pages of `tidings dev`. They show a developer's files and emails, so no other website may
+//! read them. An email is untrusted: a policy sandboxes its HTML wherever it is opened, without scripts,
+//! forms, frames or an origin.
 
 use axum::{
     extract::Request,
@@ -9,11 +9,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-/// The names of this machine. Port and scheme do not matter: a tunnel may change them.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// Refuses a request for another host name, whose owner may have pointed the name here (DNS rebinding), and a form that
-/// another page sent.
+/// Rejects requests for another host name, which may have been pointed at this machine (DNS rebinding). Also
+/// rejects forms sent by another page.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     if !is_for_this_machine(request.headers()) {
         let why = "open this page as http://localhost, or as http://127.0.0.1\n";
@@ -34,7 +33,8 @@ fn is_for_this_machine(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Browsers name the origin of every form that is sent by POST. The message in a frame has the origin `null`.
+/// Browsers send the origin with every POST. A message in the sandboxed frame has the origin `null`, so its
+/// forms are rejected.
 fn is_own_form(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
@@ -43,15 +43,13 @@ fn is_own_form(headers: &HeaderMap) -> bool {
     }
 }
 
-/// The sources of pictures of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pictures {
     Loaded,
     Blocked,
 }
 
-/// An answer with the HTML of a message: its own styles, its pictures, and links in a new tab, since a sandboxed frame cannot go
-/// anywhere.
+/// Serves a message's HTML. Links open in a new tab, because a sandboxed frame cannot navigate.
 pub(super) fn framed(html: &str, pictures: Pictures) -> Response {
     let sources = match pictures {
         Pictures::Loaded => "data: http: https:",
@@ -72,7 +70,6 @@ fn with_links_in_new_tabs(html: &str) -> String {
     format!("{}{NEW_TAB}{}", &html[..head], &html[head..])
 }
 
-/// Sets the headers that every answer has.
 pub(super) async fn harden(mut response: Response) -> Response {
     let fixed: [(HeaderName, &str); 4] = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

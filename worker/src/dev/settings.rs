@@ -1,5 +1,5 @@
-//! The configuration of `tidings dev`: the one of `tidings.toml`, with everything outside replaced by what runs here, and the ports: all
-//! free, or a clear word about the one that is not.
+//! Configuration and ports for `tidings dev`. It uses `tidings.toml` with every external service replaced by
+//! a local one.
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +21,8 @@ use crate::{
     config::{Relay, SecretUrl, Temporal},
 };
 
-/// Short enough to watch.
 const CADENCE: &str = "after 5s";
-/// A digest type with the names that its recipients read. An embedded template has its name.
+/// A digest type with display names for recipients. The embedded template has the same name.
 struct Digest {
     name: &'static str,
     title: &'static str,
@@ -31,7 +30,6 @@ struct Digest {
     categories: &'static [(&'static str, &'static str)],
 }
 
-/// The digest types where none are configured, and those of the demo.
 const DIGESTS: [Digest; 2] = [
     Digest {
         name: "activity",
@@ -47,8 +45,9 @@ const DIGESTS: [Digest; 2] = [
     },
 ];
 
-/// Loads `path`, but with the database, the relay and the Temporal server of this machine, and without signatures. Webhooks whose
-/// secrets are set stay. If no digest type is configured, and in the demo, the types are `activity` and `alerts` with a cadence of seconds.
+/// Loads `path`, but uses the local database, relay and Temporal server, and no DKIM signatures. Webhooks
+/// stay if their secrets are set. In the demo, or without digest types, the types are `activity` and
+/// `alerts`, due after seconds.
 pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow::Result<Config> {
     let mut config = Config::load_with(path, Ok(Temporal::dev_server(args.temporal_port)?))?;
     config.database_url = SecretUrl::new(&format!("sqlite://{}", folder.join("tidings.db").display()));
@@ -69,7 +68,7 @@ pub(super) fn config(path: Option<&Path>, args: &Args, folder: &Path) -> anyhow:
     Ok(config)
 }
 
-/// Reads the keys of this folder, or makes one. Links in messages of an earlier run go on working.
+/// Reads the key in this folder, or creates one. Links from an earlier run should stay valid.
 fn link_keys(path: &Path) -> anyhow::Result<LinkKeys> {
     let made = File::options().write(true).create_new(true).mode(0o600).open(path);
     match made {
@@ -95,7 +94,6 @@ fn digests() -> anyhow::Result<BTreeMap<String, DigestSettings>> {
     DIGESTS.into_iter().map(digest).collect()
 }
 
-/// A port of this machine's loopback address, with the flag that moves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port {
     pub number: u16,
@@ -103,12 +101,10 @@ pub(super) struct Port {
     pub what: &'static str,
 }
 
-/// Why a port cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("port {} for {} is not free{}: choose another with {} PORT", .port.number, .port.what, Detail(.holder, .source), .port.flag)]
 pub(super) struct Error {
     port: Port,
-    /// The process that listens on the port, if known.
     holder: Option<String>,
     source: io::Error,
 }
@@ -126,10 +122,10 @@ impl fmt::Display for Detail<'_> {
 }
 
 impl Port {
-    /// Listens on the port.
+    /// Listens on loopback.
     ///
     /// # Errors
-    /// When it is taken, or not allowed.
+    /// The port is taken, or not allowed.
     pub fn listen(self) -> Result<TcpListener, Error> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.number)).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -139,7 +135,7 @@ impl Port {
     }
 }
 
-/// `NAME (process ID)` of who listens on a port; `None` where the system has no /proc, or does not tell.
+/// Finds the listening process as `NAME (process ID)`. Returns `None` without /proc, or if access is denied.
 fn holder(port: u16) -> Option<String> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(table, port))?;
     let socket = format!("socket:[{inode}]");
@@ -150,7 +146,7 @@ fn holder(port: u16) -> Option<String> {
     Some(format!("{} (process {id})", name.trim()))
 }
 
-/// The tenth column of the row whose local address ends in the port and whose state is `LISTEN` (`proc_pid_net(5)`).
+/// Returns the tenth column of the row in state `LISTEN` with this local port (`proc_pid_net(5)`).
 fn listening_inode(table: &str, port: u16) -> Option<String> {
     const LISTEN: &str = "0A";
     let suffix = format!(":{port:04X}");

@@ -1,4 +1,5 @@
-//! A small SMTP server for the laptop: takes every mail, keeps it in the [`Mailbox`], sends nothing anywhere.
+//! A small SMTP server for the laptop. It accepts every email and stores it in the [`Mailbox`], but never
+//! forwards one.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,16 +16,13 @@ mod session;
 
 use session::{Action, Envelope, Session};
 
-/// Bytes of one mail, as EHLO's SIZE says (RFC 1870).
 const MAX_MAIL_BYTES: usize = 25 * 1024 * 1024;
-/// Bytes of one command line; RFC 5321 asks for 512, extensions for more.
+/// RFC 5321 requires 512, extensions need more.
 const MAX_COMMAND_BYTES: u64 = 4096;
-/// Silence after which a session ends (RFC 5321 4.5.3.2.7).
+/// Idle timeout (RFC 5321 4.5.3.2.7).
 const SILENCE: Duration = Duration::from_mins(5);
-/// Sessions at a time.
 const MAX_SESSIONS: usize = 256;
 
-/// Serves until dropped; dropping ends every session.
 pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>) {
     let mut sessions = JoinSet::new();
     loop {
@@ -45,7 +43,6 @@ pub(super) async fn serve(listener: TcpListener, mailbox: Arc<Mailbox>) {
 }
 
 async fn converse(stream: TcpStream, mailbox: Arc<Mailbox>) {
-    // Answers are small and the peer waits for each.
     let done = match stream.set_nodelay(true) {
         Ok(()) => session(stream, &mailbox).await,
         Err(error) => Err(error),
@@ -82,7 +79,6 @@ fn offer() -> String {
     )
 }
 
-/// `None` at the end of the connection.
 async fn command_line(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     timeout(SILENCE, lines.take(MAX_COMMAND_BYTES).read_until(b'\n', &mut line)).await??;
@@ -95,7 +91,7 @@ async fn command_line(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Opt
     Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
-/// Reads to the final dot, keeps the mail, and says how that went. The answer comes after the mail is on disk.
+/// Reads up to the final dot and returns the reply. This only reports success once the email is on disk.
 async fn receive(
     lines: &mut (impl AsyncBufRead + Unpin),
     envelope: &Envelope,
@@ -113,14 +109,13 @@ async fn receive(
     })
 }
 
-/// The lines that final delivery puts above a mail (RFC 5321 4.4); they keep the envelope with it.
 fn trace(envelope: &Envelope) -> String {
     let delivered: String = envelope.to.iter().map(|to| format!("Delivered-To: {to}\r\n")).collect();
     format!("Return-Path: <{}>\r\n{delivered}", envelope.from)
 }
 
-/// The mail without the dots that SMTP adds (RFC 5321 4.5.2); `None` when it is too large, read to its end all the
-/// same.
+/// Removes the dots added by SMTP (RFC 5321 4.5.2). Returns `None` if the email is too large, after reading
+/// to its end.
 async fn read_mail(lines: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
     let mut mail = Vec::new();
     let mut too_large = false;

@@ -1,7 +1,7 @@
-//! The Temporal dev server as a child of `tidings dev`.
+//! Runs the Temporal dev server as a child of `tidings dev`.
 //!
-//! A shell stands between the two and holds the other end of a pipe: when this process ends, however hard, the pipe
-//! closes and the shell stops the server. Nothing else needs to run for that.
+//! A shell between the two holds the other end of a pipe. When this process ends, even by kill -9, the pipe
+//! closes and the shell stops the server.
 
 use std::{
     env, fs,
@@ -17,8 +17,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Starts the server, and stops it (gently, then not) when standard input closes. Its own process group keeps a
-/// terminal's Ctrl-C away, so that the worker stops first.
+/// Starts the server and stops it when standard input closes, gently at first. Its own process group shields
+/// it from Ctrl-C in the terminal, so the worker stops first.
 const KEEPER: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &
@@ -35,12 +35,9 @@ kill "$keeper" 2>/dev/null
 exit "$code"
 "#;
 
-/// The longest start. An idle laptop needs less than a second.
 const START: Duration = Duration::from_mins(1);
-/// The longest stop: the keeper's five seconds and some.
 const STOP: Duration = Duration::from_secs(10);
 
-/// A dev server that failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(
@@ -58,16 +55,14 @@ pub(super) enum Error {
     NotReady { log: PathBuf },
 }
 
-/// A running dev server. Dropping it stops it.
+/// A running dev server. Dropping this stops it.
 pub(super) struct Server {
     keeper: Child,
-    /// The pipe whose end is the server's end.
     pipe: Option<ChildStdin>,
     log: PathBuf,
 }
 
 impl Server {
-    /// Starts the server with its database and its log in `folder`, and waits until it serves.
     pub async fn start(folder: &Path, port: u16, ui_port: u16) -> Result<Self, Error> {
         let cli = find_cli().ok_or(Error::NoCli)?;
         let log = folder.join("temporal.log");
@@ -81,7 +76,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until the server ends by itself, and says how.
     pub async fn ended(&mut self) -> Error {
         match self.keeper.wait().await {
             Ok(status) => self.why(status),
@@ -89,7 +83,6 @@ impl Server {
         }
     }
 
-    /// Stops the server.
     pub async fn stop(mut self) {
         drop(self.pipe.take());
         if timeout(STOP, self.keeper.wait()).await.is_err() {
@@ -119,18 +112,16 @@ impl Server {
     }
 }
 
-/// Options without which the server would not do.
 const NEEDED: [&str; 4] = ["--ui-port", "--db-filename", "--sqlite-pragma", "--search-attribute"];
-/// Without it the pages of the UI fetch news. CLI 1.8.0 is the first that knows it.
+/// Without this, the UI pages fetch news. Supported since CLI 1.8.0.
 const NO_NEWS: &str = "--ui-disable-news-fetch";
 
-/// The CLI's own list of its options. Empty, if it does not run: its start then says why.
+/// Returns the CLI's help text. Empty if it does not run; starting the server will then report why.
 async fn help(cli: &Path) -> String {
     let help = Command::new(cli).args(["server", "start-dev", "--help"]).stdin(Stdio::null()).output().await;
     help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// The options that this CLI knows, of those that not each knows. Fails with an option that it needs and lacks.
 fn options(help: &str) -> Result<Option<&'static str>, &'static str> {
     let known = |option: &str| help.split_whitespace().any(|word| word.trim_end_matches(',') == option);
     match NEEDED.into_iter().find(|option| !known(option)) {
@@ -166,7 +157,8 @@ fn spawn(
 
 async fn serves(cli: &Path, port: u16) -> bool {
     let mut health = Command::new(cli);
-    // Those of the shell are another server's: with an API key there, this one would be spoken to in TLS.
+    // Ignore the shell's settings for another server. E.g. an API key there would switch this connection to
+    // TLS.
     for (name, _) in env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TEMPORAL_")) {
         health.env_remove(name);
     }
@@ -180,7 +172,7 @@ async fn serves(cli: &Path, port: u16) -> bool {
     health.is_ok_and(|output| output.status.success() && output.stdout.starts_with(b"SERVING"))
 }
 
-/// `TEMPORAL_CLI`, then the PATH, then what `./dev` fetched.
+/// Tries `TEMPORAL_CLI`, then the PATH, then the copy installed by `./dev`.
 fn find_cli() -> Option<PathBuf> {
     if let Some(cli) = env::var_os("TEMPORAL_CLI").filter(|cli| !cli.is_empty()) {
         return Some(cli.into());

@@ -1,7 +1,8 @@
-//! The workshop of `tidings dev`: a page for each template, which shows its message and shows it again when a file changes.
+//! The workshop in `tidings dev` has a page for each template. It shows a message, and reloads it when a file
+//! changes.
 //!
-//! It reads a developer's files, so it listens on this machine only, and answers no other website. The message is in a
-//! sandbox of its own, because the data may be hostile.
+//! It reads a developer's files, so it only listens on this machine and rejects other websites. The message
+//! is sandboxed because its data may be hostile.
 
 use std::{io, sync::Arc};
 
@@ -33,23 +34,20 @@ use page::Parts;
 use templates::Files;
 use wanted::{Images, Spam, Wanted};
 
-/// The query of the list.
 #[derive(Deserialize)]
 struct Listing {
-    /// Present: with the findings of `template check`.
     check: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Waiting {
-    /// The state of the files that the page shows.
     seen: String,
 }
 
-/// Serves until dropped. `inbox` is the address of the inbox.
+/// Serves until dropped. `inbox` is the inbox URL.
 ///
 /// # Errors
-/// When the listener breaks.
+/// The listener fails.
 pub(super) async fn serve(listener: TcpListener, config: Config, inbox: Option<String>) -> io::Result<()> {
     axum::serve(listener, routes(Bench::new(config, inbox))).await
 }
@@ -118,7 +116,6 @@ async fn template(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>)
     )
 }
 
-/// Keeps a JSON, and leads to the page with the message of it. An empty one leads back to the sample.
 async fn own_json(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>, form: String) -> Redirect {
     let json = form_urlencoded::parse(form.as_bytes()).find(|(name, _)| name == "json").map(|(_, json)| json);
     let data = json.filter(|json| !json.trim().is_empty()).map(|json| bench.kept.put(&json).to_string());
@@ -126,7 +123,6 @@ async fn own_json(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>,
     Redirect::to(&page::address(&wanted))
 }
 
-/// The message alone, for the frame of the page.
 async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) -> Response {
     let made = match bench.templates(&Files::of(bench.folder())).await {
         Ok(templates) => making::make(&bench, &templates.renderer, &wanted).await,
@@ -144,7 +140,7 @@ async fn message(State(bench): State<Arc<Bench>>, Query(wanted): Query<Wanted>) 
     }
 }
 
-/// Answers 200 as soon as a file is not as the page shows it, and 204 if nothing changes for a while.
+/// Long poll: returns 200 as soon as a file changes, or 204 after a while without changes.
 async fn changes(State(bench): State<Arc<Bench>>, Query(waiting): Query<Waiting>) -> StatusCode {
     let folder = bench.folder().map(ToOwned::to_owned);
     if templates::changed(folder, &waiting.seen).await { StatusCode::OK } else { StatusCode::NO_CONTENT }

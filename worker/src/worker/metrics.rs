@@ -1,8 +1,8 @@
-//! `/metrics`: what this process counts, and what a worker's poller sees, for Prometheus. The poller asks the store and Temporal for what
-//! all workers share, and sets the gauges.
+//! Serves `/metrics` for Prometheus, with the counters of this process. A worker also polls the store and
+//! Temporal for gauges about all workers.
 //!
-//! Each question of the store reads a bounded number of rows of an index. A look that takes long is followed by a longer pause,
-//! so that the poller never takes more than a twentieth of a connection's time.
+//! Each query reads a bounded number of rows from an index. A slow poll is followed by a longer pause, so the
+//! poller never uses more than a twentieth of a connection's time.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -32,10 +32,9 @@ use crate::Config;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Open connections of the listener for metrics: few scrape them.
 pub(crate) const CONNECTIONS: usize = 32;
 
-/// A task that runs until this is dropped.
+/// A background task. Dropping this aborts it.
 pub(crate) struct Background(AbortHandle);
 
 impl Background {
@@ -50,10 +49,10 @@ impl Drop for Background {
     }
 }
 
-/// Answers `GET /metrics` on this address with what `text` returns.
+/// Serves `GET /metrics` on this address, with the output of `text`.
 ///
 /// # Errors
-/// The address is taken, or not of this machine.
+/// The address is taken, or does not belong to this machine.
 pub(crate) async fn listen(address: SocketAddr, text: fn() -> String) -> anyhow::Result<Background> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("metrics_listen = \"{address}\""))?;
     let router = Router::new().route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPEN_METRICS)], text()) }));
@@ -62,40 +61,32 @@ pub(crate) async fn listen(address: SocketAddr, text: fn() -> String) -> anyhow:
     Ok(Background::new(&serving))
 }
 
-/// The shortest pause between two looks.
 const LOOK: Duration = Duration::from_secs(15);
-/// A pause is this many times as long as the look before.
 const SHARE: u32 = 20;
-/// A look that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Every look with a number that this divides also asks for figures that change slowly: some five minutes.
+/// Every 20th poll, i.e. about every five minutes, also updates slow gauges.
 const SLOW: u64 = 20;
-/// The most undelivered digests that a look counts. An operator is alerted long before.
+/// Count at most this many undelivered digests. An operator should be alerted long before.
 const UNDELIVERED: u32 = 100_000;
-/// The most suppressed addresses that a look counts.
 const SUPPRESSED: u32 = 1_000_000;
-/// The span in which other contents under known ids count.
+/// Count known event ids with different content in this period.
 const REFUSED: SignedDuration = SignedDuration::from_hours(24);
-/// Delivery events are counted at this age. By then each call that could still write an older one has given up.
+/// Count delivery events only at this age. By then every call that might still write an older one has timed
+/// out.
 const SETTLED: SignedDuration = SignedDuration::from_secs(150);
-/// The longest span of delivery events that a look reads.
 const SPAN: SignedDuration = SignedDuration::from_mins(15);
 
-/// The poller of one worker.
 pub(super) struct Poller {
     store: Arc<dyn Store>,
     temporal: Client,
     settings: Settings,
     task_queue: String,
-    /// The names of the subscriptions of the configuration.
     subscriptions: BTreeSet<String>,
     gauges: &'static Fleet,
-    /// Delivery events that were received up to then are counted.
     reported_until: Timestamp,
 }
 
 impl Poller {
-    /// A poller that counts the delivery events from now on.
     pub fn new(store: Arc<dyn Store>, temporal: Client, settings: Settings, config: &Config) -> Self {
         let (task_queue, gauges) = (config.task_queue.clone(), metrics::fleet());
         let subscriptions = config.subscriptions.iter().map(|one| one.name.clone()).collect();
@@ -103,7 +94,6 @@ impl Poller {
         Self { store, temporal, settings, task_queue, subscriptions, gauges, reported_until }
     }
 
-    /// Looks again and again in the background.
     pub fn start(mut self) -> Background {
         let looking = async move {
             for look in 0.. {
@@ -115,7 +105,8 @@ impl Poller {
         Background::new(&tokio::spawn(looking))
     }
 
-    /// Asks both sources. A source that does not answer keeps its figures, and the time of its last success tells their age.
+    /// Polls both sources. If one does not respond, its gauges keep their values, and the time of its last
+    /// success shows their age.
     async fn look(&mut self, slow: bool) {
         let temporal = self.temporal.clone();
         let (task_queue, gauges) = (self.task_queue.clone(), self.gauges);
@@ -168,12 +159,10 @@ async fn ask_temporal(temporal: &Client, task_queue: &str, gauges: &Fleet, slow:
     Ok(())
 }
 
-/// The pause after a look of this length.
 fn pause(took: Duration) -> Duration {
     LOOK.max(took * SHARE)
 }
 
-/// The end of the span of delivery events that a look reads; `None` if none is settled.
 fn span_end(after: Timestamp, now: Timestamp) -> Option<Timestamp> {
     Some((now - SETTLED).min(after + SPAN)).filter(|until| *until > after)
 }

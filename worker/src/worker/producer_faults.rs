@@ -1,10 +1,11 @@
-//! What producers over Temporal get wrong and Temporal accepts: a signal of a name that no handler has, and options of a start that end
-//! the run before its window is due.
+//! Detects producers' mistakes that Temporal accepts: signals with a name nobody handles, and start options
+//! that would end the run before its window is due.
 //!
-//! temporalio-sdk 1.1.1 has no handler for signals of any name, and drops an unknown one without a word. This interceptor hands its
-//! payloads to the workflow again, as the signal `events`, before the workflow task completes: the run cannot end without them. A run
-//! that tried to end when the signal came takes no other until its task is over. Then the payloads start the next run. The module is
-//! needless when the SDK has such a handler.
+//! temporalio-sdk 1.1.1 has no handler for arbitrary signals, and silently drops an unknown one. This
+//! interceptor sends its payloads to the workflow again, as the signal `events`, before the workflow task
+//! completes. So the run cannot end without them. If the run already tried to end when the signal came,
+//! Temporal accepts no other until its task is over. In this case the payloads start the next run. We should
+//! remove this module once the SDK has such a handler.
 
 use std::{
     collections::HashMap,
@@ -26,36 +27,30 @@ use tidings_workflows::Inbound;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-/// The signals that the digest workflow handles.
 const KNOWN: [&str; 2] = [names::SIGNAL, names::PREFERENCES_SIGNAL];
-/// Begins the names that Temporal keeps for itself.
+/// Prefix reserved by Temporal.
 const RESERVED: &str = "__temporal";
-/// The time for handing a signal over again.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The part of it for which the workflow task waits, and the other runs of this worker.
+/// How long the workflow task waits for this. Note that it also blocks other runs on this worker.
 const HELD: Duration = Duration::from_secs(1);
-/// Between two tries.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Namespace of the ids of requests (UUIDv5): drawn once.
 const REQUESTS: Uuid = Uuid::from_u128(0x5f0c_8f3d_2b1e_4a67_9c40_71d2_e8a5_b036);
 
-/// A signal of an unknown name.
 struct Misnamed {
     workflow: String,
     name: String,
     payloads: Vec<Payload>,
 }
 
-/// Requests that Temporal took in the last minute.
+/// Requests that Temporal accepted in the last minute.
 type HandedOver = Arc<Mutex<HashMap<Uuid, Instant>>>;
 
 pub(super) struct ProducerFaults {
     client: Client,
     task_queue: String,
-    /// The digest workflows in memory: run id, workflow id.
     digests: Mutex<HashMap<String, String>>,
-    /// The next try of a task that failed brings its signals again. Without this memory that try, too, would wait for Temporal, which
-    /// takes nothing for a run that ends until the task is over.
+    /// If a workflow task fails, its next attempt contains the same signals. Sending them again would block
+    /// this attempt as well: if the run is ending, Temporal accepts nothing until the task is over.
     handed_over: HandedOver,
 }
 
@@ -64,7 +59,6 @@ impl ProducerFaults {
         Self { client, task_queue, digests: Mutex::default(), handed_over: HandedOver::default() }
     }
 
-    /// The signals of an unknown name that the activation brings.
     fn misnamed(&self, activation: &WorkflowActivation) -> Vec<Misnamed> {
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut signals = Vec::new();
@@ -79,7 +73,7 @@ impl ProducerFaults {
                 Variant::RemoveFromCache(_) => {
                     digests.remove(&activation.run_id);
                 }
-                // A replay brings signals that were handed over before the task that it repeats had ended.
+                // Signals in a replay were sent again before the original task completed.
                 Variant::SignalWorkflow(signal) if !is_known(&signal.signal_name) && !activation.is_replaying => {
                     let (name, payloads) = (signal.signal_name.clone(), signal.input.clone());
                     let of_digest = |workflow: &String| Misnamed { workflow: workflow.clone(), name, payloads };
@@ -92,7 +86,7 @@ impl ProducerFaults {
     }
 }
 
-/// The id by which a run counts the same signal once.
+/// Derives a request id from the content, so a run counts the same signal only once.
 fn request(run_id: &str, name: &str, payloads: &[Payload]) -> Uuid {
     let data = payloads.iter().flat_map(|payload| payload.data.iter().copied());
     let content: Vec<u8> = run_id.bytes().chain([0]).chain(name.bytes()).chain([0]).chain(data).collect();
@@ -125,7 +119,8 @@ fn report_options(start: &InitializeWorkflow) {
 
 #[async_trait(?Send)]
 impl WorkerInterceptor for ProducerFaults {
-    /// An error would end the worker, so a signal that cannot be handed over is logged: the history has it.
+    /// Logs a signal that cannot be sent again, because an error would end the worker. The signal is still in
+    /// the history.
     async fn on_workflow_activation(&self, activation: &WorkflowActivation) -> anyhow::Result<()> {
         for Misnamed { workflow, name, payloads } in self.misnamed(activation) {
             let Ok(key) = Key::from_workflow_id(&workflow) else { continue };
@@ -153,7 +148,6 @@ impl WorkerInterceptor for ProducerFaults {
                 );
                 handed_over.lock().unwrap_or_else(PoisonError::into_inner).insert(request, Instant::now());
             });
-            // Beyond that time it goes on without the task.
             let _ = timeout(HELD, handing).await;
         }
         Ok(())

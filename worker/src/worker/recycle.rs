@@ -1,8 +1,8 @@
-//! Replacement of a worker by a new one in the same process, because the SDK's worker grows without limit.
+//! Replaces a worker by a new one in the same process, because the SDK's worker grows without limit.
 //!
-//! The fault is in temporalio-sdk 1.1.1: a worker keeps some 330 bytes of each activity for its lifetime, in
-//! `ActivityHalf::task_tokens_to_cancels`. The fault is fixed when an activity's completion removes its entry from that map;
-//! then delete this module and run the worker directly.
+//! This is a bug in temporalio-sdk 1.1.1: a worker keeps about 330 bytes per activity for its lifetime, in
+//! `ActivityHalf::task_tokens_to_cancels`. It will be fixed once a completed activity is removed from this
+//! map. Then we should delete this module and run the worker directly.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,16 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::sdk;
 
-/// Activities, including local ones, that a worker begins before a new worker replaces the old one. A digest has four, so these
-/// are 25,000 digests and 33 MB.
+/// Replace a worker after this many activities, including local ones. This is 25,000 digests with four
+/// activities each, and leaks 33 MB.
 pub const ACTIVITIES: u64 = 100_000;
 
 /// Runs workers with these options, one after the other, until `shutdown` is cancelled.
 ///
-/// A worker shuts down once it has begun this number of `activities`. The new worker takes all further tasks at once, while the
-/// old one completes its own: a delivery past the dot may take minutes. The new worker replays runs from their histories.
+/// A worker shuts down once it has started this number of `activities`. The new worker takes all further
+/// tasks immediately and replays runs from their histories. Meanwhile the old one completes its own tasks. A
+/// delivery past the final dot may take minutes.
 ///
-/// Returns the number of workers, once all of them have ended.
+/// Returns the number of workers, once all have ended.
 ///
 /// # Errors
 /// A worker cannot be created, or fails.
@@ -57,8 +58,9 @@ pub async fn run(
         stop();
         let end = async move {
             running.await?;
-            // temporalio-sdk 1.1.1 does not unregister a worker that ends. The connection would keep the worker's slots and a
-            // thread, and still report the worker to the server. Fixed when `Worker::run` unregisters the worker itself.
+            // temporalio-sdk 1.1.1 does not unregister a worker that ends. The connection would keep its
+            // slots and a thread, and would still report it to the server. This is fixed once `Worker::run`
+            // unregisters the worker itself.
             if let Err(error) = client.connection().workers().finalize_unregister(name) {
                 tracing::warn!(%error, "part of an ended worker stays in memory");
             }
@@ -73,7 +75,6 @@ pub async fn run(
     Ok(workers)
 }
 
-/// The counter of a worker's activities, which cancels `enough` at zero.
 struct Count {
     left: AtomicU64,
     enough: CancellationToken,
@@ -85,7 +86,7 @@ impl ActivityInboundInterceptor for Count {
         input: ExecuteActivityInput,
         next: Next<'a, ExecuteActivityInput, ExecuteActivityOutput<'a>>,
     ) -> ExecuteActivityOutput<'a> {
-        // The counter may wrap around afterwards, because `enough` stays cancelled.
+        // The counter may wrap around later, because `enough` stays cancelled.
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.enough.cancel();
         }

@@ -1,4 +1,4 @@
-//! Registration: the one place that registers workflows and activities, for production and for the tests.
+//! Registers workflows and activities. This is the only place, both for production and for tests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,49 +14,50 @@ use tidings_model::{Alert, names, settings::StreamName};
 use tidings_services::Deps;
 use tidings_workflows::{Deliveries, Digest, Message, RetentionRun};
 
-/// The time for activities in progress to end at shutdown. A delivery past the dot should end by itself.
+/// Shutdown grace for activities in progress. A delivery past the final dot should complete by itself.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The number of workflows that a worker caches, some 63 KiB each. Every task of another workflow needs a replay of its
-/// history. With this number, a worker stays below 512 MiB (`./dev bench open`).
+/// About 63 KiB each. A task for an uncached workflow must replay its history. With this limit, a worker
+/// stays below 512 MiB (`./dev bench open`).
 pub const CACHED: usize = 4_000;
 
-/// Memory of a worker with no workflow in its cache while it sends, and memory of a workflow in it with its part of what is being sent.
+/// Memory for a sending worker with an empty cache, and for each cached workflow with its share of the
+/// messages in progress.
 const WORKER_BYTES: u64 = 128 << 20;
 const WORKFLOW_BYTES: u64 = 96 << 10;
-/// Workflows that any worker caches, however little memory it has.
 const FEW_CACHED: usize = 100;
 
-/// Returns the number of workflows that a worker with this memory caches.
 #[must_use]
 pub fn cached_workflows(memory: Option<u64>) -> usize {
     let fits = memory.map(|memory| memory.saturating_sub(WORKER_BYTES) / WORKFLOW_BYTES);
     fits.map_or(CACHED, |fits| usize::try_from(fits).unwrap_or(CACHED).clamp(FEW_CACHED, CACHED))
 }
 
-/// The time that a workflow task waits for the worker that has its workflow in memory. Then any worker may take the task, and
-/// replay the history. The SDK's default of 10 s caused such replays at the end of every herd (docs/benchmarks.md). After a
-/// kill -9 some tasks wait the full time, so the value is below the 30 s of commands and clients.
+/// A workflow task waits this long for the worker that has cached its workflow. Then any worker may take the
+/// task and replay the history. The SDK's default of 10 s caused such replays at the end of every herd
+/// (docs/benchmarks.md). After a kill -9 some tasks wait the full time, so this must be below the 30 s
+/// timeout of commands and clients.
 pub const STICKY: Duration = Duration::from_secs(25);
 
-/// The number of deliveries that a worker runs at a time. While a slot is free, the server hands a delivery to the worker with
-/// the response to the workflow task. Otherwise the delivery goes through the task queue, which costs one more write and call.
+/// Per worker. While a slot is free, the server returns a delivery in the response to its workflow task.
+/// Otherwise it goes through the task queue, which costs one more write and call.
 const DELIVERIES: usize = 500;
 
-/// The number of tasks of each other kind, as in the SDK's defaults.
+/// Concurrent tasks of each other kind. This is the SDK's default.
 const TASKS: usize = 100;
 
-/// The effect of a patch on runs that meet it for the first time.
+/// How a patch affects runs that reach it for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patches {
-    /// They take the new way, and record a marker. A worker of a version that does not know the marker cannot continue them.
+    /// Take the new branch and record a marker. A worker with an older version that lacks this patch cannot
+    /// continue the run.
     Active,
-    /// They go the way of earlier versions to their end. docs/upgrades.md says when to use this.
+    /// Take the old branch until the run ends. docs/upgrades.md explains when to use this.
     Held,
 }
 
 impl Patches {
-    /// Sets this for all workflows of a worker. A run that has a marker goes on with the new way in any case.
+    /// Applies to all workflows of a worker. A run with a marker always takes the new branch.
     pub fn apply(self, worker: &mut WorkerOptions) {
         worker.patch_activation_callback = match self {
             Self::Active => None,
@@ -65,7 +66,6 @@ impl Patches {
     }
 }
 
-/// Returns the numbers of tasks that a worker for digests runs at a time.
 #[must_use]
 pub fn worker_tuner() -> TunerHolder {
     TunerHolder::builder()
@@ -76,18 +76,18 @@ pub fn worker_tuner() -> TunerHolder {
         .build()
 }
 
-/// Returns the worker on `task_queue`, for digests. The worker also delivers the single messages of the stream `bulk` that an
-/// earlier version put there.
+/// Builds the worker for digests on `task_queue`. It also delivers single messages of the stream `bulk`
+/// queued here by an earlier version.
 ///
 /// # Errors
-/// Never in practice: the SDK refuses a workflow that is registered twice.
+/// Never in practice: the SDK rejects a workflow that is registered twice.
 pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.digest_rate();
     Ok(WorkerOptions::new(task_queue)
         .max_cached_workflows(CACHED)
         .sticky_queue_schedule_to_start_timeout(STICKY)
         .tuner(worker_tuner())
-        // While the store answers, deliveries are the only activities that go through the queue.
+        // This effectively limits deliveries, because other activities run locally while the store responds.
         .maybe_max_task_queue_activities_per_second(rate)
         .register_workflow::<Digest>()?
         .register_workflow::<Message>()?
@@ -98,21 +98,20 @@ pub fn digests(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
         .build())
 }
 
-/// Returns the worker next to the one on `task_queue`, for single messages of the stream `transactional`. They never queue
-/// behind digests.
+/// Single messages of the stream `transactional` have their own queue, so they never wait behind digests.
 ///
 /// # Errors
-/// Never in practice: the SDK refuses a workflow that is registered twice.
+/// Never in practice: the SDK rejects a workflow that is registered twice.
 pub fn transactional(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.rate(StreamName::Transactional);
     messages(names::transactional(task_queue), rate, deps)
 }
 
-/// Returns the worker next to the one on `task_queue`, for single messages of the stream `bulk`. They and the digests never
-/// queue behind each other.
+/// Single messages of the stream `bulk` have their own queue, so they and the digests never wait for each
+/// other.
 ///
 /// # Errors
-/// Never in practice: the SDK refuses a workflow that is registered twice.
+/// Never in practice: the SDK rejects a workflow that is registered twice.
 pub fn bulk(task_queue: &str, deps: Deps) -> anyhow::Result<WorkerOptions> {
     let rate = deps.settings.bulk_message_rate();
     messages(names::bulk(task_queue), rate, deps)
@@ -128,10 +127,10 @@ fn messages(task_queue: String, rate: Option<f64>, deps: Deps) -> anyhow::Result
         .build())
 }
 
-/// Returns the worker next to the one on `task_queue`, for the purge.
+/// Builds the worker for the purge, on its own queue.
 ///
 /// # Errors
-/// Never in practice: the SDK refuses a workflow that is registered twice.
+/// Never in practice: the SDK rejects a workflow that is registered twice.
 pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(names::retention(task_queue))
         .register_workflow::<RetentionRun>()?
@@ -141,10 +140,10 @@ pub fn retention(task_queue: &str, activities: RetentionActivities) -> anyhow::R
         .build())
 }
 
-/// Returns the worker next to the one on `task_queue`, for deliveries to subscriptions.
+/// Builds the worker for deliveries to subscriptions, on its own queue.
 ///
 /// # Errors
-/// Never in practice: the SDK refuses a workflow that is registered twice.
+/// Never in practice: the SDK rejects a workflow that is registered twice.
 pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> anyhow::Result<WorkerOptions> {
     Ok(WorkerOptions::new(names::subscriptions(task_queue))
         .register_workflow::<Deliveries>()?
@@ -154,7 +153,8 @@ pub fn subscriptions(task_queue: &str, activities: SubscriptionActivities) -> an
         .build())
 }
 
-/// Logs each attempt at an activity that fails, under `alert=activity_failed`. The SDK's span around it has the workflow.
+/// Logs each failed attempt at an activity, with `alert=activity_failed`. The workflow is named in the SDK's
+/// span.
 pub struct Failures;
 
 impl ActivityInboundInterceptor for Failures {

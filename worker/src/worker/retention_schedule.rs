@@ -1,5 +1,5 @@
-//! The schedule of the nightly purge. Each worker creates or updates the schedule when it starts, and looks after it every hour. An
-//! operator's pause stays.
+//! The schedule for the nightly purge. Each worker updates it at the start and every hour. If an operator
+//! pauses the schedule, it stays paused.
 
 use std::{
     convert::Infallible,
@@ -28,31 +28,25 @@ use tracing::{Instrument as _, Span, debug_span};
 
 use crate::error::in_words;
 
-/// The longest delay of a purge that Temporal missed. After that, the next night purges.
+/// If Temporal missed a purge, run it up to this late. After this, wait for the next night.
 const CATCH_UP: Duration = Duration::from_hours(12);
 
-/// The pause before the schedule is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
-/// The pause before a worker looks after the schedule again: someone may have deleted it.
+/// Check interval, because someone may have deleted the schedule.
 const AGAIN: Duration = Duration::from_hours(1);
 
-/// A triggered schedule starts its workflow well within this.
+/// A triggered schedule should start its workflow well within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks whether it did.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The schedule of the nightly purge.
 #[derive(Clone, Debug)]
 pub struct RetentionSchedule<'a> {
-    /// The digests' task queue.
     pub task_queue: &'a str,
-    /// The time of day, in UTC.
     pub at: Time,
 }
 
 impl RetentionSchedule<'_> {
-    /// Keeps the schedule in order, and deletes those of task queues that nobody serves any more.
     pub async fn keep(&self, client: &Client) -> Infallible {
         loop {
             self.ensure_at_last(client).await;
@@ -63,11 +57,12 @@ impl RetentionSchedule<'_> {
         }
     }
 
-    /// Deletes the schedules of other task queues of this installation, to which the namespace belongs. They fire into an empty queue
-    /// every night. That of a queue with a worker stays, and so does one that an operator paused: created anew, it would not be.
+    /// Deletes schedules for this installation's other task queues, which would start a workflow on an empty
+    /// queue every night. Keeps a schedule if its queue has a worker. Also keeps a paused one, because it
+    /// would no longer be paused if created again.
     ///
     /// # Errors
-    /// Temporal does not answer, or has no schedules.
+    /// Temporal does not respond, or does not support schedules.
     pub async fn delete_abandoned(&self, client: &Client) -> anyhow::Result<()> {
         let own = names::retention(self.task_queue);
         let mut schedules = client.list_schedules(ListSchedulesOptions::default());
@@ -87,7 +82,6 @@ impl RetentionSchedule<'_> {
         Ok(())
     }
 
-    /// Creates or updates the schedule, and tries again until it has. A failure is logged, and does not stop the worker.
     async fn ensure_at_last(&self, client: &Client) {
         while let Err(error) = self.ensure(client).await {
             let error = in_words(&error);
@@ -101,10 +95,10 @@ impl RetentionSchedule<'_> {
         }
     }
 
-    /// Creates the schedule, or changes what differs.
+    /// Creates the schedule, or updates it if it differs.
     ///
     /// # Errors
-    /// Temporal does not answer, or has no schedules.
+    /// Temporal does not respond, or does not support schedules.
     pub async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
         let id = names::retention(self.task_queue);
         let schedule = client.get_schedule_handle(&id);
@@ -112,7 +106,6 @@ impl RetentionSchedule<'_> {
             let options =
                 CreateScheduleOptions::builder().action(self.action()).spec(self.spec()).overlap_policy(POLICY).build();
             match client.create_schedule(id.as_str(), options).instrument(call("create_schedule", &id)).await {
-                // Another worker was faster.
                 Err(ScheduleError::Rpc(status)) if status.code() == Code::AlreadyExists => {}
                 created => drop(created.with_context(|| format!("schedule {id} cannot be created"))?),
             }
@@ -147,7 +140,7 @@ impl RetentionSchedule<'_> {
         ScheduleSpec::from_calendar(calendar.build())
     }
 
-    /// A change that changes nothing would make the server forget what it missed.
+    /// Used to avoid needless updates: after any update, the server would forget missed runs.
     fn is_as_wanted(&self, schedule: &Schedule) -> bool {
         let id = names::retention(self.task_queue);
         let Some(Action::StartWorkflow(start)) = schedule.action.as_ref().and_then(|action| action.action.as_ref())
@@ -168,7 +161,6 @@ impl RetentionSchedule<'_> {
     }
 }
 
-/// Reports if a worker of this digests' task queue was there in the last minutes.
 async fn is_polled(client: &Client, task_queue: &str) -> anyhow::Result<bool> {
     Ok(task_queues(client, task_queue).await?.iter().any(|queue| queue.pollers > 0))
 }
@@ -189,10 +181,10 @@ async fn is_there(schedule: &ScheduleHandle<Client>, id: &str) -> Result<bool, S
     }
 }
 
-/// The id of the run that is in progress, or else of one that starts now.
+/// Triggers the purge. Returns the id of this run, or of the one already in progress.
 ///
 /// # Errors
-/// Temporal does not answer, or has no such namespace, or no worker has made the schedule yet.
+/// Temporal does not respond, the namespace does not exist, or no worker has created the schedule yet.
 pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> {
     let id = names::retention(task_queue);
     let schedule = client.get_schedule_handle(&id);
@@ -205,7 +197,6 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     };
     for running in before.running_actions() {
         let workflow = client.get_workflow_handle::<RetentionRun>(running.workflow_id.as_str());
-        // The schedule may not know yet that it is over.
         let span = call("describe", &running.workflow_id);
         let described = workflow.describe(WorkflowDescribeOptions::default()).instrument(span).await?;
         if described.status() == WorkflowExecutionStatus::Running {
@@ -227,5 +218,4 @@ pub async fn start(client: &Client, task_queue: &str) -> anyhow::Result<String> 
     bail!("schedule {id} has started nothing within {} s; the Temporal UI says why", PATIENCE.as_secs())
 }
 
-/// One run at a time.
 const POLICY: ScheduleOverlapPolicy = ScheduleOverlapPolicy::Skip;

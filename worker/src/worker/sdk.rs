@@ -1,20 +1,23 @@
-//! A worker of the SDK with a workaround for two faults of temporalio-sdk 1.1.1 and temporalio-sdk-core 0.10.1.
+//! Wraps the SDK's worker with a workaround for two bugs in temporalio-sdk 1.1.1 and temporalio-sdk-core
+//! 0.10.1.
 //!
-//! In both faults a query changes the order in which a run sees its events. No replay of the history repeats that order, so
-//! every later worker fails the run's tasks.
+//! In both, a query changes the order in which a run sees its events. No replay of the history repeats this
+//! order, so every later worker fails the run's tasks.
 //!
-//! - **A query without a workflow task.** A worker may get such a query when another worker held the run and stalled. The
-//!   history then ends with a fired timer, or with signals, and no workflow task has delivered them yet. The SDK applies them
-//!   anyway, at the time of the previous task, and keeps the run in that state. The run starts the fired timer again.
-//! - **A query with a workflow task, during a local activity.** The SDK answers the query and ends the task with the query. An
-//!   activity that ends meanwhile is recorded with that task, but the workflow sees the result with the next task, after the
-//!   signals in between. A replay delivers the result with the first task, before those signals.
+//! - **A query without a workflow task.** A worker may get such a query if another worker held the run and
+//!   stalled. The history then ends with a fired timer, or with signals, that no workflow task has delivered
+//!   yet. The SDK applies them anyway, at the time of the previous task, and keeps the run in this state. The
+//!   run starts the fired timer again.
+//! - **A query with a workflow task, during a local activity.** The SDK replies to the query and completes
+//!   the task with it. If the activity ends meanwhile, it is recorded with this task. But the workflow sees
+//!   the result with the next task, after the signals in between. A replay delivers the result with the first
+//!   task, before those signals.
 //!
-//! Workaround: after such a query the worker evicts the run from its cache. The next workflow task replays the run from its
-//! history.
+//! Workaround: after such a query the worker evicts the run from its cache. The next workflow task will
+//! replay the run from its history.
 //!
-//! To find out if a new version is fixed, build workers with [`Worker::new`] instead of [`worker`], and run the tests in
-//! `tests/it/digest/queries.rs`. If they pass, delete this module.
+//! To check if a new version is fixed, build workers with [`Worker::new`] instead of [`worker`] and run the
+//! tests in `tests/it/digest/queries.rs`. If they pass, delete this module.
 
 use std::{
     collections::HashMap,
@@ -30,24 +33,23 @@ use temporalio_sdk_core::{CoreRuntime, RuntimeOptions, Worker as CoreWorker, ini
 
 use super::producer_faults::ProducerFaults;
 
-/// The id that the SDK gives to a query without a workflow task.
 const ALONE: &str = "legacy_query";
 
-/// Creates the runtime that the workers of a process share.
+/// Creates the runtime shared by all workers in this process.
 ///
 /// # Errors
 /// Telemetry cannot be set up.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// Outside a tokio runtime.
 pub fn runtime() -> anyhow::Result<CoreRuntime> {
     CoreRuntime::new_assume_tokio(RuntimeOptions::builder().build().map_err(anyhow::Error::msg)?)
 }
 
-/// Creates a worker that evicts a run after a query that changed it, and that sees what producers get wrong.
+/// Creates a worker that evicts a run after a query that changed it, and detects producers' mistakes.
 ///
 /// # Errors
-/// The options are wrong, or the client has such a worker already.
+/// The options are wrong, or the client already has such a worker.
 pub fn worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions) -> anyhow::Result<Worker> {
     let config = options.to_core_options(client.namespace(), client.identity()).map_err(anyhow::Error::msg)?;
     let core = Arc::new(init_worker(runtime, config, client.connection().clone())?);
@@ -56,20 +58,18 @@ pub fn worker(runtime: &CoreRuntime, client: &Client, mut options: WorkerOptions
     Worker::new_from_core_options(core, client.options().clone(), options).context("the worker cannot be made")
 }
 
-/// The interceptor that evicts runs.
 struct EvictAfterQuery {
     core: Weak<CoreWorker>,
     runs: Mutex<HashMap<String, Progress>>,
 }
 
-/// The progress of a run: the events that the SDK has delivered to the workflow.
+/// How far the SDK has delivered a run's events to the workflow.
 #[derive(Clone, Copy)]
 struct Progress {
-    /// The time of the latest workflow task in seconds and nanoseconds; `None` before the first.
+    /// Time of the latest workflow task, in seconds and nanoseconds. `None` before the first.
     task: Option<(i64, i32)>,
-    /// The number of events in the history.
     events: u32,
-    /// The workflow saw events that no workflow task has delivered.
+    /// `true` if the workflow saw events that no workflow task has delivered.
     ahead: bool,
 }
 
@@ -77,7 +77,7 @@ impl Progress {
     fn after(before: Option<Self>, activation: &WorkflowActivation) -> Self {
         let task = activation.timestamp.as_ref().map(|time| (time.seconds, time.nanos));
         let events = activation.history_length;
-        // Further activations of one task, such as a local activity's answer, bring no events.
+        // Further activations in the same task add no events, e.g. the result of a local activity.
         let more = before.is_some_and(|before| before.task == task && (before.ahead || before.events < events));
         Self { task, events, ahead: task.is_none() || more }
     }
@@ -99,7 +99,7 @@ impl WorkerInterceptor for EvictAfterQuery {
                     if (query.query_id != ALONE || ahead)
                         && let Some(core) = self.core.upgrade()
                     {
-                        // The eviction happens after the answer.
+                        // The SDK replies to the query before it evicts the run.
                         core.request_workflow_eviction(run);
                     }
                 }

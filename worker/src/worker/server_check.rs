@@ -1,4 +1,4 @@
-//! Checks of Temporal's server before a worker starts: its namespace and its version.
+//! Checks the namespace and the version of Temporal's server before a worker starts.
 
 use anyhow::bail;
 use temporalio_client::{
@@ -10,13 +10,13 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::{DescribeName
 
 use crate::config::no_namespace;
 
-/// The first version, as major and minor number, that reports the backlog of task queues.
+/// Major and minor version. This is the first to report the backlog of task queues.
 const OLDEST: (u32, u32) = (1, 28);
 
-/// Warns about a server that is older than Tidings is made for, unless the server does not tell its version.
+/// Warns if the server is too old for Tidings. Skips this if the version is unknown.
 ///
 /// # Errors
-/// The namespace does not exist. The SDK's error has no remedy.
+/// The namespace does not exist. We report this here because the SDK's error has no remedy.
 pub async fn check(client: &Client) -> anyhow::Result<()> {
     let namespace = client.namespace();
     let request = DescribeNamespaceRequest { namespace: namespace.clone(), ..Default::default() }.into_request();

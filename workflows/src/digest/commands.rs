@@ -1,4 +1,4 @@
-//! The effect of operators' commands, and of a change of preferences, on the state.
+//! Applies operators' commands and changes of preferences to the state.
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -15,9 +15,9 @@ use super::{
     window::spread_if_overdue,
 };
 
-/// Makes the pending events due, and sends a message at once that could be taken back, waits for a better hour or, where the command
-/// `hurries` that too, for its next attempt, also if that turns out to be needed only when the one under way ends. A digest in delivery and
-/// a hold still come first.
+/// Makes the pending events due. Also sends a message now if it is in its undo period or waiting for a better
+/// hour; with `hurries`, also if it is waiting for its next attempt, or if the running attempt turns out to
+/// need another. A digest in delivery and a hold still come first.
 pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timestamp) -> Flushed {
     let events = state.waiting();
     state.flushed = events > 0;
@@ -40,7 +40,6 @@ pub(super) fn flush(state: &mut State, order: Order, hurries: bool, now: Timesta
     Flushed { events, behind: state.delivering_id(), held, hurried, paused: paused(state, now) }
 }
 
-/// Starts no claim and no attempt until the hold ends. Events still collect.
 pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
     let held = Held { events: state.waiting(), delivering: state.delivering_id() };
     if held != Held::default() {
@@ -52,7 +51,7 @@ pub(super) fn hold(state: &mut State, hold: Hold, now: Timestamp) -> Held {
     held
 }
 
-/// Ends a hold. Overdue events are sent now, or after the key's share of the spread.
+/// Overdue events go out now, or after the key's share of the spread.
 pub(super) fn release(state: &mut State, Release { order, spread }: Release, now: Timestamp) -> Released {
     let held = state.held_until(now).is_some();
     state.hold = None;
@@ -72,7 +71,7 @@ pub(super) fn release(state: &mut State, Release { order, spread }: Release, now
     Released { held, events: state.waiting(), due_at, paused: paused(state, now) }
 }
 
-/// Lets what is overdue go at any hour: an operator named the key.
+/// Sends overdue events at any hour, because an operator named this key.
 fn release_at_once(state: &mut State, now: Timestamp) {
     if let Some(digest) = &mut state.delivering {
         digest.note_wait(Wait::Released);
@@ -87,7 +86,7 @@ fn paused(state: &State, now: Timestamp) -> Option<Paused> {
     state.pause(now).map(|pause| pause.paused.clone())
 }
 
-/// Ends the digest in delivery and the pending events without a message. The step `close` writes the audit entry.
+/// The `close` step writes the audit entry.
 pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
     let dropped = Dropped { events: state.waiting(), delivering: state.delivering_id() };
     if dropped != Dropped::default() {
@@ -98,8 +97,7 @@ pub(super) fn discard(state: &mut State, order: Order) -> Dropped {
     dropped
 }
 
-/// Sets the open window's deadline. Without a time in the command, the window is planned again with today's configuration
-/// and preferences.
+/// Without a time in the command, plans the window again with the current configuration and preferences.
 pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Timestamp) -> Retimed {
     let was = deadline(state);
     let (Some(_), Some(open)) = (was, &mut state.open) else { return retimed(state, was) };
@@ -108,7 +106,7 @@ pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Times
             let moved = moved(at, plan.due_at);
             let why = format!("retimed by {}: {} -> {at:.0}", order.by, order.why);
             open.set_plan(Plan { due_at: at, why, slide: None, ..plan });
-            // At this hour, and not at the next good one: until another plan moves the deadline.
+            // Use this exact hour, not the next good one, until another plan moves the deadline.
             open.released = true;
             open.not_before = None;
             open.deferrals.clear();
@@ -122,12 +120,10 @@ pub(super) fn retime(state: &mut State, Retime { order, at }: Retime, now: Times
     retimed(state, was)
 }
 
-/// The answer of `retime`, with the deadline as planned by now.
 pub(super) fn retimed(state: &State, was: Option<Timestamp>) -> Retimed {
     Retimed { events: state.waiting(), was, due_at: deadline(state), why: why(state) }
 }
 
-/// The events that a claim would take now.
 pub(super) fn due(state: &State) -> Option<Due> {
     let open = state.open.as_ref()?;
     let events = state.pending.head(state.pending.page_len(usize::MAX));
@@ -143,14 +139,14 @@ pub(super) fn due(state: &State) -> Option<Due> {
     })
 }
 
-/// Asks for a digest to be resumed. Answers at once if the digest cannot be resumed now.
+/// Returns a refusal if this is not possible now.
 pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Option<Reopened> {
     let refused = |why: String| Some(Reopened { events: 0, refused: Some(why) });
     let asked = state.reopen.as_ref().filter(|other| other.answer.is_none()).map(|other| other.request.digest_id);
     if let Some(digest) = state.delivering_id().or(asked) {
         return refused(format!("digest {digest} is being delivered; try again when it has ended"));
     }
-    // A workflow task that was lost may have claimed the window that is still to be opened.
+    // A lost workflow task may already have claimed a window that is not open yet.
     if state.window(now).is_some_and(|window| window.digest_id == reopen.digest_id) {
         return refused("its window is still open; a flush sends it".to_owned());
     }
@@ -161,7 +157,8 @@ pub(super) fn reopen(state: &mut State, reopen: Reopen, now: Timestamp) -> Optio
     None
 }
 
-/// Sends the digest in delivery at once, which waits for its next attempt, instead of resuming it: an operator asked for it by its id.
+/// Sends a digest waiting for its next attempt now instead of resuming it, because an operator named it by
+/// its id.
 pub(super) fn hurry(state: &mut State, order: Order, now: Timestamp) -> Reopened {
     let Some(digest) = &mut state.delivering else { return Reopened::default() };
     digest.hurry();
@@ -170,8 +167,8 @@ pub(super) fn hurry(state: &mut State, order: Order, now: Timestamp) -> Reopened
     Reopened { events, refused: None }
 }
 
-/// Records that the store has something new for the key: the recipient's preferences changed, or a pause began or ended. The
-/// open window is planned again, and a digest that waits for a pause looks again.
+/// Call this after preferences changed, or after a pause started or ended. Plans the open window again, and
+/// checks a digest waiting for a pause.
 pub(super) fn facts_changed(state: &mut State, now: Timestamp) {
     if state.open.is_some() || state.waiting() > 0 {
         state.preferences = Preferences::Changed;

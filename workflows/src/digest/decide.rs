@@ -1,4 +1,4 @@
-//! The next step of the digest workflow, and the time at which the open window is due: pure functions of the state and the time.
+//! Decides the next step, and when the open window is due. Pure functions of state and time.
 
 use std::time::Duration;
 
@@ -15,41 +15,38 @@ use super::{
     state::{Open, Repetitions, State, Unused},
 };
 
-/// The time for which a run that got nothing new waits for more. A producer that repeats events, or misspells its signals, at full
-/// speed would otherwise start a run for every few of them, at a fifth of the rate that one run takes, and Temporal refuses signals
-/// to a run that is ending.
+/// How long a run with nothing new waits for more. If a producer keeps repeating events or misspells its
+/// signals, it would otherwise start a run for every few of them. This is only a fifth of the rate a single
+/// run can handle, and Temporal rejects signals to a run that is ending.
 const AFTER_NOTHING_NEW: Duration = Duration::from_secs(5);
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing until this time, or until something arrives.
     Wait(Timestamp),
     Plan,
-    /// Only events that the ledger may know fill the window: a plan compares them.
+    /// The window is full only if we count events that may already be in the ledger, so compare them by
+    /// planning.
     Compare,
-    /// Urgent events came while the digest in delivery waits for a better hour: a plan compares them with the ledger.
+    /// Urgent events arrived while the digest in delivery waits for a better hour, so compare them with the
+    /// ledger by planning.
     CompareUrgent,
     Stash,
     Claim,
     Render,
-    /// The relay found the message too large: make it shorter.
+    /// The relay rejected the message as too large.
     Shorten,
     Send,
-    /// After a cancel or a drop: the ledger records the end of a delivery or a window.
+    /// After a cancel or a drop, record the end of a delivery or a window in the ledger.
     Close,
-    /// The ledger records which events are withdrawn.
     Retract,
     Reopen,
-    /// The store records dead letters.
     DeadLetters,
-    /// The audit trail records commands.
     Audit,
-    /// Nothing is pending and nothing undelivered.
+    /// Nothing is pending or undelivered.
     Finish,
 }
 
-/// Ends commands that have nothing left to act on. Runs before each [`decide`].
+/// Drops commands with nothing left to act on. Call this before each [`decide`].
 pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
     let idle = state.delivering.is_none() && state.open.is_none() && state.waiting() == 0;
     state.idle_since = state.idle_since.or(Some(now)).filter(|_| idle);
@@ -69,13 +66,13 @@ pub(super) fn clear_finished_commands(state: &mut State, now: Timestamp) {
 
 /// Chooses the next step.
 ///
-/// A replay decides again, and its clock may be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a
-/// command with the next task, and uses the time of the last one. So each decision that does not wait must be the same at
-/// any later time, and the decisions that depend on the time come last. The fault is gone when a replay of a task without
-/// a command sees the time of that task.
+/// A replay decides again, and its clock may be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended
+/// without a command with the next task, and uses the time of the last one. So every decision except waiting
+/// must be the same at any later time, and decisions that depend on time come last. The problem is gone once
+/// a replay of a task without a command sees that task's time.
 pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     if state.delivering.as_ref().is_some_and(|digest| digest.unrecorded.is_some()) {
-        // Before a cancel or a drop as well: the ledger must know what became of the attempt.
+        // Even before a cancel or a drop, because the ledger must record how the attempt ended.
         return Decision::Send;
     }
     if state.winds_down() {
@@ -94,7 +91,8 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
         (None, Some(Open { plan: Some(plan), .. })) if !is_due(state, plan, now) => {
             Decision::Wait(wait_until(state, plan))
         }
-        // Planned again at the deadline and not with each event: an event that the ledger knows moves nothing.
+        // Plan again at the deadline rather than with each event, because an event already in the ledger
+        // should not move it.
         (None, Some(_)) if has_slid(state) && !state.flushed => Decision::Plan,
         (None, Some(open)) if must_compare(state, open) => Decision::Compare,
         (None, Some(_)) => Decision::Claim,
@@ -102,15 +100,14 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision {
     }
 }
 
-/// A step that is due at any time, also on hold: the window is planned so that its deadline is visible, and the state is
-/// kept small.
+/// Steps that are due at any time, even on hold: plan the window to show its deadline, and keep the state
+/// small.
 fn chore(state: &State) -> Option<Decision> {
     if !state.dead_letters.is_empty() {
         Some(Decision::DeadLetters)
     } else if !state.audit_notes.is_empty() {
         Some(Decision::Audit)
     } else if !state.retracts.is_empty() {
-        // Before any claim: a claim leaves out the events that the ledger knows to be withdrawn.
         Some(Decision::Retract)
     } else if state.delivering.is_none() && Reopening::is_asked(state.reopen.as_ref()) {
         Some(Decision::Reopen)
@@ -125,13 +122,13 @@ fn chore(state: &State) -> Option<Decision> {
     }
 }
 
-/// The step after a cancel or a drop: everything ends without a message.
+/// After a cancel or a drop, everything should end without a message.
 fn wind_down(state: &State) -> Decision {
     let doomed = state.doomed() > 0 && !state.pending.is_empty();
     if state.delivering.is_some() {
         Decision::Close
     } else if Reopening::is_asked(state.reopen.as_ref()) {
-        // The ledger may have resumed the digest already, which then needs another end.
+        // The ledger may already have resumed the digest, so it must end again.
         Decision::Reopen
     } else if must_stash(state) && (doomed || state.open.as_ref().is_some_and(|open| !open.runs.is_empty())) {
         Decision::Stash
@@ -142,7 +139,8 @@ fn wind_down(state: &State) -> Decision {
     }
 }
 
-/// The step of a run that has nothing to do: it waits for the next event as long as configured, and a while if it got nothing new.
+/// An idle run waits for the next event as configured, and for at least [`AFTER_NOTHING_NEW`] if it got
+/// nothing new.
 fn idle(state: &State, now: Timestamp) -> Decision {
     let nothing_new = state.repetitions == Repetitions::NothingElse || waits_unused(state);
     let linger = state.linger.max(nothing_new.then_some(AFTER_NOTHING_NEW));
@@ -151,7 +149,8 @@ fn idle(state: &State, now: Timestamp) -> Decision {
     until.filter(|until| *until > now).map_or(Decision::Finish, Decision::Wait)
 }
 
-/// Reports a decision about repeated events that earlier versions did not make, or whose step they did not ask as much.
+/// Returns `true` for decisions about repeated events that earlier versions did not make, or made with other
+/// input.
 pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
     match decision {
         Decision::Wait(_) => state.idle_since.is_some() && state.repetitions == Repetitions::NothingElse,
@@ -160,17 +159,18 @@ pub(super) fn treats_repetitions(state: &State, decision: Decision) -> bool {
     }
 }
 
-/// Reports a wait for a first event. Earlier versions did not wait.
+/// Earlier versions did not wait for a first event.
 pub(super) fn waits_for_first(state: &State, decision: Decision) -> bool {
     matches!(decision, Decision::Wait(_)) && state.idle_since.is_some() && waits_unused(state)
 }
 
-/// Reports that no digest came of the key so far, as when nothing that came could be read, and that the run waits for one.
+/// Returns `true` if this key has had no digest yet (e.g. because nothing could be decoded) and the run
+/// should wait for one.
 fn waits_unused(state: &State) -> bool {
     state.summary.digests == 0 && state.unused == Unused::Waits
 }
 
-/// Reports a wait in which the message can be taken back. Earlier versions did not wait.
+/// Earlier versions did not wait before sending.
 pub(super) fn waits_for_undo(state: &State, decision: Decision) -> bool {
     let digest = state.delivering.as_ref();
     matches!(decision, Decision::Wait(_)) && digest.is_some_and(|digest| digest.undo_until.is_some())
@@ -188,7 +188,7 @@ fn must_plan(state: &State) -> bool {
         || (has_slid(state) && must_stash(state))
 }
 
-/// The kind of events that joined the open window since its plan, which knew only the other kind.
+/// Kind of events that joined the window after its plan, if the plan was based only on the other kind.
 pub(super) fn joined(state: &State) -> Option<Joined> {
     let seen = state.open.as_ref().filter(|open| open.plan.is_some())?.planned_from.as_ref()?;
     let returned_at = state.returned.as_ref().map(|returned| returned.at);
@@ -201,7 +201,7 @@ pub(super) fn joined(state: &State) -> Option<Joined> {
     }
 }
 
-/// Reports an event since the plan that moves a sliding deadline, unless the ledger knows the event.
+/// Returns `true` if an event since the plan moves a sliding deadline, unless it is already in the ledger.
 fn has_slid(state: &State) -> bool {
     let Some(open) = &state.open else { return false };
     let last_at = state.pending.last().map(|last| last.at).or(open.stashed_at);
@@ -215,19 +215,19 @@ fn must_stash(state: &State) -> bool {
     (takes_more && state.pending.overflows()) || open.is_some_and(|open| !open.runs.is_empty())
 }
 
-/// Reports that the window may be full, and is not with the events that are surely new (rule 3). The time is no part of the
-/// answer: [`decide`] says why.
+/// Returns `true` if the window may be full, but not with certainly new events alone (rule 3). Must not
+/// depend on time; see [`decide`].
 fn must_compare(state: &State, open: &Open) -> bool {
     let Some(most) = open.plan.as_ref().and_then(|plan| plan.max_events).map(u64::from) else { return false };
     !state.flushed && state.collected() >= most && state.counted() < most
 }
 
-/// A full window claims its first events only; every other claim needs each event in the ledger or in its input.
+/// A full window only claims its first events. Any other claim needs every event in the ledger or in its
+/// input.
 fn is_full(state: &State) -> bool {
     event_limit(state).is_some_and(|most| state.pending.len() >= most)
 }
 
-/// The time at which the window is due, or at which a due window asks again if the pause is over.
 fn wait_until(state: &State, plan: &Plan) -> Timestamp {
     let pause = plan.pause.as_ref().map(|pause| pause.look_at);
     pause.filter(|at| is_due(state, plan, *at)).unwrap_or_else(|| due_at(state, plan))
@@ -240,28 +240,24 @@ pub(super) fn is_due(state: &State, plan: &Plan, now: Timestamp) -> bool {
     }
     let admitted = open.not_before.is_none_or(|at| at <= now);
     let full = plan.max_events.is_some_and(|most| state.collected() >= u64::from(most));
-    // A window whose events were all withdrawn ends at once, as skipped.
+    // If all events were withdrawn, end the window now as skipped.
     let emptied = state.waiting() == 0;
     state.flushed || (admitted && (full || emptied || plan.due_at <= now))
 }
 
-/// The largest number of events that the open window takes while none of them is stashed.
+/// Applies only while none of the window's events is stashed.
 pub(super) fn event_limit(state: &State) -> Option<usize> {
-    // A flush takes all pending events.
     let open = state.open.as_ref().filter(|open| open.stashed == 0 && open.runs.is_empty() && !state.flushed)?;
     open.plan.as_ref()?.max_events.and_then(|most| usize::try_from(most).ok())
 }
 
-// The time at which the open window is due, and its reason: for the decision, the status and the commands.
-
-/// The time at which the open window goes out if nothing more arrives, as far as pauses and limits are known. `None` while the
-/// window is not planned.
+/// When the open window will be sent if nothing more arrives, given the known pauses and limits. `None` until
+/// it is planned.
 pub(super) fn deadline(state: &State) -> Option<Timestamp> {
     let plan = state.plan()?;
     Some(foreseen(state, plan, String::new()).at)
 }
 
-/// The reason for [`deadline`], in words.
 pub(super) fn why(state: &State) -> String {
     let why = why_due(state);
     let Some(plan) = state.plan() else { return why };
@@ -272,18 +268,18 @@ pub(super) fn why(state: &State) -> String {
     }
 }
 
-/// The time for which the message of the open window can be taken back. What is flushed or urgent goes out at once.
+/// How long the message can be taken back. `None` for a flushed or urgent window, which is sent immediately.
 pub(super) fn undo(state: &State, plan: &Plan) -> Option<Duration> {
     plan.undo.filter(|_| !state.flushed && !plan.urgent)
 }
 
-/// The step after the claim in which the message can be taken back.
 fn undoable(state: &State, plan: &Plan) -> Option<String> {
     let undo = undo(state, plan)?;
     Some(format!("waits {}, in which tidings digest drop takes it back", words::written(undo)))
 }
 
-/// The due time, moved by pauses and by the limits that were exhausted at the plan. A flush goes past the limits.
+/// Due time, adjusted for pauses and for limits that were exhausted when planning. A flush bypasses the
+/// limits.
 fn foreseen(state: &State, plan: &Plan, why: String) -> Deadline {
     let due_at = moved_due_at(state, plan);
     let at = pause_ends_at(plan).map_or(due_at, |at| at.max(resumes_at(state, plan).unwrap_or(at)).max(due_at));
@@ -291,18 +287,17 @@ fn foreseen(state: &State, plan: &Plan, why: String) -> Deadline {
     Deadline { at, why }.under(limited)
 }
 
-/// The end of the pauses that are known, where each has one.
+/// End of the known pauses. `None` if they are open-ended.
 fn pause_ends_at(plan: &Plan) -> Option<Timestamp> {
     plan.paused_until.max(plan.pause.as_ref().and_then(|pause| pause.paused.until))
 }
 
-/// The next good moment after a pause in which the window is due. What is flushed or urgent goes out when the pause ends.
+/// `None` unless the window is due during the pause. Flushed or urgent windows are sent as soon as it ends.
 fn resumes_at(state: &State, plan: &Plan) -> Option<Timestamp> {
     let at_once = state.flushed || plan.urgent;
     plan.resumes_at.filter(|_| !at_once && pause_ends_at(plan) > Some(moved_due_at(state, plan)))
 }
 
-/// The reason for the time at which the open window asks for admission.
 fn why_due(state: &State) -> String {
     let Some(open) = &state.open else { return String::new() };
     let Some(plan) = &open.plan else { return open.why.clone() };
@@ -320,7 +315,7 @@ fn why_due(state: &State) -> String {
     }
 }
 
-/// The open window's plan in words for the ledger, with what moved the time since. `None` while the window is not planned.
+/// Includes later changes. `None` until the window is planned.
 pub(super) fn planned(state: &State) -> Option<Planned> {
     let open = state.open.as_ref()?;
     let plan = open.plan.as_ref()?;
@@ -334,24 +329,22 @@ pub(super) fn planned(state: &State) -> Option<Planned> {
     Some(Planned::new(plan, &later))
 }
 
-/// The planned time, or the later one that admission gave.
 pub(super) fn due_at(state: &State, plan: &Plan) -> Timestamp {
     let not_before = state.open.as_ref().and_then(|open| open.not_before);
     not_before.map_or(plan.due_at, |at| at.max(plan.due_at))
 }
 
-/// The planned time, moved by later events and by admission, and not by a pause.
+/// Includes later events and admission, but not pauses.
 pub(super) fn moved_due_at(state: &State, plan: &Plan) -> Timestamp {
     slid(state, plan).unwrap_or_else(|| due_at(state, plan))
 }
 
-/// The later time to which events since the plan move a sliding deadline.
+/// Set if events since the plan moved a sliding deadline.
 fn slid(state: &State, plan: &Plan) -> Option<Timestamp> {
     let at = plan.slide?.due_at(state.pending.last()?.at);
     Some(at).filter(|at| *at > due_at(state, plan))
 }
 
-/// A moved deadline in the words of the audit trail.
 pub(super) fn moved(to: Timestamp, from: Timestamp) -> String {
     format!("due at {to:.0}, was {from:.0}")
 }

@@ -1,5 +1,5 @@
-//! The digest in delivery, as part of the state, and its steps: `render` makes the message and stores it in the outbox, `send` is one attempt,
-//! and `reopen` resumes a digest that ended without a message, or that has no end.
+//! State and steps for the digest in delivery. `render` composes the message and stores it in the outbox,
+//! `send` makes one attempt, and `reopen` resumes a digest that ended without a message or never ended.
 
 use std::time::Duration;
 
@@ -16,50 +16,51 @@ use tidings_model::{
 use super::state::{State, is_default};
 use crate::driver::after;
 
-/// The digest in delivery.
 #[expect(clippy::struct_excessive_bools, reason = "facts of their own, under the names of states that are kept")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delivering {
     pub window: Window,
     pub items: u64,
     pub groups: u64,
-    /// The claim stored the message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stored: bool,
-    /// The outbox has the message. After a relay found it too large: the outbox has the shorter one.
+    /// The outbox has the message. After a relay rejected it as too large, this means the shorter one.
     pub rendered: bool,
-    /// The attempt that found the message too large. A message is made shorter once.
+    /// We shorten a message only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_large: Option<TooLarge>,
-    /// Number of failed attempts.
     pub attempts: u32,
-    /// The end of the last attempt, while the ledger refuses to record it. No other attempt begins.
+    /// Result of the last attempt, while the ledger refuses to record it. No new attempt may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
     pub not_before: Option<Timestamp>,
     pub why: String,
-    /// The time for which the made message waits, so that an operator can take it back.
+    /// How long to delay the message, so an operator can take it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Duration>,
-    /// The end of that wait, from the message's making to the first attempt.
+    /// End of this delay. Set from rendering until the first attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_until: Option<Timestamp>,
-    /// The last attempt found this pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// The last attempt was not made, and cost nothing: the message waits for a relay, a reply or its recipient.
+    /// The last attempt was skipped and does not count: the message waits for a relay, a reply or its
+    /// recipient.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
-    /// A signal came since the last attempt was asked for, so that what the attempt found about pauses and hours may be old.
+    /// A signal arrived since the last attempt was requested, so its findings about pauses and hours may be
+    /// outdated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
-    /// A flush came since the last attempt was asked for. If that attempt is deferred, the next one comes at once.
+    /// A flush arrived since the last attempt was requested. If this attempt is deferred, the next one
+    /// follows immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flushed: bool,
-    /// The next good moment for this person, by an activity's answer, after their own pause too. The workflow knows no zones.
+    /// Next good moment for this recipient, including their own pause. Comes from an activity, because
+    /// workflows have no time zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moment: Option<Timestamp>,
-    /// The last wait. One that ends [at once](Goes::AtOnce) stays: the hour does not matter to this digest any more.
+    /// Most recent wait. Once it is [at once](Goes::AtOnce), it stays: the hour no longer matters for this
+    /// digest.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wait: Wait,
 }
@@ -88,36 +89,35 @@ impl Delivering {
         }
     }
 
-    /// The time until which no attempt starts: after a failed one, while the message can be taken back, or at a bad hour.
+    /// No attempt starts before this time: after a failed one, during the undo period, or outside good hours.
     pub fn waits_until(&self, now: Timestamp) -> Option<Timestamp> {
         let moment = self.moment.filter(|_| !self.is_hurried());
         self.not_before.max(self.undo_until).max(moment).filter(|at| *at > now)
     }
 
-    /// Notes what the next attempt waits for.
     pub fn note_wait(&mut self, wait: Wait) {
         if !self.is_hurried() {
             self.wait = wait;
         }
     }
 
-    /// Reports a wait for nothing but a better hour.
+    /// Returns `true` if waiting only for a better hour.
     pub fn waits_for_moment(&self, now: Timestamp) -> bool {
         let is_ahead = |at: Option<Timestamp>| at.is_some_and(|at| at > now);
         !self.is_hurried() && is_ahead(self.moment) && !is_ahead(self.not_before)
     }
 
-    /// Reports a wait for the time of an attempt, and not for an operator's pause.
+    /// Returns `false` during an operator's pause.
     pub fn waits_for_attempt(&self, now: Timestamp) -> bool {
         self.pause.is_none() && self.not_before.is_some_and(|at| at > now)
     }
 
-    /// Reports an attempt that is under way or due, and not one after an operator's pause.
+    /// Returns `true` if an attempt is running or due, except after an operator's pause.
     pub fn is_attempted(&self, now: Timestamp) -> bool {
         self.rendered && self.pause.is_none() && self.unrecorded.is_none() && self.waits_until(now).is_none()
     }
 
-    /// Makes the next attempt due, at any hour. The retry delays begin anew.
+    /// Makes the next attempt due, at any hour. Resets the retry delays.
     pub fn hurry(&mut self) {
         self.flushed = false;
         self.not_before = None;
@@ -125,7 +125,7 @@ impl Delivering {
         self.note_wait(Wait::Flushed);
     }
 
-    /// Reports a better hour that an urgent event would not wait for.
+    /// Returns `true` if waiting for a better hour, but an urgent event may override this.
     pub fn may_be_hurried(&self) -> bool {
         self.moment.is_some() && !self.is_hurried()
     }
@@ -134,7 +134,7 @@ impl Delivering {
         self.wait.goes() == Goes::AtOnce
     }
 
-    /// Makes the digest ready to be sent. Its first message waits for `undo`.
+    /// Starts the undo period of the first message.
     pub fn note_rendered(&mut self, now: Timestamp) {
         self.rendered = true;
         if self.too_large.is_none()
@@ -147,7 +147,7 @@ impl Delivering {
         }
     }
 
-    /// Ends the wait for `undo`. `false`: there was none.
+    /// Returns `false` if there was none.
     pub fn end_undo(&mut self) -> bool {
         let waited = self.undo_until.take().is_some();
         if waited {
@@ -156,7 +156,6 @@ impl Delivering {
         waited
     }
 
-    /// Lets an attempt that is due wait for the key's share of the spread.
     pub fn wait_for(&mut self, share: Duration, why: &str, now: Timestamp) {
         let at = after(now, share);
         if self.not_before.max(self.moment).is_none_or(|not_before| not_before < at) {
@@ -166,11 +165,11 @@ impl Delivering {
         }
     }
 
-    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over. A better hour is asked for anew: it
-    /// may be another one, and the recipient's own pause may have been the reason.
+    /// Shortens the wait for a pause to the key's share of the spread, because the pause may be over. Checks
+    /// for a better hour again, since it may have changed, e.g. if the recipient's own pause was the reason.
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
-        // It stays one that was waited for, so that what came meanwhile is one digest.
+        // Don't clear it: we did wait for a better hour, so events since then should form one digest.
         self.moment = self.moment.map(|moment| moment.min(now));
         if let Some(pause) = &self.pause {
             let at = after(now, pause.share);
@@ -179,21 +178,19 @@ impl Delivering {
     }
 }
 
-/// The input, if a digest is being delivered.
 pub(super) fn render_input(state: &State, asked_at: Timestamp) -> Option<RenderInput> {
     let digest = state.delivering.as_ref()?;
     let (window, too_large) = (digest.window.clone(), digest.too_large.clone());
     Some(RenderInput { asked_at, window, stored: digest.stored && too_large.is_none(), too_large })
 }
 
-/// Leaves a message that is too large to the next attempt, as runs did that a worker of an earlier version went on with.
+/// Leaves it to the next attempt, like earlier versions. Only for runs without the patch.
 pub(super) fn leave_to_attempt(state: &mut State) {
     if let Some(digest) = &mut state.delivering {
         digest.rendered = true;
     }
 }
 
-/// Makes the digest ready to send, or ends it.
 pub(super) fn apply_render(state: &mut State, _: &RenderInput, answer: Rendered, now: Timestamp) {
     let Some(digest) = &mut state.delivering else { return };
     match answer {
@@ -202,7 +199,6 @@ pub(super) fn apply_render(state: &mut State, _: &RenderInput, answer: Rendered,
     }
 }
 
-/// The input, if a digest is being delivered.
 pub(super) fn begin_send(state: &mut State, asked_at: Timestamp) -> Option<SendInput> {
     let digest = state.delivering.as_mut()?;
     if state.hold.is_some() {
@@ -222,9 +218,8 @@ pub(super) fn begin_send(state: &mut State, asked_at: Timestamp) -> Option<SendI
     })
 }
 
-/// Ends the digest, or sets the time of the next attempt.
 pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Timestamp) {
-    // What has left for the ledger is not compared any more.
+    // Events already moved to the ledger are not compared again, so treat an urgent one as new.
     let is_urgent = state.open.as_ref().is_some_and(|open| open.urgent_at.is_some());
     let Some(digest) = &mut state.delivering else { return };
     digest.unrecorded = None;
@@ -253,7 +248,6 @@ pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Ti
             digest.moment = Some(until);
             digest.why = why;
             digest.pause = None;
-            // The attempt may have asked the store before the recipient's pause ended.
             if digest.signalled {
                 digest.look_again(now);
             }
@@ -267,7 +261,7 @@ pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Ti
             digest.note_wait(if pause.is_some() { Wait::PauseOfOperator } else { Wait::Breaker });
             digest.why = why;
             digest.pause = pause;
-            // The attempt may have asked the store before the pause ended.
+            // The attempt may have read the store before the pause ended.
             if digest.signalled {
                 digest.look_again(now);
             }
@@ -279,18 +273,17 @@ pub(super) fn apply_send(state: &mut State, _: &SendInput, answer: Sent, now: Ti
     }
 }
 
-/// The wait after the failed attempt number `attempts + 1`.
 fn default_delay(attempts: u32) -> Duration {
     let nth = usize::try_from(attempts).unwrap_or(usize::MAX);
     RETRY_DELAYS[nth.min(RETRY_DELAYS.len() - 1)]
 }
 
-/// The input, if an operator asked for it.
 pub(super) fn reopen_input(state: &State, asked_at: Timestamp) -> Option<ReopenInput> {
     Some(ReopenInput { asked_at, key: state.key.clone()?, reopen: state.reopen.as_ref()?.request.clone() })
 }
 
-/// Starts the delivery of the resumed digest, and keeps the answer for the operator. What Tidings recovers by itself nobody wants in the night.
+/// Starts delivering the resumed digest, and keeps the result for the operator. A digest recovered by Tidings
+/// itself should wait for a good hour.
 pub(super) fn apply_reopen(state: &mut State, asked: &ReopenInput, answer: Resumed, _: Timestamp) {
     let answer = match answer {
         Resumed::Claimed { window, items, groups } => {

@@ -1,4 +1,4 @@
-//! The events that wait in a workflow's state for their window's claim.
+//! Events in workflow state, waiting for their window's claim.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,26 +6,25 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::{Content, Event, Retract};
 
-/// Events in one page: the most that one activity call carries, and that a window keeps in workflow state.
+/// Limit per activity call. A window also keeps at most this many events in workflow state.
 pub const PAGE_EVENTS: usize = 500;
-/// Bytes of one page as JSON. Temporal warns about a payload at 512 KiB and refuses one of 2 MiB.
+/// Limit as JSON. Temporal warns at 512 KiB per payload and rejects 2 MiB.
 pub const PAGE_BYTES: usize = 256 * 1024;
 
-/// An event and when a worker read it, by the server's clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Arrival {
     pub at: Timestamp,
-    /// The start of the run, if the event came in the run's first workflow task. The plan and the ledger use this time; the
-    /// workflow's own decisions use `at`.
+    /// Start of the run, if the event arrived in its first workflow task. The plan and the ledger use this
+    /// time; the workflow's own decisions use `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     pub event: Event,
-    /// Bytes of the event as JSON. Counted once: a large window would count them all again with each step.
+    /// JSON size, computed once because a large window would otherwise do it again in each step.
     #[serde(skip)]
     bytes: usize,
 }
 
-/// Unclaimed events in the order of arrival, each `event_id` once.
+/// Ordered by arrival, each `event_id` once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "VecDeque<Arrival>", into = "VecDeque<Arrival>")]
 pub(crate) struct Pending {
@@ -35,15 +34,14 @@ pub(crate) struct Pending {
 }
 
 impl Arrival {
-    /// The opening time of a window that begins with this event.
     pub fn opens_at(&self) -> Timestamp {
         self.started_at.unwrap_or(self.at)
     }
 }
 
 impl Pending {
-    /// Appends an event. If its id is already here, other content is merged into the event, which keeps its place. `false`: nothing
-    /// changed.
+    /// Appends an event. If its id is already pending, merges different content into the existing event,
+    /// which keeps its place. Returns `false` if nothing changed.
     pub fn push(&mut self, event: Event, at: Timestamp, started_at: Option<Timestamp>) -> bool {
         if !self.ids.insert(event.event_id.clone()) {
             return self.merge(event);
@@ -66,9 +64,7 @@ impl Pending {
         changed
     }
 
-    /// The event with this id.
     pub fn event(&self, event_id: &str) -> Option<&Event> {
-        // Most ids are new.
         self.ids.get(event_id)?;
         self.events().find(|event| event.event_id == event_id)
     }
@@ -81,17 +77,16 @@ impl Pending {
         self.arrivals.back()
     }
 
-    /// The arrival of the event at this place.
     pub fn arrived_at(&self, index: usize) -> Option<Timestamp> {
         self.arrivals.get(index).map(|arrival| arrival.at)
     }
 
-    /// The arrival of the first urgent event among the first `count`.
     pub fn urgent_at(&self, count: usize) -> Option<Timestamp> {
         self.arrivals.iter().take(count).find(|arrival| arrival.event.urgent).map(|arrival| arrival.at)
     }
 
-    /// A page of the events that the retracts cover. A retract by id covers what occurred until the time that `until` has for the id.
+    /// A page of events covered by these retracts. A retract by id only covers events that occurred by its
+    /// time in `until`.
     pub fn covered_by(&self, retracts: &[Retract], until: &BTreeMap<String, Timestamp>) -> Vec<Event> {
         let in_time = |retract: &Retract, event: &Event| match retract {
             Retract::Event(id) => until.get(id).is_none_or(|until| !event.occurred_after(*until)),
@@ -117,22 +112,20 @@ impl Pending {
         self.arrivals.is_empty()
     }
 
-    /// Bytes of all events as JSON.
+    /// JSON size of all events.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A page of the ids and contents that follow the first `count` events.
+    /// Skips the first `count` events.
     pub fn contents_after(&self, count: usize) -> (Vec<String>, Vec<Content>) {
         contents(self.events().skip(count))
     }
 
-    /// A page of the ids and contents of urgent events.
     pub fn urgent_contents(&self) -> (Vec<String>, Vec<Content>) {
         contents(self.events().filter(|event| event.urgent))
     }
 
-    /// The ids of those of these events that have these contents.
     pub fn with_contents(&self, contents: &BTreeMap<&str, &Content>) -> Vec<String> {
         self.ids_of(|event| contents.get(event.event_id.as_str()).is_some_and(|asked| event.content() == **asked))
     }
@@ -145,7 +138,7 @@ impl Pending {
         self.events().filter(|event| is_wanted(event)).map(|event| event.event_id.clone()).collect()
     }
 
-    /// Number of the first `most` events that make a page: at least one, if any is pending.
+    /// How many of the first `most` events fit into a page. At least one, if any is pending.
     pub fn page_len(&self, most: usize) -> usize {
         let mut bytes = 0;
         let fits = |arrival: &&Arrival| {
@@ -156,7 +149,6 @@ impl Pending {
         self.arrivals.iter().take(most).take_while(fits).count().max(most.min(1))
     }
 
-    /// A copy of the first `count` events.
     pub fn head(&self, count: usize) -> Vec<Event> {
         self.events().take(count).cloned().collect()
     }
@@ -165,18 +157,16 @@ impl Pending {
         self.arrivals.into_iter().map(|arrival| arrival.event).collect()
     }
 
-    /// Reports more events than one page holds.
+    /// Returns `true` if the events need more than one page.
     pub fn overflows(&self) -> bool {
         self.len() > PAGE_EVENTS || self.bytes > PAGE_BYTES
     }
 
-    /// Removes the first `count` events.
     pub fn drop_head(&mut self, count: usize) {
         drop(self.take_head(count));
     }
 
-    /// Removes the first events, of which an activity has `taken` some of those that it was asked about. One that came with other
-    /// content meanwhile is pending anew.
+    /// Removes the first `taken` events. If one changed since it was `asked`, it becomes pending again.
     pub fn drop_taken(&mut self, asked: &[Event], taken: usize) {
         for (arrival, asked) in self.take_head(taken).into_iter().zip(asked) {
             if arrival.event != *asked {
@@ -194,18 +184,15 @@ impl Pending {
         head
     }
 
-    /// The ids of those of the events that are pending and did not change.
     pub fn unchanged(&self, events: &[Event]) -> Vec<String> {
         let asked: BTreeMap<_, _> = events.iter().map(|event| (event.event_id.as_str(), event)).collect();
         self.ids_of(|event| asked.get(event.event_id.as_str()).is_some_and(|asked| *asked == event))
     }
 
-    /// Number of events with one of these ids among the first `count`.
     pub fn count_in_head(&self, count: usize, event_ids: &[String]) -> usize {
         self.events().take(count).filter(|event| event_ids.contains(&event.event_id)).count()
     }
 
-    /// Removes the events with these ids.
     pub fn forget(&mut self, event_ids: &[String]) {
         let known: BTreeSet<_> = event_ids.iter().collect();
         self.arrivals.retain(|arrival| !known.contains(&arrival.event.event_id));
@@ -214,7 +201,6 @@ impl Pending {
     }
 }
 
-/// A page of the ids and contents of these events.
 fn contents<'a>(events: impl Iterator<Item = &'a Event>) -> (Vec<String>, Vec<Content>) {
     events.take(PAGE_EVENTS).map(|event| (event.event_id.clone(), event.content())).unzip()
 }

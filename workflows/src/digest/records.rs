@@ -1,5 +1,5 @@
-//! The steps that only record: `retract` what producers withdraw, `audit` what operators did, and dead letters (`bury` on the wire) what could
-//! not be decoded.
+//! Steps that only record: events withdrawn by producers (`retract`), operators' commands (`audit`), and dead
+//! letters (`bury` on the wire).
 
 use jiff::Timestamp;
 use tidings_model::{
@@ -9,7 +9,6 @@ use tidings_model::{
 
 use super::{pending::PAGE_EVENTS, state::State};
 
-/// The input: a page of retracts, with the pending events that they cover.
 pub(super) fn retract_input(state: &State, asked_at: Timestamp) -> Option<RetractInput> {
     let retracts: Vec<_> = state.retracts.iter().take(PAGE_EVENTS).cloned().collect();
     let events = state.covered_by(&retracts);
@@ -24,7 +23,7 @@ pub(super) fn retract_input(state: &State, asked_at: Timestamp) -> Option<Retrac
     })
 }
 
-/// Removes the withdrawn events. A retract goes when no pending event is left that it covers.
+/// A retract stays until it covers no more pending events.
 pub(super) fn apply_retract(state: &mut State, done: &RetractInput, (): (), _: Timestamp) {
     let ids = state.pending.unchanged(&done.events);
     state.forget(&ids);
@@ -35,23 +34,20 @@ pub(super) fn apply_retract(state: &mut State, done: &RetractInput, (): (), _: T
     }
 }
 
-/// The input: all notes that the audit trail does not have yet.
 pub(super) fn audit_input(state: &State, _: Timestamp) -> Option<AuditInput> {
     Some(AuditInput { key: state.key.clone()?, notes: state.audit_notes.clone() })
 }
 
-/// Removes the recorded notes from the state.
 pub(super) fn apply_audit(state: &mut State, done: &AuditInput, (): (), _: Timestamp) {
     state.audit_notes.drain(..done.notes.len().min(state.audit_notes.len()));
 }
 
-/// Bytes of dead letters that the state keeps while the store cannot take them. Later ones lose their `head`.
+/// Limit while the store is unavailable. Later letters lose their `head`.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Dead letters that the state keeps. Later ones are only counted; the run's history has them.
+/// Later dead letters are only counted, but remain in the run's history.
 const MAX_LETTERS: usize = 500;
 
-/// Counts a dead letter, and keeps the letter while there is room.
 pub(super) fn keep_dead_letter(state: &mut State, mut letter: DeadLetter) {
     state.malformed += 1;
     if state.dead_letters.len() >= MAX_LETTERS {
@@ -64,13 +60,11 @@ pub(super) fn keep_dead_letter(state: &mut State, mut letter: DeadLetter) {
     state.dead_letters.push(letter);
 }
 
-/// The input: all dead letters that the store does not have yet.
 #[expect(clippy::unnecessary_wraps, reason = "the driver asks every step for an optional input")]
 pub(super) fn dead_letters_input(state: &State, workflow_id: String) -> Option<DeadLettersInput> {
     Some(DeadLettersInput { workflow_id, run_id: state.first_run_id.clone(), letters: state.dead_letters.clone() })
 }
 
-/// Removes the recorded dead letters from the state.
 pub(super) fn apply_dead_letters(state: &mut State, done: &DeadLettersInput, (): (), _: Timestamp) {
     state.dead_letters.drain(..done.letters.len().min(state.dead_letters.len()));
 }

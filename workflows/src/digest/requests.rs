@@ -1,33 +1,33 @@
-//! The requests of people that the workflow has not carried out yet, as part of the state.
+//! Requests that the workflow has not carried out yet, as part of its state.
 //!
-//! Runs hand these over as JSON. Workers of other versions read and write the same fields.
+//! Runs pass these on as JSON, so workers in other versions must read and write the same fields.
 
 use serde::{Deserialize, Serialize};
 use tidings_model::command::{Order, Reopen, Reopened};
 
-/// The recipient's preferences, seen from the plan of the open window.
+/// The recipient's preferences relative to the open window's plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "PreferencesFields", into = "PreferencesFields")]
 pub(crate) enum Preferences {
-    /// No change is known that the plan does not follow.
+    /// The plan is up to date.
     #[default]
     Current,
-    /// They changed after the window was planned.
+    /// Changed after the window was planned.
     Changed,
-    /// They changed before a plan was asked for. Its answer has not counted yet.
+    /// Changed before the pending plan request, which has not returned yet.
     Planning,
 }
 
-/// An operator's drop: everything ends without a message.
+/// Ends everything without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Drop {
     pub order: Order,
-    /// The number of pending events that the drop ends, from the first on. Later events are not dropped, unless a run had to
-    /// leave all of them behind ([`State::leave_behind`](super::state::State::leave_behind)).
+    /// How many events to drop, counted from the first pending one. Later events are kept, unless a run had
+    /// to leave all of them behind ([`State::leave_behind`](super::state::State::leave_behind)).
     pub events: usize,
 }
 
-/// An operator's request to resume a digest, and its answer until the command returns it.
+/// Keeps the answer until the command returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Reopen", into = "Reopen")]
 pub(crate) struct Reopening {
@@ -36,12 +36,11 @@ pub(crate) struct Reopening {
 }
 
 impl Reopening {
-    /// Reports a request without an answer.
     pub fn is_asked(reopening: Option<&Self>) -> bool {
         reopening.is_some_and(|reopening| reopening.answer.is_none())
     }
 
-    /// Reports that the next run has nothing to do. The command that waits for an answer belongs to this run.
+    /// The waiting command belongs to this run, so the next has nothing to do.
     #[expect(clippy::ref_option, reason = "serde passes the field")]
     pub fn is_over(reopening: &Option<Self>) -> bool {
         !Self::is_asked(reopening.as_ref())
@@ -60,7 +59,6 @@ impl From<Reopening> for Reopen {
     }
 }
 
-/// The fields of [`Preferences`] in a state.
 #[derive(Serialize, Deserialize)]
 struct PreferencesFields {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -72,7 +70,7 @@ struct PreferencesFields {
 impl From<PreferencesFields> for Preferences {
     fn from(PreferencesFields { changed, unanswered }: PreferencesFields) -> Self {
         match (changed, unanswered) {
-            // The plan under way does not count: another one follows.
+            // Ignore the running plan, because another one will follow.
             (true, _) => Self::Changed,
             (false, true) => Self::Planning,
             (false, false) => Self::Current,
@@ -86,7 +84,6 @@ impl From<Preferences> for PreferencesFields {
     }
 }
 
-/// The fields of a [`Drop`] in a state.
 pub(crate) mod drop_fields {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use tidings_model::command::Order;

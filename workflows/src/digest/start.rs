@@ -1,4 +1,5 @@
-//! What a run was given. Options of a start that a digest should not have (docs/producers.md). A library may set them for each workflow that it starts.
+//! Start options that a digest should not have (docs/producers.md), and the input a run received. Note that a
+//! library may set such options for every workflow it starts.
 
 use std::{fmt, time::Duration};
 
@@ -9,10 +10,11 @@ use tidings_model::{Event, Key, Retract};
 use super::state::State;
 use crate::inbound::{CarriedState, UnreadableState};
 
-/// The timeout of the run after one with a timeout: none at all cannot be asked for, as a run without inherits that of the run before.
+/// Stands for "no timeout" when continuing as new: without one, a run would inherit the previous run's
+/// timeout.
 pub(super) const NO_TIMEOUT: Duration = Duration::from_hours(24 * 3650);
 
-/// What the start of a run sets although a digest waits as long as it has to.
+/// Options that limit or repeat a run, although a digest should wait as long as it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StartOptions {
     execution_timeout: Option<Duration>,
@@ -32,13 +34,14 @@ impl StartOptions {
         }
     }
 
-    /// The next run can have another timeout for itself, and none that is longer than that of the whole chain of runs.
+    /// Returns `true` if only the run has a timeout, so the next run can get a longer one. This could not
+    /// exceed an execution timeout, which applies to the whole chain of runs.
     pub fn has_run_timeout_alone(&self) -> bool {
         self.run_timeout.is_some() && self.execution_timeout.is_none()
     }
 }
 
-/// A line for each option; nothing without one.
+/// One line per option; empty if there are none.
 impl fmt::Display for StartOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(timeout) = self.execution_timeout.or(self.run_timeout) {
@@ -54,28 +57,24 @@ impl fmt::Display for StartOptions {
     }
 }
 
-// The events of a run of the digest workflow, for who reads its history after its end.
-
-/// The events and retracts that a run of the digest workflow received with one entry of its history.
 #[derive(Debug, Default)]
 pub struct RunInput {
-    /// The pending events of a start argument, or the valid events of a signal.
+    /// Pending events in a start argument, or valid ones in a signal.
     pub events: Vec<Event>,
-    /// The retracts; those of a start argument were not in the store yet.
+    /// Retracts in a start argument were not in the store yet.
     pub retracts: Vec<Retract>,
-    /// Still earlier runs whose histories are to be read, too. Only a start argument has them.
+    /// Only set by a start argument.
     pub runs: Vec<String>,
 }
 
 impl RunInput {
-    /// The input that a run of the digest workflow got from the previous run.
+    /// Reads the input handed over by the previous run.
     ///
     /// # Errors
-    /// A previous run handed over a state that cannot be read.
+    /// The previous run's state cannot be read.
     pub fn from_started_event(started: Started) -> Result<Self, UnreadableState> {
         let continued = !started.continued_execution_run_id.is_empty();
         let carried = CarriedState::from(started.input.map(|input| input.payloads).unwrap_or_default());
-        // A server may leave the id out.
         let id = started.workflow_id;
         let is_own = |state: &State| id.is_empty() || state.key == Key::from_workflow_id(&id).ok();
         let state = carried.read::<State>(continued)?.filter(is_own);

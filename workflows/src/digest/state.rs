@@ -1,8 +1,9 @@
-//! The state of the digest workflow. Each step has a file that reads and changes the state; nothing here talks to the
-//! outside.
+//! State of the digest workflow. Each step has its own file, which reads and changes this state; nothing here
+//! does I/O.
 //!
-//! Events collect in `pending`. The first of them opens a window (`open`). A due window becomes a digest (`delivering`),
-//! and events that arrive during the delivery are pending again. There is at most one window and one digest.
+//! Events collect in `pending`. The first one opens a window (`open`). A due window becomes a digest
+//! (`delivering`), and events that arrive during its delivery are pending again. There is at most one window
+//! and one digest.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,17 +28,16 @@ use super::{
     requests::{Drop, Preferences, Reopening, drop_fields},
 };
 
-/// Bytes of pending events that a run hands to the next run. Above that, the run hands over a pointer to its own history.
+/// Maximum bytes of pending events passed to the next run. Beyond this, we pass a pointer to this run's
+/// history instead.
 const CARRY_BYTES: usize = 512 * 1024;
 
-/// Everything that one run hands to the next. Older and newer workers read the same JSON.
+/// Older and newer workers read the same JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// `None`: the workflow id is not a key, and every signal is refused.
+    /// `None` if the workflow id is not a key. We then reject every signal.
     pub key: Option<Key>,
-    /// The run that the chain of runs began with.
     pub first_run_id: String,
-    /// Number of windows that were claimed or ended.
     pub windows: u64,
     #[serde(default)]
     pub pending: Pending,
@@ -45,98 +45,83 @@ pub(crate) struct State {
     pub open: Option<Open>,
     #[serde(default)]
     pub delivering: Option<Delivering>,
-    /// Events in the ledger that failed digests returned. The next claim takes them (rule 25).
+    /// Events in the ledger that failed digests gave back. The next claim takes them (rule 25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
-    /// The pending events waited for a digest whose first attempt failed, or that could be taken back for a while.
+    /// `true` if the pending events waited behind a digest whose first attempt failed, or behind its undo
+    /// period.
     #[serde(rename = "waited", default, skip_serializing_if = "std::ops::Not::not")]
     pub queued_behind_delivery: bool,
-    /// An operator wants the pending events sent now.
     #[serde(default)]
     pub flushed: bool,
-    /// An operator wants nothing sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The recipient's preferences, as far as the open window's plan follows them.
     #[serde(flatten)]
     pub preferences: Preferences,
-    /// An operator wants the open window planned again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retiming: Option<Order>,
-    /// An operator wants a digest resumed.
     #[serde(rename = "reopening", default, skip_serializing_if = "Reopening::is_over")]
     pub reopen: Option<Reopening>,
-    /// Retracts that the ledger does not have yet.
+    /// Not in the ledger yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub retracts: BTreeSet<Retract>,
-    /// The time until which such a retract by id covers pending events of the id; [`Timestamp::MIN`]: the ledger decides. An id that has
-    /// none: any time.
+    /// For such a retract by id: pending events with this id are covered until this time. [`Timestamp::MIN`]
+    /// leaves it to the ledger; a missing id means any time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub retracted_until: BTreeMap<String, Timestamp>,
-    /// An operator wants everything to end without a message.
     #[serde(flatten, with = "drop_fields")]
     pub drop: Option<Drop>,
-    /// Commands that the audit trail does not have yet.
+    /// Not in the audit trail yet.
     #[serde(rename = "notes", default, skip_serializing_if = "Vec::is_empty")]
     pub audit_notes: Vec<Note>,
-    /// Dead letters that the store does not have yet.
+    /// Not in the store yet.
     #[serde(rename = "letters", default)]
     pub dead_letters: Vec<DeadLetter>,
-    /// Number of malformed signals and events.
     #[serde(default)]
     pub malformed: u64,
-    /// The workflow was cancelled: nothing new starts, and the ledger records what was pending.
+    /// The workflow was cancelled: nothing new starts, and the ledger records all pending events.
     #[serde(default)]
     pub cancelled: bool,
     #[serde(default)]
     pub summary: Summary,
-    /// The time for which an idle run waits for another event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linger: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_since: Option<Timestamp>,
-    /// The key's share of the spread, by its last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Duration>,
-    /// The treatment of events that the ledger knows.
     #[serde(skip)]
     pub repetitions: Repetitions,
     #[serde(skip)]
     pub unused: Unused,
 }
 
-/// The treatment of events that the ledger knows, in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Repetitions {
-    /// They count nowhere (rule 3).
+    /// Not counted anywhere (rule 3).
     #[default]
     Apart,
-    /// So, too, and the last plan found nothing else pending.
+    /// Like `Apart`, but the last plan also found nothing new pending.
     NothingElse,
-    /// An earlier version began the run: they count, and the run does not wait for more of them.
+    /// Started by an earlier version: counted, and the run does not wait for more.
     Counted,
 }
 
-/// What a run does that got no event yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Unused {
-    /// It waits a while for one.
+    /// Waits a while for one.
     #[default]
     Waits,
-    /// An earlier version began the run: it ends at once.
+    /// Started by an earlier version: ends immediately.
     Ends,
 }
 
-/// The result of a completed workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Number of digests that ended since the key was last idle.
     pub digests: u64,
-    /// The last of them.
     pub last: Option<Ended>,
 }
 
-/// The end of one digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub digest_id: Uuid,
@@ -144,65 +129,61 @@ pub struct Ended {
     pub closed: Closed,
 }
 
-/// The window that collects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Open {
-    /// `due_at` is the plan's. Use [`Open::set_plan`].
+    /// Its `due_at` must match the plan, so use [`Open::set_plan`].
     pub window: Window,
-    /// `None` while a digest is being delivered: the window is planned after that.
+    /// `None` while a digest is being delivered; we plan the window afterwards.
     pub plan: Option<Plan>,
-    /// The inputs of the plan.
     #[serde(rename = "seen", default, skip_serializing_if = "Option::is_none")]
     pub planned_from: Option<Signs>,
-    /// Number of the first pending events that a plan compared with the ledger. They are new (rule 3).
+    /// Number of leading pending events that a plan has compared with the ledger. They are new (rule 3).
     #[serde(default, skip_serializing_if = "is_default")]
     pub compared: usize,
-    /// Number of events that are in the ledger already.
+    /// Number of events already in the ledger.
     pub stashed: u64,
-    /// The arrival of the latest event that left workflow state.
+    /// Arrival of the latest event that left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stashed_at: Option<Timestamp>,
-    /// The arrival of the first urgent event that left workflow state.
+    /// Arrival of the first urgent event that left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urgent_at: Option<Timestamp>,
-    /// The category of the window's first event, if that event left workflow state.
+    /// Of the window's first event, if it left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// Set if returned events opened the window, and no event had arrived.
+    /// `true` if returned events opened the window before any other event arrived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_return: bool,
-    /// The arrival of the first event in such a window, if that event left workflow state.
+    /// Arrival of the first event in such a window, if it left workflow state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_at: Option<Timestamp>,
-    /// Events that were read back too late for this window. They are returned, and open the next one.
+    /// Events that were read back too late for this window. They will open the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Returned>,
-    /// Earlier runs whose events are to be read back from their histories.
+    /// Read back events from these runs' histories.
     pub runs: Vec<String>,
-    /// Number of events in those runs.
     pub unread: u64,
-    /// The digest got a message or an end in a workflow task that was lost, so the window takes no more events.
+    /// A lost workflow task already gave the digest a message or an end, so the window takes no more events.
     #[serde(rename = "sealed", default, skip_serializing_if = "std::ops::Not::not")]
     pub closed_to_events: bool,
-    /// Admission deferred the window to this time.
     pub not_before: Option<Timestamp>,
-    /// The latest end of a limit that put the window off, by admission.
+    /// Latest end of any limit that made admission defer the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ends_at: Option<Timestamp>,
-    /// The first claim that found the recipient or the digest type unknown, if the last one did.
+    /// First claim with an unknown recipient or digest type. Reset once a claim finds both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Timestamp>,
-    /// An operator released the overdue window by the name of its key, or gave it its time: it goes out at any hour.
+    /// Send at any hour, because an operator released the overdue window by its key or set its time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
-    /// The reason that admission gave, or else the plan's.
+    /// Reason from admission, otherwise from the plan.
     pub why: String,
-    /// The reasons for which the due window waited on, each once. For the ledger.
+    /// Distinct reasons for deferring the due window. For the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deferrals: Vec<String>,
 }
 
-/// The largest number of [deferrals](Open::deferrals) that are kept.
+/// How many [deferrals](Open::deferrals) to keep.
 const DEFERRALS: usize = 16;
 
 impl Open {
@@ -231,7 +212,7 @@ impl Open {
         }
     }
 
-    /// Keeps the reason for which the due window waits on. Beyond the bound, the earliest reason goes.
+    /// Drops the earliest beyond the limit.
     pub fn note_deferral(&mut self, why: &str) {
         if self.deferrals.iter().any(|known| known == why) {
             return;
@@ -242,7 +223,7 @@ impl Open {
         self.deferrals.push(why.to_owned());
     }
 
-    /// Sets the plan, and the copies of its deadline and reason that activities and older workers read.
+    /// Also copies deadline and reason for activities and older workers.
     pub fn set_plan(&mut self, plan: Plan) {
         if self.window.due_at != plan.due_at {
             self.released = false;
@@ -259,7 +240,7 @@ impl State {
         Self { key, first_run_id, ..Self::default() }
     }
 
-    /// Adds an event. `started_at` is the start of the run if the event came in the run's first workflow task.
+    /// `started_at` is the start of the run if the event arrived in its first workflow task.
     pub fn add(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
         if self.awaits_retract(&event.event_id) {
             self.retracted_until.insert(event.event_id.clone(), Timestamp::MIN);
@@ -267,14 +248,15 @@ impl State {
         self.pending.push(event, now, started_at);
     }
 
-    /// Reports an id whose retract came while nothing of it was pending, and is not in the ledger yet.
+    /// Returns `true` if the id has a retract that is not in the ledger yet, and that arrived when nothing
+    /// with this id was pending.
     fn awaits_retract(&self, event_id: &str) -> bool {
         let awaits = |id: &str| self.retracts.contains(&Retract::Event(id.to_owned()));
         !self.retracts.is_empty() && !self.retracted_until.contains_key(event_id) && awaits(event_id)
     }
 
-    /// Reports an event that earlier versions took for a repetition, or for one that its retract covers: other content under a
-    /// pending id, and what occurred after the retract of its id.
+    /// Returns `true` if earlier versions would have ignored this event: as a repetition, despite its
+    /// different content, or as withdrawn, although it occurred after the retract.
     pub fn is_other_content(&self, event: &Event) -> bool {
         let pending = self.pending.event(&event.event_id);
         let until = self.retracted_until.get(&event.event_id);
@@ -283,7 +265,6 @@ impl State {
             || self.awaits_retract(&event.event_id)
     }
 
-    /// Adds such an event as earlier versions did.
     pub fn add_by_id(&mut self, event: Event, now: Timestamp, started_at: Option<Timestamp>) {
         self.retracted_until.remove(&event.event_id);
         if self.pending.event(&event.event_id).is_none() {
@@ -291,8 +272,8 @@ impl State {
         }
     }
 
-    /// Withdraws events: pending ones and ones that are still to come. A retract by id covers what is pending of the id, and not what
-    /// comes after it and occurred later. Where nothing is pending, the ledger decides.
+    /// Withdraws pending and future events. A retract by id covers the pending event with this id, but not a
+    /// later one that also occurred later. If none is pending, the ledger decides.
     pub fn retract(&mut self, retract: Retract) {
         if let Retract::Event(id) = &retract
             && let Some(event) = self.pending.event(id)
@@ -302,7 +283,7 @@ impl State {
         self.retracts.insert(retract);
     }
 
-    /// The retracts, of which those by id say until when they cover, if that does not depend on the ledger.
+    /// Those by id include their end time, unless this depends on the ledger.
     pub fn dated_retracts(&self) -> Vec<Retract> {
         let dated = |retract: &Retract| match retract {
             Retract::Event(id) => {
@@ -314,12 +295,10 @@ impl State {
         self.retracts.iter().map(dated).collect()
     }
 
-    /// A page of the pending events that the retracts cover.
     pub fn covered_by(&self, retracts: &[Retract]) -> Vec<Event> {
         self.pending.covered_by(retracts, &self.retracted_until)
     }
 
-    /// Forgets a retract that the ledger has.
     pub fn forget_retract(&mut self, retract: &Retract) {
         self.retracts.remove(retract);
         if let Retract::Event(id) = retract {
@@ -327,47 +306,43 @@ impl State {
         }
     }
 
-    /// Number of events that arrived for the next claim, in this state, in the ledger or in earlier runs.
+    /// Counts events in this state, in the ledger and in earlier runs.
     pub fn collected(&self) -> u64 {
         let elsewhere = self.open.as_ref().map_or(0, |open| open.stashed + open.unread);
         elsewhere + self.pending.len() as u64
     }
 
-    /// Number of the first pending events that a plan compared with the ledger.
     pub fn compared(&self) -> usize {
         self.open.as_ref().map_or(0, |open| open.compared)
     }
 
-    /// Number of events that arrived for the next claim, and that may be repetitions of events in the ledger.
     pub fn uncompared(&self) -> u64 {
         let unread = self.open.as_ref().map_or(0, |open| open.unread);
         unread + (self.pending.len() - self.compared()) as u64
     }
 
-    /// Number of events that count for `max_events`: the new ones (rule 3).
+    /// New events, which count towards `max_events` (rule 3).
     pub fn counted(&self) -> u64 {
         let uncounted = if self.repetitions == Repetitions::Counted { 0 } else { self.uncompared() };
         self.collected() - uncounted
     }
 
-    /// Notes the number of further pending events that a plan found to be new.
     pub fn note_compared(&mut self, new: usize) {
         if let Some(open) = &mut self.open {
             open.compared += new;
         }
     }
 
-    /// Number of events that failed digests returned.
     pub fn returned(&self) -> u64 {
         self.returned.as_ref().map_or(0, Returned::events)
     }
 
-    /// Number of events that wait for a claim: those that arrived, and returned ones.
+    /// Collected and returned events.
     pub fn waiting(&self) -> u64 {
         self.collected() + self.returned()
     }
 
-    /// The arrival of the first event, or the return that opened the window if no event has arrived.
+    /// If no event has arrived yet, when returned events opened the window.
     pub fn opened_at(&self, now: Timestamp) -> Option<Timestamp> {
         let window = self.window(now)?;
         let by_return = self.open.as_ref().filter(|open| open.by_return);
@@ -375,33 +350,29 @@ impl State {
         Some(arrived.unwrap_or(window.opened_at))
     }
 
-    /// The plan of the open window.
     pub fn plan(&self) -> Option<&Plan> {
         self.open.as_ref()?.plan.as_ref()
     }
 
-    /// The digest in delivery.
     pub fn delivering_id(&self) -> Option<Uuid> {
         self.delivering.as_ref().map(|digest| digest.window.digest_id)
     }
 
-    /// Reports a digest in delivery that waits for the time of its next attempt.
     pub fn waits_for_attempt(&self, now: Timestamp) -> bool {
         self.delivering.as_ref().is_some_and(|digest| digest.waits_for_attempt(now))
     }
 
-    /// Reports an attempt that is under way or due.
     pub fn is_attempted(&self, now: Timestamp) -> bool {
         self.delivering.as_ref().is_some_and(|digest| digest.is_attempted(now))
     }
 
-    /// The end of the hold, while there is one.
+    /// `None` if there is no hold now.
     pub fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
         let hold = self.hold.as_ref()?;
         Some(hold.until.unwrap_or(Timestamp::MAX)).filter(|until| *until > now)
     }
 
-    /// The pause that the digest in delivery or the open window waits for.
+    /// The pause that currently delays the digest or the open window.
     pub fn pause(&self, now: Timestamp) -> Option<&PauseWait> {
         match &self.delivering {
             Some(digest) => digest.pause.as_ref().filter(|_| digest.waits_until(now).is_some()),
@@ -409,23 +380,23 @@ impl State {
         }
     }
 
-    /// The wait of what is overdue after a release of many keys. A plan of an older version does not say.
+    /// Delay when releasing many keys. Computed if the plan is from an older version.
     pub fn overdue_share(&self) -> Duration {
         let share = |key: &Key| spread::overdue_share(&key.workflow_id(), None);
         self.share.or_else(|| self.key.as_ref().map(share)).unwrap_or_default()
     }
 
-    /// Reports a cancel or a drop: everything ends without a message.
+    /// After a cancel or a drop, everything should end without a message.
     pub const fn winds_down(&self) -> bool {
         self.cancelled || self.drop.is_some()
     }
 
-    /// The number of pending events that end with the cancel or the drop, from the first on.
+    /// How many of the first pending events end with the cancel or the drop.
     pub fn doomed(&self) -> usize {
         self.drop.as_ref().filter(|_| !self.cancelled).map_or(usize::MAX, |drop| drop.events)
     }
 
-    /// The window of the pending events, opened or still to be opened.
+    /// The next window if none is open.
     pub fn window(&self, now: Timestamp) -> Option<Window> {
         if let Some(open) = &self.open {
             return Some(open.window.clone());
@@ -437,7 +408,6 @@ impl State {
         Some(Window { key, digest_id, opened_at, due_at: opened_at })
     }
 
-    /// Opens the window of the pending events if none is open.
     pub fn ensure_open(&mut self, now: Timestamp) {
         if let (None, Some(window)) = (&self.open, self.window(now)) {
             let by_return = self.pending.is_empty() && self.returned.is_some();
@@ -445,19 +415,19 @@ impl State {
         }
     }
 
-    /// Removes the `asked` events that the ledger took for the window, and closes the window. The ledger took the returned ones, too.
+    /// Removes the `asked` events taken by the ledger. Returned events were taken, too.
     pub fn close_window(&mut self, asked: &[Event], taken: u64) {
         self.drop_taken(asked, taken);
         self.returned = self.open.take().and_then(|open| open.late);
         self.windows += 1;
     }
 
-    /// Notes what the ledger says about returned events.
+    /// Updates returned events from the ledger.
     pub fn note_returned(&mut self, returned: Option<Returned>) {
         self.returned = returned.or(self.returned.take());
     }
 
-    /// Forgets events that a reopened digest took back. A window that opened for them alone is not needed any more.
+    /// If a window opened just for these events, closes it.
     pub fn take_back(&mut self, digest_id: Uuid) {
         let Some(returned) = &mut self.returned else { return };
         returned.digests.remove(&digest_id);
@@ -468,20 +438,20 @@ impl State {
         }
     }
 
-    /// Reports urgent events behind a digest that waits for a better hour. One that the ledger knows does not hurry the digest.
+    /// Returns `true` if urgent events wait behind a digest that waits for a better hour. If they are already
+    /// in the ledger, they should not hurry it.
     pub fn compares_urgent(&self) -> bool {
         let digest = self.delivering.as_ref();
         digest.is_some_and(Delivering::may_be_hurried) && self.pending.urgent_at(usize::MAX).is_some()
     }
 
-    /// Sends the digest in delivery at any hour, because an urgent event waits behind it.
+    /// Sends the digest in delivery at any hour, because an urgent event is waiting.
     pub fn hurry(&mut self) {
         if let Some(digest) = &mut self.delivering {
             digest.note_wait(Wait::Urgent);
         }
     }
 
-    /// Ends the digest in delivery.
     pub fn end_delivery(&mut self, closed: Closed) {
         if let Some(digest) = self.delivering.take() {
             self.queued_behind_delivery =
@@ -490,18 +460,16 @@ impl State {
         }
     }
 
-    /// Counts the end of a digest.
     pub fn end(&mut self, digest_id: Uuid, closed: Closed) {
         self.summary.digests += 1;
         self.summary.last = Some(Ended { digest_id, closed });
     }
 
-    /// Keeps a command for the audit trail.
     pub fn note(&mut self, action: &str, Order { by, why }: Order, at: Timestamp) {
         self.audit_notes.push(Note { at, by, action: action.to_owned(), why });
     }
 
-    /// Keeps the deadline inputs of the first `count` pending events, which are about to leave workflow state.
+    /// Saves the deadline inputs of the first `count` pending events before they leave workflow state.
     pub fn note_leaving(&mut self, count: usize) {
         let Some(open) = &mut self.open else { return };
         let opened_at = if open.by_return { open.arrived_at } else { Some(open.window.opened_at) };
@@ -516,20 +484,18 @@ impl State {
         open.stashed_at = last.or(open.stashed_at);
     }
 
-    /// Removes the first pending events, of which the ledger has `taken` some of those that it was asked to. What came with other
-    /// content meanwhile is pending anew.
+    /// Removes the first `taken` events. If one changed since it was `asked`, it becomes pending again.
     pub fn drop_taken(&mut self, asked: &[Event], taken: u64) {
         self.note_gone(count(taken));
         self.pending.drop_taken(asked, count(taken));
     }
 
-    /// Removes the first `count` pending events.
     pub fn drop_head(&mut self, count: usize) {
         self.note_gone(count);
         self.pending.drop_head(count);
     }
 
-    /// Counts the first `count` pending events no more.
+    /// Adjusts the counters.
     fn note_gone(&mut self, count: usize) {
         if let Some(open) = &mut self.open {
             open.compared = open.compared.saturating_sub(count);
@@ -539,7 +505,6 @@ impl State {
         }
     }
 
-    /// Removes the pending events with these ids.
     pub fn forget(&mut self, event_ids: &[String]) {
         if let Some(drop) = &mut self.drop {
             drop.events -= self.pending.count_in_head(drop.events, event_ids);
@@ -550,7 +515,7 @@ impl State {
         self.pending.forget(event_ids);
     }
 
-    /// Prepares the state for the next run. A state that is too large loses its events, and keeps a pointer to this run.
+    /// If the state is too large, replaces its events with a pointer to this run.
     pub fn leave_behind(&mut self, run_id: &str, now: Timestamp) {
         let retracts: usize = self.retracts.iter().map(Retract::bytes).sum();
         if self.pending.bytes() + retracts <= CARRY_BYTES {
@@ -569,12 +534,10 @@ impl State {
     }
 }
 
-/// A value that JSON leaves out.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A number of events as an index.
 pub(super) fn count(taken: u64) -> usize {
     usize::try_from(taken).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! The present step of a key, with its reason: for the query `status`, the Temporal UI and the command line.
+//! A key's current step and its reason, for the query `status`, the Temporal UI and the command line.
 
 use std::fmt;
 
@@ -12,90 +12,92 @@ use super::{
     state::{State, is_default},
 };
 
-/// The answer of the query `status`.
+/// Result of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DigestStatus))]
 pub struct Status {
-    /// The present step.
+    /// Current step.
     pub state: Stage,
-    /// Events that wait for a claim, as far as the ledger is known not to have them from an earlier digest (rule 3).
+    /// Events waiting for a claim. Leaves out events already in the ledger from an earlier digest (rule 3),
+    /// as far as this was checked.
     pub pending: u64,
-    /// Further events that were not compared with the ledger yet. Each is new or a repetition.
+    /// Further events not compared with the ledger yet. Each may be new or a repetition.
     #[serde(default, skip_serializing_if = "is_default")]
     pub uncompared: u64,
-    /// Those among the pending ones that a failed digest returned.
+    /// How many of the pending events were returned by a failed digest.
     #[serde(default, skip_serializing_if = "is_default")]
     pub returned: u64,
-    /// The digest that they will be part of, once their window is open.
+    /// Digest for the pending events, once their window is open.
     pub digest_id: Option<Uuid>,
-    /// The time at which their window is due.
+    /// When their window is due.
     pub due_at: Option<Timestamp>,
-    /// The reason for that time, in words.
+    /// Human-readable reason for `due_at`.
     pub why: String,
-    /// The schedule of later windows, in words, where this one keeps the deadline of an earlier schedule.
+    /// Human-readable schedule of later windows. Set if this window keeps the deadline from an earlier
+    /// schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
-    /// An operator's hold: no message goes out before its end.
+    /// An operator's hold. No message is sent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// An operator's pause of the tenant or the digest type: no message goes out before its end.
+    /// An operator's pause for the tenant or the digest type. No message is sent until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Paused>,
-    /// The digest in delivery.
+    /// The digest being delivered.
     pub delivering: Option<Delivery>,
-    /// Signals and events that could not be decoded; they are in the dead letters.
+    /// Signals and events we could not decode. They are stored as dead letters.
     pub malformed: u64,
-    /// The error of the last activity, until one succeeds.
+    /// Error of the last activity, until one succeeds.
     pub trouble: Option<String>,
 }
 
-/// The present step of a key.
+/// Current step of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Stage {
-    /// Nothing is pending and nothing undelivered.
+    /// Nothing is pending or undelivered.
     Idle,
-    /// The pending events' window gets its deadline.
+    /// The pending events' window is getting its deadline.
     Planning,
-    /// The window waits for its deadline.
+    /// Waiting for the window's deadline.
     Collecting,
-    /// An operator's hold stops everything that is due.
+    /// Due, but an operator's hold is in effect.
     Held,
-    /// An operator's pause of the tenant or the digest type stops everything that is due.
+    /// Due, but an operator's pause for the tenant or the digest type is in effect.
     Paused,
-    /// The due window becomes a digest.
+    /// The due window is becoming a digest.
     Claiming,
-    /// The digest's message is made.
+    /// Rendering the message.
     Rendering,
-    /// An attempt is under way.
+    /// An attempt is running.
     Sending,
-    /// The message waits for a while, in which an operator's drop takes it back.
+    /// The message is delayed, so an operator's drop can still take it back.
     Undoable,
-    /// The next attempt waits for its time.
+    /// Waiting for the next attempt.
     Retrying,
-    /// The message waits for a relay that takes it, for a reply or for its recipient, which costs no attempt.
+    /// Waiting for an available relay, for a reply or for the recipient. This does not count as an attempt.
     Waiting,
-    /// An operator's drop ends everything without a message.
+    /// An operator's drop is ending everything without a message.
     Dropping,
-    /// A cancel ends everything without a message.
+    /// A cancel is ending everything without a message.
     Cancelling,
 }
 
-/// A digest in delivery.
+/// The digest being delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Delivery {
     pub digest_id: Uuid,
     /// Number of events.
     pub items: u64,
-    /// Number of lines that they make.
+    /// Number of lines.
     pub groups: u64,
     /// Number of failed attempts.
     pub attempts: u32,
-    /// The start of the next attempt. `None`: now.
+    /// `None` means now.
     pub next_attempt_at: Option<Timestamp>,
-    /// The result of the last attempt, or the wait before the first one.
+    /// Result of the last attempt, or the reason for waiting before the first.
     pub why: String,
 }
 
@@ -165,14 +167,13 @@ fn is_undoable(state: &State, now: Timestamp) -> bool {
     state.delivering.as_ref().is_some_and(|digest| digest.undo_until.is_some_and(|at| at > now))
 }
 
-/// The word in JSON, in the Temporal UI and on the command line.
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-/// Words in Markdown, for the Temporal UI.
+/// Markdown for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**", self.state)?;

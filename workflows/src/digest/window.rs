@@ -1,5 +1,6 @@
-//! The steps of the window: `plan` asks when it is due and opens it, `stash` writes a page of its events to the ledger, `claim` (`load` on the
-//! wire) makes it a digest, and `close` ends it, or the delivery, without a message.
+//! Steps of a window. `plan` computes its deadline and opens it, `stash` writes a page of events to the
+//! ledger, `claim` (`load` on the wire) turns it into a digest, and `close` ends it, or the delivery, without
+//! a message.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::driver::after;
 
-/// The input, if events wait. Marks a reported change of preferences as being planned for.
+/// Marks a change of preferences as being planned for.
 pub(super) fn begin_plan(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
     if state.open.is_none() && state.waiting() == 0 {
         return None;
@@ -44,7 +45,6 @@ pub(super) fn begin_plan(state: &mut State, asked_at: Timestamp) -> Option<PlanI
     })
 }
 
-/// The input that compares the urgent events behind a digest that waits for a better hour.
 pub(super) fn begin_urgent(state: &mut State, asked_at: Timestamp) -> Option<PlanInput> {
     let (event_ids, contents) = state.pending.urgent_contents();
     Some(PlanInput {
@@ -62,7 +62,7 @@ pub(super) fn begin_urgent(state: &mut State, asked_at: Timestamp) -> Option<Pla
     })
 }
 
-/// Hurries the digest for an urgent event that is new. The window is planned after the delivery.
+/// The window will be planned after the delivery.
 pub(super) fn apply_urgent(state: &mut State, asked: &PlanInput, mut plan: Plan, _: Timestamp) {
     forget_known(state, asked, &plan.known);
     state.note_returned(plan.returned.take());
@@ -71,7 +71,7 @@ pub(super) fn apply_urgent(state: &mut State, asked: &PlanInput, mut plan: Plan,
     }
 }
 
-/// Opens the window with its plan, or replaces the open window's plan.
+/// Replaces an existing plan.
 pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, now: Timestamp) {
     forget_known(state, asked, &plan.known);
     let new = asked.event_ids.len() - plan.known.len();
@@ -84,11 +84,11 @@ pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, n
     if nothing_new {
         return;
     }
-    // The deadline must not follow an event that the ledger knows. If it did, the window is planned again.
+    // An event already in the ledger should not move the deadline. If it did, plan again.
     if !plan.known.is_empty() && deadline_inputs(state, now).as_ref() != Some(&asked.signs) {
         return;
     }
-    // A deadline that an operator gave while the plan was made stands. The rest of the plan is the new one's.
+    // If an operator set a deadline meanwhile, keep it, and take the rest from the new plan.
     let retimed =
         state.open.as_ref().and_then(|open| open.plan.clone()).filter(|plan| asked.before.as_ref() != Some(plan));
     let before = retimed.as_ref().or(asked.before.as_ref());
@@ -122,7 +122,8 @@ pub(super) fn apply_plan(state: &mut State, asked: &PlanInput, mut plan: Plan, n
     }
 }
 
-/// Forgets the events that the ledger knows. What came with other content meanwhile stays: a later write compares it.
+/// Removes events that are already in the ledger. If one changed meanwhile, it stays, and a later write
+/// compares it.
 fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
     if known.is_empty() {
         return;
@@ -134,8 +135,8 @@ fn forget_known(state: &mut State, asked: &PlanInput, known: &[String]) {
     state.forget(&ids);
 }
 
-/// Lets an overdue window wait for its share of the spread after a pause or a hold (rule 30), unless an operator wants it
-/// flushed. A window whose events were all withdrawn sends nothing, and ends at once.
+/// Delays an overdue window by its share of the spread after a pause or a hold (rule 30), unless an operator
+/// flushed it. A window with only withdrawn events ends immediately instead, because it sends nothing.
 pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, now: Timestamp) {
     let Some(plan) = state.plan() else { return };
     if !is_due(state, plan, now) || state.flushed || state.waiting() == 0 {
@@ -149,7 +150,7 @@ pub(super) fn spread_if_overdue(state: &mut State, share: Duration, why: &str, n
     }
 }
 
-/// Writes both deadlines to the audit trail, with the person who wanted the new one.
+/// Records both deadlines, and who asked for the new one.
 fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan: &Plan, now: Timestamp) {
     let order = if anew { state.retiming.take() } else { None };
     let Some(before) = before else { return };
@@ -161,7 +162,6 @@ fn note_new_deadline(state: &mut State, anew: bool, before: Option<&Plan>, plan:
     }
 }
 
-/// The times and the category of the pending events that their deadline follows.
 fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
     let open = state.open.as_ref();
     let opened_at = state.opened_at(now)?;
@@ -177,7 +177,6 @@ fn deadline_inputs(state: &State, now: Timestamp) -> Option<Signs> {
     })
 }
 
-/// The input. Opens the window if none is open.
 pub(super) fn begin_stash(state: &mut State, asked_at: Timestamp) -> Option<StashInput> {
     state.ensure_open(asked_at);
     let open = state.open.as_ref()?;
@@ -192,7 +191,6 @@ pub(super) fn begin_stash(state: &mut State, asked_at: Timestamp) -> Option<Stas
     Some(StashInput { window, events, runs: Vec::new(), delivering, opens_returned: true, counts_new })
 }
 
-/// Removes the stored events from the state.
 pub(super) fn apply_stash(state: &mut State, done: &StashInput, answer: Stashed, _: Timestamp) {
     let Stashed { taken, returned, events } = answer;
     state.note_leaving(count(taken));
@@ -209,7 +207,6 @@ pub(super) fn apply_stash(state: &mut State, done: &StashInput, answer: Stashed,
     }
 }
 
-/// The input, if a planned window is open.
 pub(super) fn claim_input(state: &State, asked_at: Timestamp) -> Option<ClaimInput> {
     let open = state.open.as_ref()?;
     let plan = open.plan.as_ref()?;
@@ -231,14 +228,11 @@ pub(super) fn claim_input(state: &State, asked_at: Timestamp) -> Option<ClaimInp
     })
 }
 
-/// Starts the delivery, defers the window, or ends it.
 pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAnswer, _: Timestamp) {
-    // Events that a claim of an ended window did not take belong to the next window.
     let left = |ending: &Ending| count(ending.taken) < asked.events.len();
     state.flushed &= match &answer {
         ClaimAnswer::Nothing(ending) => left(ending),
-        // A flush that came while the claim was asked is still to be carried out.
-        // A flush outlasts a pause.
+        // A flush outlasts a pause. In the other cases, keep a flush only if it arrived during the claim.
         ClaimAnswer::Later { pause: Some(_), .. } => true,
         ClaimAnswer::Later { .. } | ClaimAnswer::Changed => !asked.flushed,
         ClaimAnswer::Claimed { .. } => false,
@@ -251,7 +245,8 @@ pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAn
             if pause.is_none() {
                 open.not_before = Some(until);
                 open.why = why;
-                // Not the hour puts it off, and what does ends at a good moment.
+                // The window was not deferred because of the hour, and the new time will be a good one
+                // anyway.
                 open.released = false;
                 open.limit_ends_at = open.limit_ends_at.max(limit_ends_at);
             }
@@ -262,7 +257,7 @@ pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAn
         ClaimAnswer::Changed => state.preferences = Preferences::Changed,
         ClaimAnswer::Claimed { items, groups, taken, rendered } => {
             state.close_window(&asked.events, taken);
-            // An urgent event that came during the claim would wait behind the digest.
+            // An urgent event that arrived during the claim would have to wait behind this digest.
             let is_urgent = state.pending.urgent_at(usize::MAX).is_some();
             let wait = if is_urgent { Wait::Urgent } else { asked.wait() };
             let digest = Delivering::new(asked.due_window(), items, groups);
@@ -275,7 +270,6 @@ pub(super) fn apply_claim(state: &mut State, asked: &ClaimInput, answer: ClaimAn
     }
 }
 
-/// The input. Opens the window if pending events have none.
 pub(super) fn begin_close(state: &mut State, asked_at: Timestamp) -> Option<CloseInput> {
     let (by, why) = match state.drop.as_ref().map(|drop| &drop.order) {
         Some(Order { by, why }) => (by.clone(), why.clone()),
@@ -306,7 +300,6 @@ pub(super) fn begin_close(state: &mut State, asked_at: Timestamp) -> Option<Clos
     })
 }
 
-/// Ends the delivery, or the window if nothing was being delivered.
 pub(super) fn apply_close(
     state: &mut State,
     asked: &CloseInput,

@@ -1,8 +1,8 @@
-//! The state of the message workflow, its decision, and each step's input and answer. Pure.
+//! State, decisions, activity inputs and results of the message workflow. Pure functions.
 //!
-//! No decision depends on the clock: a wait ends when its timer fires. So a replay decides the same, although its clock may
-//! be ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a command with the next one. The fault is gone
-//! when a replay of such a task sees the time of that task.
+//! No decision depends on the clock: a wait ends when its timer fires. So a replay decides the same, even if
+//! its clock is ahead: temporalio-sdk 1.1.1 merges workflow tasks that ended without a command with the next
+//! one. The problem is gone once a replay of such a task sees that task's time.
 
 use std::time::Duration;
 
@@ -21,54 +21,43 @@ use tidings_model::{
 
 use crate::driver::after;
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Send,
-    /// Nothing until this time, or until a command comes.
     Wait(Timestamp),
     Retry,
     Close,
     Finish,
 }
 
-/// Everything that one run hands to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub key: MessageKey,
-    /// Attempts that failed.
     pub failed: u32,
-    /// The end of the last attempt, while the ledger refuses to record it. No other attempt begins.
+    /// While the ledger refuses to record the last attempt. No new attempt may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedEnd>,
     /// See [`Attempted::delays`].
     #[serde(default)]
     pub delays: Option<Vec<Duration>>,
-    /// No attempt starts before the timer until then has fired.
     #[serde(default)]
     pub not_before: Option<Timestamp>,
-    /// The result of the last attempt.
     #[serde(default)]
     pub why: String,
-    /// The last attempt found this pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseWait>,
-    /// A signal came since the last attempt was asked for, so the pause that the attempt found may be over.
+    /// A signal arrived since the last attempt was requested, so its pause may be over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signalled: bool,
-    /// An operator wants it sent again.
     #[serde(default)]
     pub retrying: Option<Retry>,
-    /// The result of the retry, until the command answers with it.
     #[serde(skip)]
     pub retried: Option<Retried>,
-    /// An operator wants nothing more sent.
     #[serde(default)]
     pub cancelling: Option<Order>,
-    /// The workflow was cancelled.
     #[serde(default)]
     pub cancelled: bool,
-    /// The end that the outbox has.
+    /// Outcome recorded in the outbox.
     #[serde(default)]
     pub closed: Option<Closed>,
 }
@@ -92,7 +81,7 @@ impl State {
         }
     }
 
-    /// The one place that decides.
+    /// All decisions are made here.
     pub const fn decide(&self) -> Decision {
         if self.unrecorded.is_some() {
             Decision::Send
@@ -109,13 +98,11 @@ impl State {
         }
     }
 
-    /// Reports that nothing more is to be sent.
     pub const fn winds_down(&self) -> bool {
         self.cancelled || self.cancelling.is_some()
     }
 }
 
-/// Inputs of the activities.
 impl State {
     pub fn begin_send(&mut self, asked_at: Timestamp) -> SendInput {
         self.signalled = false;
@@ -132,7 +119,6 @@ impl State {
     }
 }
 
-/// Changes by answers, timers and operators.
 impl State {
     pub fn attempted(&mut self, Attempted { sent, delays }: Attempted, now: Timestamp) {
         self.unrecorded = None;
@@ -150,7 +136,7 @@ impl State {
                 self.not_before = Some(until);
                 self.why = why;
                 self.pause = pause;
-                // The attempt may have asked the store before the pause ended.
+                // The attempt may have read the store before the pause ended.
                 if self.signalled {
                     self.look_again(now);
                 }
@@ -163,7 +149,7 @@ impl State {
         self.delays = Some(delays);
     }
 
-    /// Shortens the wait for a pause to the message's share of the spread, because the pause may be over.
+    /// The pause may be over, so waits only for the message's share of the spread.
     pub fn look_again(&mut self, now: Timestamp) {
         self.signalled = true;
         if let Some(pause) = &self.pause {
@@ -180,7 +166,7 @@ impl State {
         self.closed = Some(closed);
     }
 
-    /// Asks for another round of attempts. Answers at once if the message cannot be retried now.
+    /// Returns a refusal if this is not possible now.
     pub fn retry(&mut self, retry: Retry) -> Option<Retried> {
         let refused = |why: &str| Some(Retried::Refused { why: why.to_owned() });
         if self.winds_down() {
@@ -193,7 +179,7 @@ impl State {
         None
     }
 
-    /// Starts over if the outbox has the message open again.
+    /// Starts over if the outbox has reopened the message.
     pub fn retried(&mut self, answer: Retried) {
         if answer == Retried::Queued {
             *self =
@@ -203,14 +189,13 @@ impl State {
         self.retried = Some(answer);
     }
 
-    /// Gives the message up, unless it has ended.
+    /// Gives up the message, unless it has already ended.
     pub fn cancel(&mut self, order: Order) {
         if self.closed.is_none() {
             self.cancelling = Some(order);
         }
     }
 
-    /// The answer of `cancel`.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { closed: self.closed.clone() }
     }

@@ -1,4 +1,4 @@
-//! The present step of a message, with its reason: for the query `status`, the Temporal UI and the command line.
+//! A message's current step and its reason, for the query `status`, the Temporal UI and the command line.
 
 use std::fmt;
 
@@ -9,43 +9,33 @@ use uuid::Uuid;
 
 use super::state::{Decision, State};
 
-/// The answer of the query `status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// The message's id.
     pub message: Uuid,
-    /// The present step.
     pub state: Stage,
     /// Number of failed attempts.
     pub failed: u32,
-    /// The start of the next attempt. `None`: now, or never.
+    /// `None` means now or never.
     pub next_attempt_at: Option<Timestamp>,
-    /// The result of the last attempt.
     pub why: String,
-    /// An operator's pause of the tenant: no attempt starts before its end.
+    /// An operator's pause for the tenant. No attempt starts until it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Paused>,
-    /// The end of the message.
     pub closed: Option<Closed>,
-    /// The error of the last activity, until one succeeds.
+    /// Error of the last activity, until one succeeds.
     pub trouble: Option<String>,
 }
 
-/// The present step of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// An attempt is under way.
     Sending,
-    /// The next attempt waits for its time.
     Deferred,
-    /// An operator's pause of the tenant stops the attempts.
+    /// An operator's pause for the tenant is in effect.
     Paused,
-    /// The ended message opens again, as an operator ordered.
+    /// An operator asked for a retry, so the ended message is being reopened.
     Retrying,
-    /// A cancel ends the message.
     Cancelling,
-    /// The message has ended.
     Closed,
 }
 
@@ -78,7 +68,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Words in Markdown, for the Temporal UI.
+/// Markdown for the Temporal UI.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "**{}**\n\nMessage `{}`", self.state, self.message)?;

@@ -1,4 +1,4 @@
-//! The state of the retention workflow, its decision, and each step's answer. Pure, and no decision depends on the clock.
+//! State, decisions and results of the retention workflow. Pure functions, independent of the clock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tidings_model::retention::{Cutoff, Kind, Purged};
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Ask,
@@ -17,17 +16,16 @@ pub(crate) enum Decision {
     Finish,
 }
 
-/// Everything that one run hands to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// The kinds that are still to be purged. `None` before the cutoffs are known.
+    /// `None` until the cutoffs are available.
     pub cutoffs: Option<VecDeque<Cutoff>>,
     #[serde(default)]
     pub report: Report,
 }
 
 impl State {
-    /// The one place that decides.
+    /// All decisions are made here.
     pub fn decide(&self) -> Decision {
         match &self.cutoffs {
             None => Decision::Ask,
@@ -35,13 +33,11 @@ impl State {
         }
     }
 
-    /// Keeps the cutoffs.
     pub fn asked(&mut self, cutoffs: Vec<Cutoff>) {
         self.report.kinds = cutoffs.iter().map(|cutoff| (cutoff.kind, Tally::new(cutoff.before))).collect();
         self.cutoffs = Some(cutoffs.into());
     }
 
-    /// Counts a purged batch.
     pub fn purged(&mut self, cutoff: Cutoff, batch: Purged) {
         let tally = self.report.kinds.entry(cutoff.kind).or_insert_with(|| Tally::new(cutoff.before));
         tally.purged += batch.purged;
@@ -52,21 +48,18 @@ impl State {
     }
 }
 
-/// The purged rows so far, by kind. A kind that is kept for ever is missing.
+/// Kinds that are kept for ever are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Report {
     pub kinds: BTreeMap<Kind, Tally>,
 }
 
-/// The purged rows of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Only what is older.
     pub before: Timestamp,
-    /// Rows that left the store.
     pub purged: u64,
-    /// Rows of these that are in the archive.
+    /// How many of these are in the archive.
     pub archived: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The state of the subscription workflow, its decision, and the answer of its step. Pure.
+//! State, decisions and results of the subscription workflow. Pure functions.
 
 use std::time::Duration;
 
@@ -8,43 +8,38 @@ use tidings_model::subscription::{DeliverAnswer, Left, away_for};
 
 use crate::driver::after;
 
-/// The time for which a run without notices waits for a signal, so that a steady flow does not start a run for each notice.
+/// How long a run without notices waits for a signal, so a steady flow does not start a run for each notice.
 const LINGER: Duration = Duration::from_mins(1);
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Deliver,
-    /// Until then, or until a signal.
+    /// Until then, or until a signal arrives.
     Wait(Timestamp),
-    /// Until then, whatever is signalled: the receiver does not answer.
+    /// Until then, even if a signal arrives, because the receiver does not respond.
     WaitForReceiver(Timestamp),
     Finish,
 }
 
-/// Everything that one run hands to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub name: String,
-    /// A signal came after the last delivery began.
+    /// A signal arrived after the last delivery started.
     #[serde(default)]
     pub woken: bool,
     #[serde(default)]
     pub status: SubscriptionStatus,
 }
 
-/// The deliveries to a subscription so far, as the Temporal UI shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscriptionStatus {
     pub delivered: u64,
-    /// Deliveries that failed and were, or are, tried again.
     pub failed: u64,
     pub dead_letters: u64,
-    /// Calls in a row that the receiver did not answer.
+    /// Consecutive calls without a response from the receiver.
     pub away: u32,
-    /// The notices that the last call left; `None` before the first.
+    /// Notices left by the last call; `None` before the first.
     pub left: Option<Left>,
-    /// The time of the last call's answer.
     pub asked_at: Option<Timestamp>,
 }
 
@@ -53,7 +48,7 @@ impl State {
         Self { name: name.to_owned(), woken: false, status: SubscriptionStatus::default() }
     }
 
-    /// The one place that decides.
+    /// All decisions are made here.
     pub fn decide(&self, now: Timestamp) -> Decision {
         let (Some(left), Some(asked_at)) = (self.status.left, self.status.asked_at) else { return Decision::Deliver };
         let unless_over = |until: Timestamp, wait: fn(Timestamp) -> Decision, over: Decision| {
@@ -73,12 +68,11 @@ impl State {
         }
     }
 
-    /// A delivery begins: signals from now on ask for another one.
+    /// Any signal from now on requests another delivery.
     pub const fn begins(&mut self) {
         self.woken = false;
     }
 
-    /// Counts an answer.
     pub fn answered(&mut self, DeliverAnswer { delivered, failed, dead, left }: DeliverAnswer, now: Timestamp) {
         self.status.delivered += delivered;
         self.status.failed += failed;

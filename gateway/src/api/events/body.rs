@@ -1,4 +1,4 @@
-//! The body of a request: its type, and its bytes after decompression.
+//! Body of an events request: media type and decompression.
 
 use std::{
     borrow::Cow,
@@ -23,23 +23,22 @@ use crate::{
 
 const NDJSON: &str = "application/x-ndjson";
 
-/// The longest body, before and after decompression.
+/// Body limit in bytes, before and after decompression.
 pub(crate) const BODY_BYTES: usize = 1 << 20;
-/// Members of gzip or frames of zstd in a body, each of which costs memory and time however short it is. Encoders make one, and those
-/// with several threads one for each 128 KiB.
+/// Most gzip members or zstd frames in a body, because each costs memory and time. Encoders usually write
+/// one, or one per 128 KiB if multi-threaded.
 pub(super) const PARTS: usize = 100;
 
-/// The type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One event, a list, or an object with lists.
     Json,
-    /// One event a line.
+    /// One event per line.
     Lines,
 }
 
 impl Kind {
-    /// The type that the headers name. Without one, the body is JSON.
+    /// Reads `Content-Type`. If it is missing, this is JSON.
     pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         match body::media_type(headers).as_str() {
             JSON => Ok(Self::Json),
@@ -49,14 +48,10 @@ impl Kind {
     }
 }
 
-/// Why a body cannot be decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undecodable {
-    /// It is not of its encoding, or breaks off.
     Malformed,
-    /// It is longer than a body may be.
     TooLong,
-    /// It has more parts or blocks than such a body needs.
     TooManyParts,
 }
 
@@ -80,12 +75,11 @@ impl From<Undecodable> for Refusal {
     }
 }
 
-/// The length that a body has at most after decompression.
+/// Returns an upper bound, in bytes.
 pub(crate) fn longest(headers: &HeaderMap, bytes: &[u8]) -> usize {
     if encoding(headers).is_some() { BODY_BYTES } else { bytes.len() }
 }
 
-/// Returns the bytes after decompression.
 pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
     match encoding(headers).as_deref() {
         None => Ok(Cow::Borrowed(bytes)),
@@ -95,7 +89,6 @@ pub(crate) fn decoded<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<Cow<'a
     }
 }
 
-/// Returns the content of all members.
 fn gunzipped(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
     let mut plain = Vec::new();
     for _ in 0..PARTS {
@@ -113,12 +106,12 @@ fn gunzipped(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
     Err(Undecodable::TooManyParts)
 }
 
-/// The largest window of a frame: RFC 9659 lets no sender of HTTP use a larger one. A frame takes as much memory.
+/// Maximum zstd window, which is also the memory a frame needs. RFC 9659 forbids larger windows in HTTP.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// Blocks of a body, each of which costs time however short it is. An encoder that flushes after each event makes one for each.
+/// Most zstd blocks in a body, because each costs time. An encoder may write one per event.
 const BLOCKS: usize = 20_000;
 
-/// Returns the content of all frames of `zstd` (RFC 8878), with limits on memory and on the size of the result. A checksum that a frame has must be right.
+/// Decompresses `zstd` frames (RFC 8878) with limits on memory and output. Verifies checksums.
 pub(super) fn unzstd(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
     let (mut plain, mut blocks) = (Vec::new(), BLOCKS);
     let mut decoder = FrameDecoder::new();
@@ -140,7 +133,8 @@ pub(super) fn unzstd(mut bytes: &[u8]) -> Result<Vec<u8>, Undecodable> {
     Err(Undecodable::TooManyParts)
 }
 
-/// Adds the content of a frame, block by block: a block has at most 128 KiB. `blocks` is how many more the body may have.
+/// Decompresses one frame block by block; a block has at most 128 KiB. `blocks` is the number still allowed
+/// for this body.
 fn frame(
     decoder: &mut FrameDecoder,
     bytes: &mut &[u8],

@@ -63,7 +63,7 @@ fn moment(description: &str) -> Value {
     json!({"type": "string", "format": "date-time", "description": description})
 }
 
-/// The JSON of the message `Event` in `proto/tidings/v1/event.proto`.
+/// JSON schema of the message `Event` in `proto/tidings/v1/event.proto`.
 fn event_schema() -> Value {
     let count = json!({"type": "integer", "format": "int64"});
     let properties = json!({
@@ -95,7 +95,7 @@ fn event_schema() -> Value {
     })
 }
 
-/// The JSON of the message `Retract` in `proto/tidings/v1/event.proto`.
+/// JSON schema of the message `Retract` in `proto/tidings/v1/event.proto`.
 fn retract_schema() -> Value {
     let properties = json!({
         "tenant": id("The tenant; that of the token if it is missing."),

@@ -1,4 +1,4 @@
-//! From the bytes of a request to items of the inbox. A wrong item spoils no other.
+//! Parses a request body into inbox items. A wrong item does not affect the others.
 
 use jiff::Timestamp;
 use tidings_mail::render::doubts;
@@ -22,43 +22,39 @@ use crate::{
     request_body,
 };
 
-/// Items of a request.
+/// Most items per request.
 const ITEMS: usize = 10_000;
-/// JSON values of an item. A payload of 16 KiB cannot have as many.
+/// Most JSON values per item. A payload will never have this many, because it is limited to 16 KiB.
 const VALUES: usize = 20_000;
 
-/// What the items of a request are checked against.
 #[derive(Clone, Copy)]
 pub(super) struct Checks<'a> {
     pub caller: &'a Caller,
-    /// The id of an event that is alone in its request.
+    /// `Idempotency-Key`, used as the id if the request has a single event.
     pub key: Option<&'a str>,
     pub settings: &'a Settings,
     pub now: Timestamp,
 }
 
-/// An item that was read.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// The id of the event, as far as it could be read.
+    /// Empty if the id was unreadable.
     pub event_id: String,
     pub result: Result<Checked, Refused>,
 }
 
-/// A right item, and what looks like a mistake in it.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub item: Item,
-    /// `None`: a retract.
+    /// `None` for a retract.
     pub content: Option<Content>,
     pub warnings: Vec<Fault>,
 }
 
-/// The reason why an item is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub fault: Fault,
-    /// Set if the reason has a problem of its own.
+    /// Set if this reason has its own problem type.
     pub problem: Option<Problem>,
 }
 
@@ -68,7 +64,7 @@ impl<T: Into<Fault>> From<T> for Refused {
     }
 }
 
-/// Reads the items of a body: the events, and then the retracts.
+/// Returns the events first, then the retracts.
 pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<Read>, Refusal> {
     if is_utf16(bytes) {
         return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string()));
@@ -97,12 +93,12 @@ pub(super) fn items(kind: Kind, bytes: &[u8], checks: Checks<'_>) -> Result<Vec<
 }
 
 fn unreadable(Invalid { field, problem }: Invalid) -> Refusal {
-    // An event a line is JSON, too, up to the end of the first line.
+    // The first line of NDJSON is valid JSON, so suggest the right media type.
     let hint = if problem.ends_with("trailing characters") { "; one event a line is application/x-ndjson" } else { "" };
     Refusal::of(Problem::Unreadable, &field, format!("{problem}{hint}"))
 }
 
-/// Refuses an item that needs much more memory than its bytes, before it is read.
+/// Rejects an item before parsing if it would need too much memory.
 fn bounded(json: &[u8]) -> Result<(), Invalid> {
     request_body::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
 }
@@ -136,7 +132,7 @@ impl Checks<'_> {
         Ok(Checked { item: Item::of(key, &event)?, content: Some(event.content()), warnings })
     }
 
-    /// Fills in the token's tenant, or refuses another one, and puts today's names in place of former ones.
+    /// Fills in the token's tenant or rejects a different one. Replaces former names.
     fn within(self, tenant: &mut String, digest_type: &mut String) -> Result<(), Fault> {
         if tenant.is_empty() {
             *tenant = self.caller.own_tenant.clone().unwrap_or_default();
@@ -150,7 +146,7 @@ impl Checks<'_> {
         Ok(())
     }
 
-    /// A retract of a removed digest type is accepted, because events of the type may still wait.
+    /// A removed digest type is accepted, because its events may still be waiting.
     fn retract(self, json: &[u8]) -> Read {
         let mut wire = match bounded(json).and_then(|()| wire::retract(json)) {
             Ok(wire) => wire,

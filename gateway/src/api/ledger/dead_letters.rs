@@ -1,7 +1,7 @@
 //! Dead letters: `GET /v1/dead-letters`, `GET /v1/dead-letters/{id}` and `POST /v1/dead-letters/{id}/emit`.
 //!
-//! A letter of a webhook belongs to no tenant, nor does a letter to a workflow whose id stands for no key. Only a token for all
-//! tenants that names none finds them.
+//! A webhook's letter has no tenant, nor does a letter for a workflow whose id is not a key. We show these
+//! only to a token for all tenants, and only if the request names no tenant.
 
 use std::time::Duration;
 
@@ -40,10 +40,9 @@ use crate::{
 const LIST: [Query; 8] =
     [Query::Source, Query::Tenant, Query::Type, Query::User, Query::Since, Query::Until, Query::Limit, Query::After];
 const FIND: [Query; 1] = [Query::Tenant];
-/// Time for Temporal to take the events of a letter.
+/// How long to wait for Temporal to accept the events.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Lists dead letters, the latest first.
 pub(crate) async fn list(
     State(api): State<Api>,
     caller: Caller,
@@ -75,7 +74,7 @@ pub(crate) enum Shown {
     Webhook(ShownWebhookLetter),
 }
 
-/// Shows a letter without its payload, and what an emission would do.
+/// Shows the effect of emitting a letter, without its payload.
 pub(crate) async fn show(
     State(api): State<Api>,
     caller: Caller,
@@ -95,7 +94,6 @@ pub(crate) fn describe_show() -> Operation {
         .answer::<Shown>(200, "The letter, and what an emission would do.")
 }
 
-/// Emits a letter once.
 pub(crate) async fn emit(
     State(api): State<Api>,
     caller: Caller,
@@ -156,7 +154,7 @@ async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, 
     let store = &api.state.store;
     let found = match id.parse() {
         Ok(LetterId::Events(id)) => {
-            // A workflow id may begin like those of a tenant, and stand for no key.
+            // A workflow id can start with the tenant's prefix and still not be a key.
             let is_of_key = |letter: &KeptLetter| tenant.is_none() || letter.record.key().is_some();
             store.dead_letter(tenant.as_deref(), &id).await?.filter(is_of_key).map(|letter| Found::Events(id, letter))
         }
@@ -168,7 +166,6 @@ async fn find(api: &Api, caller: &Caller, id: &str, uri: &Uri) -> Result<Found, 
     Ok(found.ok_or(Problem::NotFound)?)
 }
 
-/// The events that this version reads in a letter of a webhook.
 fn read(api: &Api, letter: &KeptWebhookLetter) -> Result<Vec<Reported>, String> {
     let relay = api.state.settings.relays.get(&letter.record.relay);
     read_letter(letter, relay.map(|relay| relay.provider), Timestamp::now())

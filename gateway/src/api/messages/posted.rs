@@ -1,4 +1,4 @@
-//! The body of `POST /v1/messages`.
+//! Body of `POST /v1/messages`.
 
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -14,7 +14,7 @@ use crate::api::{
     refusal::{Fault, Refusal},
 };
 
-/// The longest body: attachments in base64, text and variables.
+/// Body limit in bytes: base64 attachments, text and variables.
 pub(crate) const BODY_BYTES: usize = 8 << 20;
 
 /// A message as a service writes it.
@@ -70,7 +70,7 @@ struct PostedAttachment {
     content: String,
 }
 
-/// Reads the message. The key is in the body, or in `Idempotency-Key`, or equal in both.
+/// The key should be in the body or in `Idempotency-Key`. It may be in both if they are equal.
 pub(super) fn read(headers: &HeaderMap, bytes: &[u8], tenant: String) -> Result<Submission, Refusal> {
     let posted: Posted = body::read(headers, bytes)?;
     let named = idempotency_key::read(headers).map_err(|fault| Refusal::parameter(&fault.field, fault.problem))?;

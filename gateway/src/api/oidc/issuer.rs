@@ -1,4 +1,4 @@
-//! The issuer with its keys: read from the issuer, and kept while the issuer is away.
+//! Fetches and caches the issuer's keys, so we can still verify tokens while it is down.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,20 +21,19 @@ use crate::{
     problem::Problem,
 };
 
-/// The path at which an issuer describes itself, by the standard of discovery of `OpenID` Connect 1.0, section 4.
+/// Discovery path (`OpenID` Connect Discovery 1.0, section 4).
 const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// Bytes of an answer of the issuer.
+/// Longest response in bytes.
 const ANSWER_BYTES: usize = 256 * 1024;
-/// Characters of a wrong name that the log shows.
+/// Characters of a wrong issuer name in the log.
 const NAME_CHARS: usize = 200;
-/// Age at which keys that are in use are read again, in the background: a key that the issuer removed counts no longer.
+/// Age at which we refresh keys in the background. A key the issuer removed will then stop working.
 const STALE: Duration = Duration::from_mins(10);
-/// Time between two readings because of an unknown key.
+/// Minimum time between two fetches caused by an unknown key.
 const PAUSE: Duration = Duration::from_mins(1);
-/// Time between two readings while there is no key at all.
+/// Minimum time between two fetches while we have no key at all.
 const PAUSE_WITHOUT_KEYS: Duration = Duration::from_secs(5);
 
-/// An issuer of access tokens.
 pub struct Issuer {
     trust: Trust,
     fetcher: Fetcher,
@@ -42,14 +41,13 @@ pub struct Issuer {
     reading: sync::Mutex<()>,
 }
 
-/// The keys, and when they were last asked for.
 #[derive(Default)]
 pub(super) struct Known {
     keys: Vec<Arc<Key>>,
     pub asked: Option<Instant>,
-    /// When the last question was answered, or given up.
+    /// End of the last fetch, successful or not.
     pub answered: Option<Instant>,
-    /// When the question was asked whose answer the keys are.
+    /// Start of the last successful fetch.
     read: Option<Instant>,
 }
 
@@ -58,10 +56,10 @@ impl Known {
         self.keys.iter().find(|key| key.kid == kid && key.is_for(algorithm)).cloned()
     }
 
-    /// Decides if the issuer may be asked now.
+    /// Returns `true` if the pause since the last fetch is over.
     fn may_ask(&self, now: Instant) -> bool {
         let pause = if self.keys.is_empty() { PAUSE_WITHOUT_KEYS } else { PAUSE };
-        // The question itself may take as long as the pause.
+        // Counts from the end, because this fetch can take as long as the pause.
         self.asked.max(self.answered).is_none_or(|last| now.duration_since(last) >= pause)
     }
 
@@ -70,7 +68,6 @@ impl Known {
     }
 }
 
-/// The reason why the keys cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
     #[error("{0}: {1}")]
@@ -92,13 +89,12 @@ struct Discovery {
 }
 
 impl Issuer {
-    /// The issuer is asked for its keys when the first token comes.
+    /// Fetches nothing yet: the keys are loaded when the first token arrives.
     #[must_use]
     pub fn new(trust: Trust, fetcher: Fetcher) -> Self {
         Self { trust, fetcher, known: Mutex::default(), reading: sync::Mutex::default() }
     }
 
-    /// The caller whom an access token names at `now`.
     pub(crate) async fn admit(self: &Arc<Self>, token: &str, now: Timestamp) -> Result<Caller, Problem> {
         let caller = self.verify(token, now).await;
         caller.map_err(|refused| refused.problem(&self.trust))
@@ -116,7 +112,7 @@ impl Issuer {
             let known = self.known();
             (known.find(kid, algorithm), known.is_stale(now))
         };
-        // A client that goes away does not end the reading.
+        // Spawned, so the fetch continues even if this client disconnects.
         let reading = (found.is_none() || stale).then(|| tokio::spawn(self.clone().read()));
         if let Some(key) = found {
             return Ok(key);
@@ -133,7 +129,7 @@ impl Issuer {
         known.find(kid, algorithm).ok_or(unknown)
     }
 
-    /// Reads the keys, unless they were asked for just now. Those who came while another reading was under way share its answer.
+    /// Fetches the keys unless we did so very recently. Callers waiting for this fetch share its result.
     async fn read(self: Arc<Self>) {
         let came = Instant::now();
         let _reading = self.reading.lock().await;
@@ -172,7 +168,8 @@ impl Issuer {
         if keys.is_empty() { Err(Unreadable::NoKey(jwks_uri)) } else { Ok(keys) }
     }
 
-    /// Accepts https. An issuer over http, which the configuration allows on this machine only, has its keys on the same server.
+    /// Returns `true` for https. An issuer over http, which is allowed on the same machine only, must serve
+    /// its keys from the same origin.
     fn may_have_keys_at(&self, jwks_uri: &str) -> bool {
         let (Ok(keys), Ok(issuer)) = (Url::parse(jwks_uri), Url::parse(&self.trust.issuer)) else { return false };
         keys.scheme() == "https" || keys.origin() == issuer.origin()

@@ -1,4 +1,4 @@
-//! Public keys of an issuer, as a JWK set has them (RFC 7517, RFC 7518, RFC 8037).
+//! Public keys from a JWK set (RFC 7517, RFC 7518, RFC 8037).
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{
@@ -8,16 +8,16 @@ use ring::signature::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Keys of a set that are read.
+/// Most keys read from a set.
 const KEYS: usize = 64;
-/// Bytes of an RSA modulus.
+/// Allowed length of an RSA modulus, in bytes.
 const MODULUS: std::ops::RangeInclusive<usize> = 256..=1024;
-/// Bytes of a number on P-256, and of a public key of Ed25519.
+/// Bytes in a P-256 coordinate, and in an Ed25519 public key.
 const COORDINATE: usize = 32;
-/// Bytes of a number on P-384.
+/// Bytes in a P-384 coordinate.
 const COORDINATE_384: usize = 48;
 
-/// The algorithms that count. `none` and those of shared secrets do not.
+/// Accepted algorithms. `none` and symmetric ones (HMAC) are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -28,7 +28,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm with this name in the header of a token. RFC 9864 has a new name for Ed25519.
+    /// Looks up an algorithm by its `alg` header. Ed25519 has a second name since RFC 9864.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "RS256" => Some(Self::Rs256),
@@ -41,22 +41,17 @@ impl Algorithm {
     }
 }
 
-/// A key that verifies signatures.
 #[derive(Debug)]
 pub(super) struct Key {
     pub kid: String,
     material: Material,
-    /// The only algorithm that the set allows. Without it, an RSA key is for both of its algorithms.
+    /// If this is missing, an RSA key works for both RSA algorithms.
     alg: Option<Algorithm>,
 }
 
 #[derive(Debug)]
 enum Material {
-    Rsa {
-        n: Vec<u8>,
-        e: Vec<u8>,
-    },
-    /// An uncompressed point.
+    Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -87,7 +82,7 @@ struct Jwk {
     y: Option<String>,
 }
 
-/// Reads the keys of a JWK set. A key that is of no use here is left out. `None`: the text is not a set.
+/// Skips unusable keys. Returns `None` if this is not a JWK set.
 pub(super) fn read(set: &[u8]) -> Option<Vec<Key>> {
     #[derive(Deserialize)]
     struct Set {
@@ -121,12 +116,10 @@ impl Key {
         signs.then_some(Self { kid: jwk.kid, material, alg })
     }
 
-    /// Reports if the key is for this algorithm.
     pub fn is_for(&self, algorithm: Algorithm) -> bool {
         self.alg.is_none_or(|alg| alg == algorithm) && self.material.algorithms().contains(&algorithm)
     }
 
-    /// Reports if the signature of the message is by this key.
     pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.is_for(algorithm) {
             return false;
@@ -146,7 +139,7 @@ impl Key {
     }
 }
 
-/// A number without the zeros before it, which some issuers write and `ring` refuses.
+/// Strips leading zeros, because some issuers write them and `ring` rejects this.
 fn significant(number: &[u8]) -> Vec<u8> {
     number.iter().copied().skip_while(|byte| *byte == 0).collect()
 }

@@ -1,4 +1,4 @@
-//! The description of a route: its request, its parameters and its answers.
+//! Describes a route for `OpenAPI`: request, parameters and responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::problem::Problem;
 
 const JSON: &str = "application/json";
-/// The statuses that every route may answer.
+/// Statuses any route can return.
 const COMMON: [StatusCode; 6] = [
     StatusCode::BAD_REQUEST,
     StatusCode::UNAUTHORIZED,
@@ -25,7 +25,6 @@ const COMMON: [StatusCode; 6] = [
     StatusCode::SERVICE_UNAVAILABLE,
 ];
 
-/// A subject. Each has a section in the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Events,
@@ -78,15 +77,14 @@ impl Tag {
     }
 }
 
-/// A description of an operation.
 pub(crate) struct Operation {
     pub tag: Tag,
     pub description: &'static str,
     pub query: Vec<Query>,
     pub headers: Vec<Header>,
-    /// Media types of the body.
+    /// By media type.
     pub body: Map<String, Value>,
-    /// The first example of a body.
+    /// First example; the tests send it.
     pub example: Option<Value>,
     pub answers: BTreeMap<u16, Value>,
     pub problems: BTreeSet<StatusCode>,
@@ -110,13 +108,11 @@ impl Operation {
         self
     }
 
-    /// Adds a JSON body, with examples that the tests send.
     pub fn body<T: ToSchema>(mut self, examples: &[(&str, Value)]) -> Self {
         let schema = self.schemas.add::<T>();
         self.content(JSON, &schema, examples)
     }
 
-    /// Adds a body of another type, with examples that the tests send.
     pub fn content(mut self, media_type: &str, schema: &Value, examples: &[(&str, Value)]) -> Self {
         self.example = self.example.or_else(|| examples.first().map(|(_, value)| value.clone()));
         let example =
@@ -128,24 +124,21 @@ impl Operation {
         self
     }
 
-    /// Adds a schema that no type has.
+    /// Adds a schema without a Rust type.
     pub fn schema(mut self, name: &str, schema: Value) -> Self {
         self.schemas.put(name.to_owned(), schema);
         self
     }
 
-    /// Adds an answer of success.
     pub fn answer<T: ToSchema>(self, status: u16, description: &str) -> Self {
         self.answer_with::<T>(status, description, &[])
     }
 
-    /// Adds an answer of success with headers.
     pub fn answer_with<T: ToSchema>(mut self, status: u16, description: &str, headers: &[ResponseHeader]) -> Self {
         let schema = self.schemas.add::<T>();
         self.put_answer(status, description, &schema, headers)
     }
 
-    /// Adds an answer with a page of rows.
     pub fn page<T: ToSchema>(mut self, description: &str) -> Self {
         let row = self.schemas.add::<T>();
         let next = json!({"type": "string", "description": "The cursor of the next page, if more rows follow: send it as after."});
@@ -165,7 +158,7 @@ impl Operation {
         self
     }
 
-    /// Adds a link from an answer to another route, by its name: the parameter has the value of the expression.
+    /// Links to another route by its endpoint's name. `parameter` gets the value of `expression`.
     pub fn link(mut self, status: u16, to: &str, parameter: &str, expression: &str) -> Self {
         if let Some(answer) = self.answers.get_mut(&status) {
             answer["links"][to] = json!({"operationId": id(to), "parameters": {parameter: expression}});
@@ -173,34 +166,29 @@ impl Operation {
         self
     }
 
-    /// Adds the status of a problem.
     pub fn problem(mut self, problem: Problem) -> Self {
         self.problems.insert(problem.parts().0);
         self
     }
 }
 
-/// The id of an operation, by the name of its route: `postEvents`.
+/// Converts an endpoint name into an operation id, e.g. `postEvents`.
 pub(super) fn id(name: &str) -> String {
     format!("{}{}", name[..1].to_ascii_lowercase(), &name[1..])
 }
 
-/// The name of an example in the document.
 fn name_of(summary: &str) -> String {
     summary.split(' ').collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }
 
-/// The name of the answer for all problems of a status: `NotFound`.
 pub(super) fn problem_name(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or_default().replace(' ', "")
 }
 
-/// The schemas that the operations name.
 #[derive(Default)]
 pub(super) struct Schemas(BTreeMap<String, Value>);
 
 impl Schemas {
-    /// Adds the schema of a type and those that it names. Returns the reference to it.
     pub fn add<T: ToSchema>(&mut self) -> Value {
         let mut found = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut found);
@@ -212,7 +200,6 @@ impl Schemas {
         json!({"$ref": format!("#/components/schemas/{}", T::name())})
     }
 
-    /// Adds a schema by its name.
     pub fn put(&mut self, name: String, schema: Value) {
         let known = self.0.entry(name.clone()).or_insert_with(|| schema.clone());
         debug_assert_eq!(*known, schema, "two types have the schema name {name}");
@@ -229,7 +216,7 @@ impl Schemas {
     }
 }
 
-/// The comments of types speak of `None`, which JSON calls `null`.
+/// Replaces `None` in doc comments with `null`, the JSON word.
 fn translate(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -243,13 +230,12 @@ fn translate(schema: &mut Value) {
     }
 }
 
-/// A time, or a span with units.
+/// Pattern for a timestamp, or a span with units.
 const MOMENT: &str = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})|[0-9]{1,4}(m|h|d|w))$";
 
-/// Declares the parameters: name of the component, name in the query, schema and description.
+/// Declares query parameters: component name, query name, schema and description.
 macro_rules! queries {
     ($($name:ident = $query:literal, $schema:expr, $description:literal;)+) => {
-        /// A parameter of a query.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Query {
             $($name,)+
@@ -279,7 +265,7 @@ macro_rules! queries {
                 let mut parameter =
                     json!({"name": name, "in": place, "required": required, "description": description, "schema": schema});
                 if !required {
-                    // To `Params` an empty value is as none.
+                    // `Params` treats an empty value as missing.
                     parameter["allowEmptyValue"] = json!(true);
                 }
                 parameter
@@ -346,7 +332,6 @@ fn names(names: &[&str]) -> Value {
     json!({"type": "string", "enum": names})
 }
 
-/// A header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     IdempotencyKey,
@@ -394,7 +379,6 @@ impl Header {
     }
 }
 
-/// A header of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseHeader {
     RequestId,
@@ -431,7 +415,6 @@ impl ResponseHeader {
     }
 }
 
-/// The headers of an answer, by reference.
 pub(super) fn references(headers: &[ResponseHeader]) -> Map<String, Value> {
     let reference = |header: &ResponseHeader| {
         let name = header.name();
@@ -440,12 +423,11 @@ pub(super) fn references(headers: &[ResponseHeader]) -> Map<String, Value> {
     headers.iter().map(reference).collect()
 }
 
-/// A parameter by reference.
 pub(super) fn reference(component: &str) -> Value {
     json!({"$ref": format!("#/components/parameters/{component}")})
 }
 
-/// A parameter of a path, with an example that the tests use.
+/// Describes a path parameter. The tests use its example.
 pub(super) fn in_path(path: &str, name: &str) -> Value {
     let uuid = json!({"type": "string", "format": "uuid", "examples": ["01234567-89ab-5def-8123-456789abcdef"]});
     let text = |example: &str| json!({"type": "string", "minLength": 1, "examples": [example]});

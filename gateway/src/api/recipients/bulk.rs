@@ -1,4 +1,4 @@
-//! `POST /v1/recipients`: many rows of the directory, with a result for each of them.
+//! `POST /v1/recipients`: writes many rows of the directory, and returns a result for each.
 
 use std::collections::BTreeMap;
 
@@ -39,11 +39,11 @@ use crate::{
     request_body,
 };
 
-/// Rows that go to the store together.
+/// Rows per store call.
 const BATCH: usize = 500;
-/// Keys that are signalled in a second after a change of zones.
+/// Keys signalled per second after time zones changed.
 const RATE: u32 = 100;
-/// Refused rows that an answer without any accepted row names.
+/// Most errors in a response if no row was accepted.
 const ERRORS: usize = 100;
 
 /// The outcome of each row.
@@ -75,7 +75,7 @@ struct Wrong {
     why: Fault,
 }
 
-/// Answers 200 with the outcome of each row, or 400 if none was accepted.
+/// Returns 200 with a result per row, or 400 if none was accepted.
 pub(crate) async fn post(
     State(api): State<Api>,
     caller: Caller,
@@ -106,7 +106,7 @@ pub(crate) async fn post(
         moved.extend(api.state.store.change_recipients(batch, Timestamp::now()).await?);
     }
     let keys = recipients::keys_of(&moved, &api.state.settings);
-    // The answer does not wait. A window that hears nothing follows when it is due.
+    // In the background. A window missing this signal will notice the change when it is due.
     let state = api.state.clone();
     tokio::spawn(async move {
         let wake = |key| {
@@ -137,7 +137,6 @@ pub(crate) fn describe_post() -> Operation {
     .problem(Problem::Conflict)
 }
 
-/// The people to store, and the outcome of each row.
 fn read(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -160,7 +159,7 @@ fn read(
     Ok((people, results))
 }
 
-/// Checks a row. It names a tenant, or is of the request's.
+/// Validates a row. Its tenant defaults to the request's.
 fn recipient(row: &Row, tenant: Option<&str>, caller: &Caller, settings: &Settings) -> Result<RecipientChange, Fault> {
     let own = row.get("tenant").unwrap_or_default();
     let tenant = if own.is_empty() { tenant.unwrap_or_default().to_owned() } else { own };
@@ -171,7 +170,6 @@ fn recipient(row: &Row, tenant: Option<&str>, caller: &Caller, settings: &Settin
     Ok(recipients::recipient(&settings.names, |tenant| settings.digest_types(tenant), value)?)
 }
 
-/// The number of rows of each tenant.
 fn counted(people: &[RecipientChange]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for person in people {
@@ -183,13 +181,12 @@ fn counted(people: &[RecipientChange]) -> BTreeMap<String, usize> {
 const NDJSON: &str = "application/x-ndjson";
 const CSV: &str = "text/csv";
 
-/// Rows of a request.
+/// Most rows per request.
 const ROWS: usize = 10_000;
 
-/// A row, or its fault, with the number of its line.
+/// Line number with the row, or with its fault.
 type Line = (u64, Result<Row, Fault>);
 
-/// Reads the rows of a body.
 fn read_rows(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
     let rows = match body::media_type(headers).as_str() {
         NDJSON | CSV if is_utf16(bytes) => return Err(Refusal::unreadable(WrongEncoding::Utf16.to_string())),
@@ -202,7 +199,6 @@ fn read_rows(headers: &HeaderMap, bytes: &[u8]) -> Result<Vec<Line>, Refusal> {
     if rows.len() > ROWS { Err(Problem::TooManyItems.into()) } else { Ok(rows) }
 }
 
-/// Reads the first line of CSV, which names the columns.
 fn table(bytes: &[u8]) -> Result<Rows<&[u8]>, Refusal> {
     let rows = Rows::csv(bytes).map_err(|wrong| match wrong {
         WrongHeader::Columns(fault) => Refusal::body(Fault::new("", fault)),
@@ -216,7 +212,7 @@ fn table(bytes: &[u8]) -> Result<Rows<&[u8]>, Refusal> {
     Ok(rows)
 }
 
-/// Refuses unknown names, and what is no text.
+/// Rejects unknown columns and values other than strings.
 fn checked(row: Result<Row, WrongLine>) -> Line {
     let row = match row {
         Ok(row) => row,

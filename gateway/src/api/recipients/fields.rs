@@ -1,4 +1,4 @@
-//! The fields of one recipient: a whole row, or a JSON merge patch (RFC 7396).
+//! Fields of one recipient, as a whole row or a JSON merge patch (RFC 7396).
 
 use axum::http::{
     HeaderMap,
@@ -15,7 +15,6 @@ use crate::api::{
     refusal::{Fault, Refusal},
 };
 
-/// The media type of a merge patch.
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A row of the directory as a request has it.
@@ -37,12 +36,10 @@ pub(super) struct Row {
     locale: String,
 }
 
-/// Reads a whole row, as the values of its columns.
 pub(super) fn whole(headers: &HeaderMap, bytes: &[u8]) -> Result<impl Fn(&str) -> String + use<>, Refusal> {
     Ok(body::read::<Row>(headers, bytes)?.values())
 }
 
-/// Applies a patch to a row, and returns the values of its columns.
 pub(super) fn patched(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -56,7 +53,7 @@ pub(super) fn patched(
     let patch: Map<String, Value> = body::read(&headers, bytes)?;
     let Recipient { address, name, zone, locale, .. } = before;
     let before = json!({"address": address, "name": name, "zone": zone, "locale": locale});
-    // A null would remove an unknown field unnoticed.
+    // Check this first, because `null` would silently remove an unknown field.
     if let Some(unknown) = patch.keys().find(|name| before.get(name.as_str()).is_none()) {
         return Err(Refusal::body(Fault::new(unknown, "is unknown; a recipient has address, name, zone and locale")));
     }
@@ -76,7 +73,7 @@ impl Row {
     }
 }
 
-/// The algorithm of RFC 7396, section 2.
+/// Algorithm of RFC 7396, section 2.
 fn merged(target: Value, patch: Value) -> Value {
     let Value::Object(patch) = patch else { return patch };
     let mut target = match target {
@@ -124,7 +121,7 @@ pub(super) struct Rows {
     pub next: Option<Cursor<RecipientPlace>>,
 }
 
-/// The row of the directory, with the address only for tokens that may read recipients.
+/// Includes the address only if the token has `recipients:read`.
 pub(super) fn recipient(ListedRecipient { recipient, suppressed }: ListedRecipient, caller: &Caller) -> RecipientView {
     let Recipient { tenant, user, address, name, zone, locale } = recipient;
     let address = caller.sees_addresses().then_some(address);

@@ -1,7 +1,7 @@
-//! Brevo's transactional webhooks: Basic credentials, as Brevo signs nothing; one event.
+//! Brevo's transactional webhooks: one event per request, Basic credentials because Brevo does not sign.
 //!
-//! developers.brevo.com/docs/transactional-webhooks and /secured-webhooks; the fixtures of Symfony's and Anymail's bridges. Brevo
-//! replaces `Message-ID`, so that only `X-Mailin-custom` names a message of ours.
+//! developers.brevo.com/docs/transactional-webhooks and /secured-webhooks; fixtures of Symfony's and
+//! Anymail's bridges. Brevo replaces `Message-ID`, so we identify messages only by `X-Mailin-custom`.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Webhook for Brevo {
         let of_kind = match kind {
             Kind::Delivered => json!({"event": "delivered"}),
             Kind::Deferred => json!({"event": "deferred", "reason": "451 4.3.0 a test: later"}),
-            // `blocked` does not say that the address is wrong.
+            // `blocked` does not mean the address is wrong.
             Kind::Bounced(_) if never_sent => return None,
             Kind::Bounced(Bounce::Hard) => json!({"event": "hard_bounce", "reason": refusal(Bounce::Hard).1}),
             Kind::Bounced(other) => json!({"event": "soft_bounce", "reason": refusal(other).1}),
@@ -58,7 +58,7 @@ impl Webhook for Brevo {
 #[derive(Deserialize)]
 struct Payload {
     event: String,
-    /// When the event occurred. `ts_epoch` is the time of the message, in milliseconds or in seconds.
+    /// Time of the event. `ts_epoch` is the time of the message, in milliseconds or in seconds.
     ts_event: Option<i64>,
     ts: Option<i64>,
     #[serde(rename = "X-Mailin-custom")]
@@ -74,7 +74,7 @@ fn read(event: Payload) -> Result<Part, String> {
         "deferred" => (Kind::Deferred, false),
         "soft_bounce" => (SOFT, false),
         "hard_bounce" => (HARD, false),
-        // The recipient is on a list of Brevo's, or the sender is blocked: the event does not say which.
+        // This is either a recipient on Brevo's list or a blocked sender; we cannot distinguish them.
         "blocked" => (POLICY, true),
         "spam" | "complaint" => (Kind::Complained, false),
         "unsubscribed" => (Kind::Unsubscribed, false),
@@ -83,7 +83,7 @@ fn read(event: Payload) -> Result<Part, String> {
         other => return Err(unknown("event", other)),
     };
     let at = event.ts_event.or(event.ts).ok_or_else(|| format!("a {} without its time", event.event))?;
-    // Other messages of the account may have headers of their own.
+    // Other messages of the account may use the header differently.
     let ours = |id: &String| Uuid::try_parse(id).is_ok();
     let reason = event.reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty());
     Ok(Part::event(DeliveryEvent {

@@ -1,4 +1,4 @@
-//! The webhook for relays of your own: signatures of Standard Webhooks, and the JSON that docs/delivery.md describes.
+//! Webhook for your own relays: Standard Webhooks signatures, and the JSON format from docs/delivery.md.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Webhook for Generic {
     }
 }
 
-/// An event in the words of `tidings messages show --json`.
+/// Uses the same words as `tidings messages show --json`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Payload {

@@ -1,5 +1,5 @@
-//! Mailgun's webhooks: HMAC-SHA256 over a time and a token in the body. The event itself is not signed, so that a token counts
-//! for one body only.
+//! Mailgun's webhooks: HMAC-SHA256 over a timestamp and a token in the body. Mailgun does not sign the event
+//! itself, so we accept each token for one body only.
 
 use std::sync::Arc;
 
@@ -24,21 +24,20 @@ use crate::webhooks::{
     provider::{LINK, UNKNOWN, merged, refusal},
 };
 
-/// Difference between the time of a token and now. Mailgun's retries take eight hours.
+/// Maximum difference between this timestamp and now. Mailgun retries for eight hours.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(12);
 const TOKEN_CHARS: usize = 50;
 const TIMESTAMP_CHARS: usize = 10;
-/// Characters that a key must have. Those of Mailgun have 32 and more.
+/// Minimum key length. Mailgun's keys have 32 characters or more.
 const KEY_CHARS: usize = 16;
 
-/// The "HTTP webhook signing key" of an account.
+/// The account's "HTTP webhook signing key".
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
 impl WebhookSecret for SigningKey {
     const WRONG: &'static str = "a-secret-that-nobody-has";
 
-    /// Reads the key as Mailgun shows it.
     fn parse(text: &str) -> Result<Self, String> {
         if text.len() < KEY_CHARS {
             return Err("is not Mailgun's HTTP webhook signing key; copy it from API security in Mailgun".to_owned());
@@ -70,7 +69,7 @@ impl WebhookSecret for SigningKey {
     }
 }
 
-/// 50 random digits: a token as Mailgun makes it.
+/// Returns 50 random hex digits, the format of Mailgun's tokens.
 fn random_hex() -> Option<String> {
     let mut bytes = [0; TOKEN_CHARS / 2];
     SystemRandom::new().fill(&mut bytes).ok()?;
@@ -78,7 +77,6 @@ fn random_hex() -> Option<String> {
 }
 
 impl SigningKey {
-    /// Returns the signature of a time and a token, in hex.
     fn sign(&self, timestamp: &str, token: &str) -> String {
         hex(hmac::sign(&self.0, format!("{timestamp}{token}").as_bytes()).as_ref())
     }
@@ -91,7 +89,7 @@ impl SigningKey {
 #[derive(Deserialize)]
 struct Signed {
     signature: SignedToken,
-    /// That of the account to which a subaccount belongs.
+    /// Signature with the parent account's key, for a subaccount.
     #[serde(rename = "parent-signature")]
     parent: Option<SignedToken>,
 }
@@ -104,7 +102,7 @@ struct SignedToken {
 }
 
 impl SignedToken {
-    /// Time and token are joined without a separator, so that both must be known by their length.
+    /// Timestamp and token are concatenated without a separator, so we check their lengths.
     fn is_well_formed(&self) -> bool {
         let digits = self.timestamp.bytes().all(|byte| byte.is_ascii_digit());
         let token = self.token.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -195,10 +193,9 @@ struct Delivery {
     description: Option<String>,
 }
 
-/// Of openings and clicks.
 #[derive(Default, Deserialize)]
 struct ClientInfo {
-    /// The name of the machine, such as `apple`; empty for a person.
+    /// Name of the machine, e.g. `apple`; empty for people.
     bot: Option<Value>,
 }
 
@@ -257,7 +254,7 @@ fn read(Body { event }: Body) -> Result<Part, String> {
     }))
 }
 
-/// Mailgun keeps lists of addresses of its own. A code of 4xx means that it gave up after temporary failures.
+/// Mailgun has its own suppression lists. A 4xx code means it gave up after temporary failures.
 fn failed(event: &Payload) -> (Kind, bool) {
     match (event.reason.as_deref(), event.delivery.code) {
         (Some("suppress-bounce"), _) | (_, Some(605)) => (HARD, true),

@@ -1,4 +1,4 @@
-//! Mailjet's Event API: Basic credentials, as Mailjet signs nothing; an array of events, or one event.
+//! Mailjet's Event API: an array of events or one event, Basic credentials because Mailjet does not sign.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ fn read(event: Payload) -> Result<Part, String> {
         other => return Err(unknown("event", other)),
     };
     let Some((kind, never_sent)) = kind else { return Ok(Part::Nothing) };
-    // Other messages of the account may have ids and campaigns of their own.
+    // Other messages of the account may use ids and campaigns differently.
     let ours = |id: &String| Uuid::try_parse(id).is_ok();
     let error = event.error.filter(|error| !error.is_empty()).map(|error| match event.comment.as_deref() {
         None | Some("") => error,
@@ -111,7 +111,7 @@ fn bounced(event: &Payload) -> Kind {
     }
 }
 
-/// `None` for the second copy of a message: the first was sent.
+/// `None` for a duplicate, because the first copy was sent.
 fn blocked(error: &str) -> Option<Kind> {
     match error {
         "duplicate in campaign" => None,

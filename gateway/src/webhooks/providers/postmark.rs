@@ -1,4 +1,4 @@
-//! Postmark's webhooks: Basic credentials, as Postmark signs nothing; one event.
+//! Postmark's webhooks: one event per request, Basic credentials because Postmark does not sign.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ struct Payload {
     message_id: Option<String>,
     #[serde(default)]
     metadata: Metadata,
-    /// The id of a bounce or complaint.
+    /// Id of a bounce or complaint.
     #[serde(rename = "ID")]
     id: Option<u64>,
     #[serde(rename = "Type")]
@@ -126,7 +126,7 @@ fn kind(event: &Payload) -> Result<Option<Kind>, String> {
     })
 }
 
-/// By the name, because the numbers that Postmark publishes differ.
+/// Uses the name, because the numbers published by Postmark are inconsistent.
 fn bounce(kind: &str) -> Result<Option<Kind>, String> {
     Ok(match kind {
         "HardBounce" | "BadEmailAddress" | "ManuallyDeactivated" => Some(HARD),
@@ -151,7 +151,8 @@ fn bounce(kind: &str) -> Result<Option<Kind>, String> {
     })
 }
 
-/// A change by an operator is none of the recipient, and a bounce has a webhook of its own.
+/// Ignores changes by an operator, which are not the recipient's choice, and bounces, which have a separate
+/// webhook.
 fn subscription(event: &Payload) -> Option<Kind> {
     let by_recipient = event.origin.as_deref() == Some("Recipient");
     match event.suppression_reason.as_deref() {

@@ -1,4 +1,4 @@
-//! Resend's webhooks: signatures of Svix; one event.
+//! Resend's webhooks: one event per request, Svix signatures.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Webhook for Resend {
 struct Payload {
     #[serde(rename = "type")]
     kind: String,
-    /// The time of the event. That in `data` is the message's.
+    /// Time of the event. The one in `data` belongs to the message.
     created_at: Timestamp,
     #[serde(default)]
     data: Data,
@@ -141,7 +141,7 @@ fn read(event: Payload, id: Option<&str>) -> Result<Part, String> {
     }))
 }
 
-/// In the words of Amazon SES, by which Resend sends.
+/// Resend sends through Amazon SES, so these are SES's terms.
 fn bounced(bounce: Option<&Bounced>) -> Result<(Kind, bool), String> {
     let bounce = bounce.ok_or("a bounce without its type")?;
     let sub_type = bounce.sub_type.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! SendGrid's Event Webhook: ECDSA over the time and the raw body; an array of events.
+//! SendGrid's Event Webhook: an array of events, ECDSA over timestamp and raw body.
 
 use std::sync::Arc;
 
@@ -17,19 +17,18 @@ use crate::webhooks::{
 
 const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
 const TIMESTAMP: &str = "x-twilio-email-event-webhook-timestamp";
-/// A `SubjectPublicKeyInfo` up to the point of P-256, which has 65 bytes.
+/// DER prefix of a P-256 `SubjectPublicKeyInfo`. The 65-byte point follows.
 const SPKI: &[u8; 26] =
     b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
 const POINT_BYTES: usize = 65;
 
-/// The verification key of a webhook.
 #[derive(Clone)]
 pub struct PublicKey(Vec<u8>);
 
 impl WebhookSecret for PublicKey {
     const WRONG: &'static str = "";
 
-    /// Reads the key as SendGrid shows it: base64 of a `SubjectPublicKeyInfo`.
+    /// Parses the key as shown by SendGrid: a `SubjectPublicKeyInfo` in base64.
     fn parse(text: &str) -> Result<Self, String> {
         let bytes = STANDARD.decode(text.trim()).ok();
         let point =
@@ -39,12 +38,12 @@ impl WebhookSecret for PublicKey {
         Ok(Self(point.to_owned()))
     }
 
-    /// SendGrid documents no limit for the age of a signature.
+    /// SendGrid documents no maximum age of a signature, so we check none.
     fn verify(headers: &HeaderMap, body: &[u8], known: &[Self], _now: Timestamp) -> Result<Proof, Refused> {
         let header = |name| headers.get(name).ok_or(Refused::Header(name));
         let signature = STANDARD.decode(header(SIGNATURE)?).map_err(|_| Refused::Malformed(SIGNATURE))?;
         let timestamp = header(TIMESTAMP)?.as_bytes();
-        // Time and body are joined without a separator, so that one of them must be known by its form.
+        // Timestamp and body are concatenated without a separator, so this should be digits only.
         if timestamp.is_empty() || !timestamp.iter().all(u8::is_ascii_digit) {
             return Err(Refused::Malformed(TIMESTAMP));
         }
@@ -76,7 +75,7 @@ impl Webhook for SendGrid {
         Parsed::many(body, now, read)
     }
 
-    /// A letter is one element of the array, or the whole body.
+    /// A letter is either one array element or the whole body.
     fn parse_letter(&self, letter: &[u8], now: Timestamp) -> Parsed {
         if letter.trim_ascii_start().starts_with(b"{") {
             return self.parse(&[b"[", letter, b"]"].concat(), None, now);
@@ -117,7 +116,7 @@ fn read(event: Payload) -> Result<Part, String> {
         "click" => (Kind::Clicked, false),
         other => return Err(unknown("event", other)),
     };
-    // The id in the answer to DATA is the part before the names of SendGrid's servers.
+    // The id from the reply to DATA is the prefix before SendGrid's server names.
     let relay_id = event.sg_message_id.as_deref().and_then(|id| id.split('.').next()).filter(|id| !id.is_empty());
     Ok(Part::event(DeliveryEvent {
         message: event.tidings_message,

@@ -1,7 +1,7 @@
-//! Amazon SES through SNS: an RSA signature over fields of an envelope, by a certificate that SNS publishes.
+//! Amazon SES through SNS: RSA signature over envelope fields, by a certificate that SNS publishes.
 //!
-//! The envelope names the address of the certificate and that of the confirmation. Neither is fetched as it came: both are
-//! built from the topic that the operator configured.
+//! The envelope contains URLs of the certificate and of the confirmation. We never fetch them as given, but
+//! rebuild both from the configured topic.
 
 use std::fmt;
 
@@ -21,10 +21,10 @@ pub use certificates::Certificates;
 pub use event::Ses;
 pub(super) use event::bounce_kind;
 
-/// Difference between the time of an envelope and now. SNS tries for an hour.
+/// Maximum clock difference. SNS retries for an hour.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(24);
 
-/// An envelope of SNS that is not verified yet.
+/// An SNS envelope, not yet verified.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Envelope {
@@ -44,21 +44,23 @@ pub struct Envelope {
     signing_cert_url: String,
 }
 
-/// The meaning of an authentic envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// An event of SES, and the id of the envelope, which is the same when SNS repeats it.
-    Notification { message: &'a str, id: &'a str },
-    /// SNS asks if the subscription is wanted. A GET of the address says so.
+    /// An SES event with the envelope's id. SNS retries with the same id.
+    Notification {
+        message: &'a str,
+        id: &'a str,
+    },
+    /// SNS asks to confirm a subscription, by a GET of this URL.
     Subscription(Address),
-    /// The subscription has ended.
     Unsubscription,
 }
 
-/// Reads the envelope.
+/// Parses the envelope.
 ///
 /// # Errors
-/// The body is not an envelope, is a raw message, or the headers name another envelope.
+///
+/// The body is not an envelope or is a raw message, or the headers contradict it.
 pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Envelope, Refused> {
     let header = |name| headers.get(name).map(|value| value.as_bytes());
     if header("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
@@ -72,26 +74,30 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Envelope, Refused> {
 }
 
 impl Envelope {
-    /// Returns the configured topic that the envelope names. The signature is not checked yet.
+    /// Finds the configured topic. Note: the signature is not verified yet.
     ///
     /// # Errors
+    ///
     /// The topic is not configured.
     pub fn topic<'t>(&self, topics: &'t [Topic]) -> Result<&'t Topic, Refused> {
         topics.iter().find(|topic| topic.arn() == self.topic_arn).ok_or(Refused::Topic)
     }
 
-    /// Returns the address of the certificate, built from the topic.
+    /// Builds the certificate's URL from the topic.
     ///
     /// # Errors
-    /// The envelope names another address.
+    ///
+    /// The envelope has a different URL.
     pub fn certificate(&self, topic: &Topic) -> Result<Address, Refused> {
         topic.certificate(&self.signing_cert_url).ok_or(Refused::Certificate)
     }
 
-    /// Checks the signature. Version 1 is made with SHA-1, and counts only where `sha1` allows it.
+    /// Verifies the signature. Version 1 uses SHA-1 and is accepted only with `sha1`.
     ///
     /// # Errors
-    /// The certificate's key did not make the signature, the version is not allowed, or the time is too far from now.
+    ///
+    /// The signature does not match the certificate, the version is not allowed, or the timestamp is too far
+    /// from now.
     pub fn verify(
         &self,
         topic: &Topic,
@@ -122,7 +128,7 @@ impl Envelope {
         }
     }
 
-    /// The fields that are signed: name and value, each on a line, in the order of the names.
+    /// Field names and values, each on its own line, sorted by name.
     fn signed(&self) -> String {
         let fields = [
             ("Message", Some(&self.message)),
@@ -139,19 +145,17 @@ impl Envelope {
     }
 }
 
-/// A topic of SNS that the operator configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     arn: String,
     host: String,
 }
 
-/// An address over HTTPS, built by [`Topic`].
+/// HTTPS URL, built only by [`Topic`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
-    /// The host, on port 443.
+    /// Port is always 443.
     pub host: String,
-    /// Path and query.
     pub path: String,
 }
 
@@ -165,10 +169,11 @@ const CERTIFICATE: &str = "/SimpleNotificationService-";
 const CERTIFICATE_DIGITS: usize = 32;
 
 impl Topic {
-    /// Reads an Amazon resource name.
+    /// Parses an Amazon resource name (ARN).
     ///
     /// # Errors
-    /// Says what would be right.
+    ///
+    /// Describes the expected format.
     pub fn parse(arn: &str) -> Result<Self, String> {
         let wrong = || "is not the ARN of a topic, like arn:aws:sns:eu-west-1:123456789012:tidings-events".to_owned();
         let parts: Vec<_> = arn.split(':').collect();
@@ -185,19 +190,18 @@ impl Topic {
         Ok(Self { arn: arn.to_owned(), host: format!("sns.{region}.{suffix}") })
     }
 
-    /// The Amazon resource name.
     #[must_use]
     pub fn arn(&self) -> &str {
         &self.arn
     }
 
-    /// The root of the server that has the certificates of the topic. SNS answers something there.
+    /// SNS responds here, so this can be used to check the connection.
     #[must_use]
     pub fn server(&self) -> Address {
         Address { host: self.host.clone(), path: "/".to_owned() }
     }
 
-    /// The address of the certificate that `url` names, or `None` if SNS has no certificate for this topic there.
+    /// `None` if SNS has no certificate for this topic at `url`.
     pub(crate) fn certificate(&self, url: &str) -> Option<Address> {
         let name = url.strip_prefix("https://")?.strip_prefix(&self.host)?.strip_prefix(CERTIFICATE)?;
         let digits = name.strip_suffix(".pem").filter(|digits| digits.len() == CERTIFICATE_DIGITS)?;
@@ -206,7 +210,7 @@ impl Topic {
         digits.bytes().all(hex).then(|| Address { host: self.host.clone(), path })
     }
 
-    /// The address that confirms a subscription.
+    /// URL to confirm a subscription.
     fn confirmation(&self, token: &str) -> Address {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query
@@ -217,8 +221,8 @@ impl Topic {
     }
 }
 
-/// `eu-west-1`, `us-gov-west-1`: words, and a number at the end. The region of a bucket of S3 has fewer parts, or one like
-/// `s3-us-west-2`, whose first word has a digit.
+/// Matches `eu-west-1` or `us-gov-west-1`: words, then a number. An S3 bucket's region has fewer parts, or a
+/// digit in the first word, e.g. `s3-us-west-2`.
 fn is_region(region: &str) -> bool {
     let Some((words, number)) = region.rsplit_once('-') else { return false };
     let word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());

@@ -1,8 +1,8 @@
-//! SparkPost's event webhooks: Basic credentials, as SparkPost signs nothing; an array of events, each under the name of its
-//! class.
+//! SparkPost's event webhooks: an array of events, each inside an object named after its class; Basic
+//! credentials because SparkPost does not sign.
 //!
-//! developers.sparkpost.com/api/webhooks and /smtp, support.sparkpost.com on webhook authentication and bounce classification
-//! codes; the fixtures of Anymail.
+//! developers.sparkpost.com/api/webhooks and /smtp, support.sparkpost.com on webhook authentication and
+//! bounce classification codes; fixtures of Anymail.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ impl Webhook for SparkPost {
         let of_kind = match kind {
             Kind::Delivered => json!({"type": "delivery"}),
             Kind::Deferred => json!({"type": "delay", "bounce_class": "70", "raw_reason": "451 4.3.0 a test: later"}),
-            // One class for all that SparkPost keeps back does not say that the address is wrong.
+            // SparkPost uses this class for everything it suppresses, so the address need not be wrong.
             Kind::Bounced(_) if never_sent => return None,
             Kind::Bounced(Bounce::Hard) => bounce("10", refusal(Bounce::Hard).1),
             Kind::Bounced(Bounce::Soft) => bounce("22", refusal(Bounce::Soft).1),
@@ -66,7 +66,7 @@ impl Webhook for SparkPost {
 
 #[derive(Deserialize)]
 struct Body {
-    /// One event by the name of its class, or nothing in a request that only tests the URL.
+    /// Event by class name. Empty in a request testing the URL.
     msys: BTreeMap<String, Payload>,
 }
 
@@ -83,7 +83,7 @@ struct Payload {
     rcpt_meta: Option<Metadata>,
 }
 
-/// Seconds, or in some events of generation RFC 3339.
+/// Seconds, or RFC 3339 in some generation events.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Time {
@@ -133,14 +133,14 @@ fn kind(event: &Payload) -> Result<Option<(Kind, bool)>, String> {
     })
 }
 
-/// By SparkPost's classification of the reply. Who writes back is no bounce.
+/// Uses SparkPost's bounce classification. An automatic reply is not a bounce.
 fn bounced(class: &str) -> Result<Option<(Kind, bool)>, String> {
     Ok(match class {
         "10" | "30" => Some((HARD, false)),
         "1" | "20" | "21" | "22" | "24" | "40" | "70" => Some((SOFT, false)),
-        // Too large, or refused by the receiver.
+        // Too large, or rejected by the receiver.
         "23" | "50" | "51" | "52" | "53" | "54" => Some((POLICY, false)),
-        // SparkPost kept it back: an address on its suppression list, for example.
+        // Not sent by SparkPost, e.g. because of its suppression list.
         "25" | "26" => Some((POLICY, true)),
         "90" => Some((Kind::Unsubscribed, false)),
         "60" | "80" | "100" => None,

@@ -1,4 +1,4 @@
-//! `tidings config check --tenant`: all that is in force for a tenant, each setting with the key that it comes from.
+//! `tidings config check --tenant`: a tenant's effective settings and their origins.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,10 +12,9 @@ use crate::{
     error::Usage,
 };
 
-/// The tables of a digest type whose entries have an origin each.
+/// Tables with an origin per entry.
 const TABLES: [&str; 3] = ["delay", "categories", "category"];
 
-/// All that is in force for a tenant.
 #[derive(Serialize)]
 pub(super) struct InForce<'a> {
     tenant: &'a str,
@@ -24,10 +23,9 @@ pub(super) struct InForce<'a> {
     digest: BTreeMap<&'a str, Section>,
 }
 
-/// Settings by name.
 type Section = BTreeMap<String, Setting>;
 
-/// A setting. One without an origin is a default.
+/// Without an origin, this is a default.
 #[derive(Serialize)]
 struct Setting {
     value: Value,
@@ -36,10 +34,10 @@ struct Setting {
 }
 
 impl<'a> InForce<'a> {
-    /// Collects the settings of the tenant `name`.
+    /// Collects a tenant's settings.
     ///
     /// # Errors
-    /// [`Usage`] where the tenant has no table; a DKIM key cannot be read.
+    /// [`Usage`] if the tenant has no table. Also fails if a DKIM key cannot be read.
     pub fn new(config: &'a Config, name: &str) -> anyhow::Result<Self> {
         let found = config.tenant(name).map_err(|problem| Usage(format!("--tenant {name:?}: {problem}")));
         let (name, tenant) = found?;
@@ -67,7 +65,7 @@ fn of_stream(stream: &Stream) -> anyhow::Result<Section> {
     section(&shown, &stream.origins)
 }
 
-/// The settings of a table, with those of its tables by `TABLE.NAME`.
+/// Flattens nested tables into names such as `delay.CATEGORY`.
 fn section(table: &Table, origins: &Origins) -> anyhow::Result<Section> {
     let Value::Object(table) = serde_json::to_value(table)? else { return Ok(Section::new()) };
     let entries = table.into_iter().flat_map(|(name, value)| match value {
@@ -79,7 +77,7 @@ fn section(table: &Table, origins: &Origins) -> anyhow::Result<Section> {
     Ok(entries.map(|(name, value)| (name.clone(), Setting { value, origin: origins.get(&name).cloned() })).collect())
 }
 
-/// In the words of `tidings.toml`, with the origin behind each setting.
+/// Prints TOML with origins as comments.
 impl fmt::Display for InForce<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tenant, brand, stream, digest } = self;

@@ -1,4 +1,4 @@
-//! The webhooks of the relays: the address that each provider reports to, and what is missing.
+//! Webhook addresses to enter at the providers, and missing settings.
 
 use tidings_model::Provider;
 
@@ -7,15 +7,14 @@ use crate::{
     config::{Problem, Relay, Show as _, Shown, Table},
 };
 
-/// The webhooks by the names of their relays. A relay of a provider without a webhook is listed where the gateway has a public
-/// address.
+/// Includes a relay without a webhook if its provider has them and the gateway has a public address.
 pub(super) fn webhooks(config: &Config) -> Table {
     let shown = |(name, relay): (&String, &Relay)| Some((name.clone(), Shown::Table(show(config, name, relay)?)));
     config.named_relays().filter_map(shown).collect()
 }
 
-/// The address for the provider's settings, the path alone where the gateway has no public address; the number of secrets, or of topics
-/// of SNS; and what is missing, each with its remedy.
+/// Shows the address (only its path without a public address), the number of secrets or SNS topics, and each
+/// missing setting with its remedy.
 fn show(config: &Config, name: &str, relay: &Relay) -> Option<Table> {
     let public_url = config.gateway.pages.public_url.as_deref();
     let (proofs, problem) = match relay.webhook() {
@@ -34,7 +33,7 @@ fn show(config: &Config, name: &str, relay: &Relay) -> Option<Table> {
     ]))
 }
 
-/// Bounces and complaints of the relay stay unknown.
+/// Without one, we never see the relay's bounces and complaints.
 fn without_webhook(name: &str, provider: Provider) -> Problem {
     let (key, right) = match provider {
         Provider::Ses => ("topic_arn", "the topic of SNS to which SES publishes its events"),

@@ -1,4 +1,5 @@
-//! One command to many keys, at a limited rate. Running the command again is safe: a completed key has nothing to do.
+//! One command to many keys at a limited rate. It is safe to run this again: completed keys have nothing left
+//! to do.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,7 @@ use tidings_operations::{at_rate, key_filter::KeyFilter};
 
 use crate::{Config, client::explain, phrases::counted};
 
-/// Tells every selected key. `false`: one of them failed.
-///
-/// # Errors
-/// Temporal does not answer at all.
+/// Returns `false` if a key failed. Fails only if Temporal is unreachable.
 pub(super) async fn run(
     config: &Config,
     filter: &KeyFilter,
@@ -37,10 +35,7 @@ pub(super) async fn run(
     Ok(report.end())
 }
 
-/// Says which keys are selected, and tells none.
-///
-/// # Errors
-/// Temporal does not answer.
+/// `--dry-run`: sends nothing.
 pub(super) async fn list(config: &Config, filter: &KeyFilter, as_json: bool) -> anyhow::Result<bool> {
     let temporal = crate::installation::connect(config).await?;
     let keys = selected(config, filter, &temporal).await?;
@@ -72,7 +67,7 @@ struct Summary {
     failed: u64,
 }
 
-/// A bar on a terminal, each failure as it happens, the totals at the end.
+/// Progress bar on a terminal, failures as they happen, totals at the end.
 struct Report {
     json: bool,
     bar: ProgressBar,

@@ -1,4 +1,5 @@
-//! `tidings digest preview`: the mail of the open window, as it would go out now. Nothing is claimed, stored or sent.
+//! `tidings digest preview`: the open window's email as it would go out now. Nothing is claimed, stored or
+//! sent.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -41,10 +42,6 @@ enum Part {
     Html,
 }
 
-/// Shows the mail.
-///
-/// # Errors
-/// Temporal, a worker or the store do not answer; the digest type is not configured here; the folder cannot be written.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let (commands, deps) = (client::commands(config).await?, deps(config).await?);
     let key = commands.open_name(&config.names, &options.key).await?;
@@ -68,7 +65,6 @@ pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<boo
     Ok(true)
 }
 
-/// Builds the dependencies of the renderer.
 async fn deps(config: &Config) -> anyhow::Result<Deps> {
     let settings = config.settings(UnknownRecipients::Wait)?;
     let store = storage::open(&config.database_url).await?;
@@ -84,7 +80,7 @@ fn one(mail: &Rendered, part: Part) -> &str {
     }
 }
 
-/// Returns notes on the message that the message itself does not show.
+/// Returns facts that the message does not show, e.g. why it would not go out now.
 pub(crate) fn notes(preview: &Preview, more: u64) -> Vec<String> {
     let Preview { mail, but, .. } = preview;
     let nothing = mail.is_none().then(|| "nothing would be left to send".to_owned());

@@ -1,4 +1,4 @@
-//! From lines of NDJSON to events.
+//! Parses NDJSON lines into events.
 
 use std::io::BufRead;
 
@@ -18,23 +18,20 @@ use uuid::Uuid;
 
 use crate::line_input::Rejection;
 
-/// A line that was read.
 pub type Read = Result<Line, Rejection>;
 
-/// An event of a line.
 #[derive(Debug)]
 pub struct Line {
     pub number: u64,
     pub key: tidings_model::Key,
-    /// As it was written.
+    /// With clean ids, and missing key parts filled in.
     pub event: v1::Event,
-    /// What looks like a mistake in it.
+    /// Likely mistakes, shown as warnings.
     pub doubts: Vec<Invalid>,
 }
 
-/// Bytes of a line: many times what the contract allows an event, however it is spaced and escaped.
+/// Maximum bytes per line, many times the contract's limit for an event.
 const LINE_BYTES: usize = 256 * 1024;
-/// Lines that are read ahead.
 const AHEAD: usize = 1_000;
 
 /// The parts of the key that events may leave out.
@@ -52,7 +49,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// Fills in what the event leaves out.
     pub(super) fn complete(&self, event: &mut v1::Event) {
         let parts =
             [(&mut event.tenant, &self.tenant), (&mut event.user, &self.user), (&mut event.digest, &self.digest)];
@@ -64,8 +60,8 @@ impl Key {
     }
 }
 
-/// The lines of an input: each is an event, or the reason why it is none. Blank ones are passed over. An error in reading
-/// names the line, too, and ends it.
+/// Each line is an event or a rejection; blank lines are skipped. A read error has its line number and ends
+/// the iteration.
 pub struct Lines {
     input: rows::Lines<Box<dyn BufRead + Send>>,
     key: Key,
@@ -73,7 +69,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines of `input`, with `key` for what events leave out.
+    /// `key` supplies missing parts.
     #[must_use]
     pub fn new(input: Box<dyn BufRead + Send>, key: Key) -> Self {
         Self { input: rows::Lines::new(input, LINE_BYTES), key, over: false }
@@ -97,7 +93,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads ahead on a thread of its own, and not on one of the runtime, which would wait for the next line at its end.
+/// Uses a separate thread, because at shutdown the runtime would wait for the next line on one of its own.
 pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     std::thread::spawn(move || {
@@ -110,7 +106,6 @@ pub(super) fn ahead(lines: Lines) -> mpsc::Receiver<anyhow::Result<Read>> {
     receiver
 }
 
-/// Nothing but this event, which is checked like any other.
 pub(super) fn only(event: v1::Event) -> mpsc::Receiver<anyhow::Result<Read>> {
     let (sender, lines) = mpsc::channel(1);
     // The channel has room for one, and its receiver is still here.
@@ -129,7 +124,8 @@ fn event_of(line: u64, json: &[u8], key: &Key) -> Read {
     checked(line, event)
 }
 
-/// A file of events is often an export. What nobody sees at the edges of its ids would make other people and other events of them.
+/// Trims invisible characters, which exports often contain. With them, an id would mean another person or
+/// event.
 fn clean_ids(event: &mut v1::Event) {
     let v1::Event { tenant, user, digest, event_id, category, entity_type, entity_id, .. } = event;
     for id in [tenant, user, digest, event_id, category, entity_type, entity_id] {
@@ -141,7 +137,7 @@ fn clean_ids(event: &mut v1::Event) {
     }
 }
 
-/// Checks the limits of the contract before anything is sent. An event that passes is sent unchanged.
+/// Checks the contract's limits. A valid event is sent unchanged.
 fn checked(number: u64, event: v1::Event) -> Read {
     match Event::from_wire(event.clone(), None) {
         Ok((key, checked)) => Ok(Line { number, key, event, doubts: doubts(&checked, Timestamp::now()) }),
@@ -168,7 +164,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The event, if one is described.
+    /// Returns `None` without `--category`.
     pub fn to_event(&self, key: &Key) -> Option<v1::Event> {
         let shown = [("title", &self.title), ("url", &self.url)];
         let field = |(name, value): (&str, &Option<String>)| Some((name.to_owned(), Value::String(value.clone()?)));

@@ -1,4 +1,4 @@
-//! `tidings recipients erase`, `rename` and `merge`: everything of a person goes, or goes on under another id.
+//! `tidings recipients erase`, `rename` and `merge`.
 
 use std::fmt::Write as _;
 
@@ -33,10 +33,8 @@ pub struct Options {
     json: bool,
 }
 
-/// Erases the person, or counts what would be erased. `false`: nothing was erased, or something is left or out of reach.
-///
-/// # Errors
-/// The store, Temporal or a worker does not answer, or the archive cannot be written. Another run goes on.
+/// Returns `false` if nothing was erased, or something is left or unreachable. After an error, run it again
+/// to continue.
 pub(super) async fn run(options: Options, config: &Config) -> anyhow::Result<bool> {
     let Options { person, reason, dry_run, yes, json } = options;
     let order = reason.order()?;
@@ -153,10 +151,8 @@ pub struct MoveOptions {
     json: bool,
 }
 
-/// Moves the person. `false`: nothing was moved, or producers still use the earlier id.
-///
-/// # Errors
-/// The move is not possible, or the store, Temporal or a worker does not answer. Another run goes on.
+/// Returns `false` if nothing was moved, or producers still use the old id. After an error, run it again to
+/// continue.
 pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &Config) -> anyhow::Result<bool> {
     let MoveOptions { from, to, reason, yes, json: as_json } = options;
     let order = reason.order()?;
@@ -164,7 +160,7 @@ pub(super) async fn move_person(kind: MoveKind, options: MoveOptions, config: &C
         MoveKind::Rename => format!("Rename {from} to {to}?"),
         MoveKind::Merge => format!("Make {from} and {to} one person?"),
     };
-    // A rename can be undone by another one.
+    // Another rename can undo a rename.
     let must_ask = kind == MoveKind::Merge && !yes;
     if must_ask && !confirmed(&question, &to.to_string(), "`tidings recipients show` has what is held about both")? {
         anstream::eprintln!("nothing was moved");

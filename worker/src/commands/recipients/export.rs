@@ -1,5 +1,5 @@
-//! `tidings recipients export`: everything that is held about a person (GDPR, articles 15 and 20). The document is written while it is
-//! read, so that its size does not matter.
+//! `tidings recipients export` (GDPR, articles 15 and 20). The document is streamed, so its size does not
+//! matter.
 
 use std::{
     collections::BTreeSet,
@@ -33,15 +33,12 @@ use tidings_workflows::Status;
 use super::show::unknown;
 use crate::{Config, error::Usage, storage};
 
-/// Rows of a page. Messages come with their bytes.
+/// Page sizes. Messages come with their content.
 const ROWS: u32 = 500;
 const MESSAGES: u32 = 20;
 
-/// Writes the export to the file or to standard output. `false`: nothing is held about the person, or something was out of reach, which the
-/// document and standard error name.
-///
-/// # Errors
-/// The store does not answer, or the file exists or cannot be written.
+/// Returns `false` if nothing is stored, or something was unreachable; the document and stderr list it. Fails
+/// if the file exists.
 pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let settings = config.unsigned();
@@ -99,20 +96,19 @@ pub(super) async fn run(id: &PersonId, out: Option<&Path>, config: &Config) -> a
     })?;
     let written = export.write(&mut BufWriter::new(file)).await;
     if written.is_err() {
-        // Half of an export would pass for all of it.
+        // It could be mistaken for a complete export.
         fs::remove_file(path).with_context(|| format!("{} is incomplete and cannot be deleted", path.display()))?;
     }
     written.map(|()| unreachable.is_empty())
 }
 
-/// The person's runs in Temporal.
 async fn runs(people: &[PersonId], config: &Config) -> anyhow::Result<(Client, PersonRuns)> {
     let temporal = crate::installation::connect(config).await?;
     let runs = person_keys::find(&temporal, people).await?;
     Ok((temporal, runs))
 }
 
-/// The events in the history of a run that ended without its code, and that no recovery has read.
+/// For a run that ended without its code and was not recovered.
 async fn left_events(temporal: &Client, store: &dyn Store, run: &RunId) -> anyhow::Result<Vec<Event>> {
     if store.resolved_runs(&run.workflow_id).await?.contains(&run.run_id) {
         return Ok(Vec::new());
@@ -122,7 +118,7 @@ async fn left_events(temporal: &Client, store: &dyn Store, run: &RunId) -> anyho
     Ok(inputs.into_iter().flat_map(|input| input.events).collect())
 }
 
-/// The window of a key that collects. Events that wait for a plan, as those of a type that no file has, are counted only.
+/// Events waiting for a plan, e.g. with an unconfigured type, are only counted.
 async fn window(commands: &Commands, key: &Key) -> anyhow::Result<Option<Value>> {
     if let Some(Due { window, events, more, .. }) = commands.digest(key).due().await? {
         return Ok(Some(json!({
@@ -142,11 +138,10 @@ struct Export<'a> {
     /// The person under each name of the tenant.
     people: &'a [PersonId],
     person: &'a Person,
-    /// The digest types to look in.
     types: BTreeSet<String>,
-    /// `None`: Temporal is out of reach.
+    /// `None` if Temporal is unreachable.
     commands: Option<Commands>,
-    /// Runs that ended without their code, each with its events, which wait for a recovery.
+    /// Runs that ended without their code, with their events.
     ended: Vec<Value>,
     archives: Vec<Archive>,
     unreachable: &'a [String],
@@ -181,7 +176,7 @@ impl Export<'_> {
         Ok(out.flush()?)
     }
 
-    /// Windows that collect, with those of their events that no table has.
+    /// Includes events that are not in any table yet.
     async fn write_windows(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let Some(commands) = &self.commands else { return Ok(()) };
         let mut separator = "\n";
@@ -193,7 +188,6 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Lines of the archive.
     async fn write_archived(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let about = Arc::new(lines_about(self.store, self.id, self.people, &self.types, &self.person.addresses).await?);
         let mut separator = "\n";
@@ -221,7 +215,7 @@ impl Export<'_> {
         Ok(false)
     }
 
-    /// Rows of each digest type, and then those of none.
+    /// By digest type, then those without one.
     async fn write_rows(&self, part: Part, out: &mut impl Write) -> anyhow::Result<()> {
         let mut separator = "\n";
         let of_none = self.people.iter().map(|person| (person, ""));

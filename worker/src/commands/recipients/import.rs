@@ -1,4 +1,4 @@
-//! `tidings recipients import`: people from a CSV file into the directory.
+//! `tidings recipients import`: adds people from CSV.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -25,14 +25,10 @@ use crate::{
     storage,
 };
 
-/// Recipients that go to the store together.
 const BATCH: usize = 500;
 const REQUIRED: [&str; 3] = ["tenant", "user", "address"];
 
-/// Imports all of the file that is right. `false`: something was not.
-///
-/// # Errors
-/// The file cannot be read or lacks a column, the store does not answer, or recipients come from the team's own directory.
+/// Returns `false` if any line was rejected. Fails if recipients come from the team's own directory.
 pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> anyhow::Result<bool> {
     if let Some(directory) = config.team_directory()? {
         return Err(Usage(directory.refusal()).into());
@@ -54,7 +50,7 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
             }
             Err(rejection) => {
                 report.rejected(&rejection);
-                // The file has the person, whose row stays as it is.
+                // The file does have this person; their stored row does not change.
                 if let Some(person) = person
                     && store.facts(&person.key("")).await?.recipient.is_some()
                 {
@@ -73,7 +69,7 @@ pub(super) async fn run(file: &Path, rate: u32, json: bool, config: &Config) -> 
     Ok(done)
 }
 
-/// The people of each tenant whom the file has, by hashes of their ids: a file may have millions.
+/// Holds only hashes of ids, because a file may have millions.
 #[derive(Default)]
 struct Listed {
     tenants: BTreeMap<String, HashSet<u64>>,
@@ -86,7 +82,7 @@ impl Listed {
         self.tenants.entry(tenant.to_owned()).or_default().insert(hash);
     }
 
-    /// Says how many people the directory has besides. An import changes nothing about them, and they may have left.
+    /// The import does not change people missing from the file, but they may have left.
     async fn report_others(&self, store: &dyn Store, as_json: bool) -> anyhow::Result<()> {
         for (tenant, users) in &self.tenants {
             let others = store.count_recipients(tenant).await?.saturating_sub(users.len() as u64);
@@ -103,7 +99,7 @@ impl Listed {
     }
 }
 
-/// Answers with the people whose zone changed.
+/// Returns the people with a changed time zone.
 async fn put(
     store: &dyn Store,
     batch: &mut Vec<RecipientChange>,
@@ -115,7 +111,7 @@ async fn put(
     Ok(moved)
 }
 
-/// The person whom a row is about, right or wrong.
+/// Works even if the rest is invalid.
 fn person(names: &FormerNames, row: &Row) -> Option<PersonId> {
     let person = PersonId::new(row.get("tenant")?, row.get("user")?).ok()?;
     Some(PersonId { tenant: names.tenant(&person.tenant).to_owned(), ..person })
@@ -133,12 +129,12 @@ fn recipient(
     })
 }
 
-/// Signals every key of these people, whose zone is another one, at `rate` keys a second, so that open windows follow at once (rule 15).
-/// Prints the number of keys. A failure or a crash is harmless: admission finds the changed revision when the window is due. Keys are
-/// made of the configured digest types, and not asked for in visibility, which is a moment behind. A signal starts no workflow.
+/// Signals all keys of people with a new time zone, at `rate` keys per second, so that open windows follow
+/// right away (rule 15). A failure is harmless, because admission will find the changed revision when the
+/// window is due.
 ///
-/// # Errors
-/// The progress cannot be shown.
+/// The keys are built from the configured digest types, because visibility lags behind. A signal never starts
+/// a workflow.
 pub(super) async fn tell_moved(people: &[PersonId], rate: u32, as_json: bool, config: &Config) -> anyhow::Result<()> {
     let keys = keys_of(people, &config.unsigned());
     if keys.is_empty() {
@@ -155,7 +151,7 @@ pub(super) async fn tell_moved(people: &[PersonId], rate: u32, as_json: bool, co
     Ok(())
 }
 
-/// Returns the number of keys that could not be signalled.
+/// Returns how many keys could not be signalled.
 async fn signal(keys: &[Key], rate: u32, config: &Config) -> anyhow::Result<usize> {
     let temporal = match crate::installation::connect(config).await {
         Ok(temporal) => temporal,

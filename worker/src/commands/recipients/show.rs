@@ -1,4 +1,4 @@
-//! `tidings recipients show`: one person, as far as an operator needs to know them.
+//! `tidings recipients show`: all an operator needs about a person.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ use crate::{
     storage,
 };
 
-/// Digests of each type that are shown.
+/// Digests to show per type.
 const RECENT: u32 = 5;
 
 /// The person and the form of the answer.
@@ -39,10 +39,7 @@ pub struct Options {
     json: bool,
 }
 
-/// Prints the person. `false`: nothing is held about them.
-///
-/// # Errors
-/// The store does not answer.
+/// Returns `false` if nothing is stored about the person.
 pub(super) async fn run(Options { person: id, addresses, json }: Options, config: &Config) -> anyhow::Result<bool> {
     let store = storage::open(&config.database_url).await?;
     let settings = config.unsigned();
@@ -67,23 +64,21 @@ pub(super) async fn run(Options { person: id, addresses, json }: Options, config
     Ok(true)
 }
 
-/// Says that there is nothing to show.
 pub(super) fn unknown(person: &PersonId) -> bool {
     anstream::eprintln!("nothing is held about {person}; see tidings recipients list");
     false
 }
 
-/// A person's standing with a digest type.
 struct Type {
     name: String,
     facts: Facts,
-    /// The time from which the oldest of as many digests as the recipient's cap allows counts.
+    /// The time of the oldest digest that counts, if the recipient's cap is used up.
     capped_from: Option<Timestamp>,
-    /// The latest first.
+    /// Latest first.
     digests: Vec<DigestRecord>,
 }
 
-/// The configured digest types, and those that the person had something of.
+/// Includes unconfigured types if we have data for this person.
 async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &Person) -> anyhow::Result<Vec<Type>> {
     let mut types = Vec::new();
     for name in &settings.digest_types(&id.tenant) | &person.digest_types {
@@ -95,7 +90,7 @@ async fn types(store: &dyn Store, settings: &Settings, id: &PersonId, person: &P
     Ok(types)
 }
 
-/// The settings in force for a configured digest type.
+/// Returns `None` if the digest type is not configured.
 fn in_force<'a>(of: &'a Type, key: &'a Key, settings: &Settings, now: Timestamp) -> Option<PreferencesView<'a>> {
     let digest = settings.digest(key)?;
     Some(PreferencesView::new(digest, &settings.frequency_limits(digest), of.capped_from, &of.facts, key, now))

@@ -1,11 +1,10 @@
-//! The statistics in words: one line for each thing that is counted, the most urgent first.
+//! Statistics as text, the most urgent first.
 
 use jiff::{SignedDuration, Timestamp, fmt::friendly::SpanPrinter};
 use tidings_operations::stats::{Notices, OpenBreaker, Stats};
 
 use crate::{commands::runs, phrases::counted};
 
-/// The statistics as text.
 pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     let mut lines = vec![overdue(stats)];
     if stats.troubled_run_count > 0 {
@@ -48,7 +47,6 @@ pub(super) fn in_words(stats: &Stats, since: SignedDuration) -> String {
     lines.join("\n")
 }
 
-/// The lines about processes that differ.
 fn processes(stats: &Stats) -> Vec<String> {
     let Some(first) = stats.differences.first() else { return Vec::new() };
     let effect = if first.aspect.is_expected() { "" } else { ", so that nothing is deleted until the workers agree" };
@@ -56,7 +54,6 @@ fn processes(stats: &Stats) -> Vec<String> {
     [format!("workers and gateways differ{effect}:")].into_iter().chain(lines).collect()
 }
 
-/// The lines about zones that no zone data has.
 fn unknown_zones(stats: &Stats) -> Vec<String> {
     let rows: u64 = stats.unknown_zones.iter().map(|of| of.rows).sum();
     if rows == 0 {
@@ -78,7 +75,7 @@ fn zone_data(stats: &Stats) -> String {
     format!("zone data here: {here}{newest}")
 }
 
-/// The line of a subscription that needs attention.
+/// Returns `None` if the subscription needs no attention.
 fn notices(of: &Notices, now: Timestamp) -> Option<String> {
     let Notices { subscription, waiting, oldest, dead_letters, gone_at } = of;
     let oldest = oldest.map(|at| format!(", the oldest for {}", written(now.duration_since(at)))).unwrap_or_default();
@@ -101,7 +98,6 @@ fn open(stats: &Stats) -> Vec<String> {
     lines
 }
 
-/// The lines about the span.
 fn span(stats: &Stats) -> Vec<String> {
     let ledger = &stats.ledger;
     let mut lines: Vec<_> = (ledger.ended.iter())
@@ -127,12 +123,11 @@ fn span(stats: &Stats) -> Vec<String> {
     lines
 }
 
-/// Whole seconds as a span.
 pub(super) fn seconds(seconds: u64) -> SignedDuration {
     SignedDuration::from_secs(seconds.try_into().unwrap_or(i64::MAX))
 }
 
-/// The span to the second, as in `1h 10m`.
+/// To the second, e.g. `1h 10m`.
 pub(super) fn written(span: SignedDuration) -> String {
     SpanPrinter::new().duration_to_string(&SignedDuration::from_secs(span.as_secs()))
 }

@@ -1,16 +1,15 @@
-//! The lists of other providers: their columns, and how their reasons are called here.
+//! Suppression lists from other providers.
 
 use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
 use tidings_model::records::Reason;
 
 use crate::error::Usage;
 
-/// Reads one value of a row; empty without such a column.
+/// Looks up a column, empty if missing.
 pub(super) type Values<'a> = &'a dyn Fn(&str) -> String;
-/// A wrong field, and what would be right.
+/// The wrong field, and the remedy.
 pub(super) type Problem = (&'static str, String);
 
-/// The help of `tidings suppressions import`.
 pub(super) const HELP: &str = "Examples:\n  \
     tidings suppressions import sendgrid-bounces.csv --tenant acme\n  \
     tidings suppressions import spam-reports.csv --tenant acme --reason complaint\n  \
@@ -56,7 +55,6 @@ impl Format {
         }
     }
 
-    /// Every column that its lists have.
     const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Tidings => &["tenant", "address", "reason", "detail", "at"],
@@ -87,7 +85,7 @@ impl Format {
         }
     }
 
-    /// The columns without which a list is not of this format.
+    /// Without these columns, a list has another format.
     const fn required(self) -> &'static [&'static str] {
         match self {
             Self::Tidings => &["address", "reason"],
@@ -99,10 +97,10 @@ impl Format {
         }
     }
 
-    /// Finds the format of a list with these columns.
+    /// Finds the format by its columns.
     ///
     /// # Errors
-    /// No format has them. Names the column that `wanted`, or the most similar format, does not have.
+    /// No format matches, or a column is missing or unknown. The message names it, or the known formats.
     pub fn of(columns: &[String], wanted: Option<Self>) -> Result<Self, Usage> {
         let has =
             |format: Self| format.required().iter().all(|required| columns.iter().any(|column| column == required));
@@ -128,7 +126,6 @@ impl Format {
         format!("{}: {}, and perhaps {}", self.name(), required.join(","), optional.join(","))
     }
 
-    /// The column of the address.
     pub const fn address(self) -> &'static str {
         match self {
             Self::Tidings | Self::Mailgun => "address",
@@ -138,7 +135,7 @@ impl Format {
         }
     }
 
-    /// Why the row's address is suppressed; `None`: it is not.
+    /// Returns `None` if the row's address is not suppressed.
     pub fn reason(self, value: Values<'_>) -> Result<Option<Reason>, Problem> {
         match self {
             Self::Tidings => {
@@ -170,7 +167,7 @@ impl Format {
         }
     }
 
-    /// Since when the address is suppressed; `None`: the row does not say.
+    /// Returns `None` if the row has no time.
     pub fn since(self, value: Values<'_>) -> Result<Option<Timestamp>, Problem> {
         let columns: &[&str] = match self {
             Self::Tidings => &["at"],
@@ -190,7 +187,7 @@ impl Format {
     }
 }
 
-/// A bounce is permanent if the SMTP code is 5xx. Text of the relay may begin with the code.
+/// Permanent means SMTP code 5xx. If `code` is empty, `text` may begin with one.
 fn permanent(code: &str, text: &str, column: &'static str) -> Result<Reason, Problem> {
     match [code, text].into_iter().find_map(|said| said.bytes().next().filter(u8::is_ascii_digit)) {
         Some(b'5') => Ok(Reason::HardBounce),
@@ -216,9 +213,9 @@ fn is_true(written: &str) -> bool {
     written.eq_ignore_ascii_case("true") || written == "1"
 }
 
-/// RFC 3339, RFC 2822, or seconds since 1970.
+/// Accepts RFC 3339, RFC 2822, or seconds since 1970.
 fn time(written: &str) -> Option<Timestamp> {
-    // Mailgun writes the zone `UTC`, which RFC 2822 does not know.
+    // Mailgun writes the zone as `UTC`, which RFC 2822 does not allow.
     let mail = written.strip_suffix("UTC").map_or_else(|| written.to_owned(), |time| format!("{time}+0000"));
     let seconds = written.parse::<f64>().ok().and_then(|seconds| jiff::SignedDuration::try_from_secs_f64(seconds).ok());
     let seconds = seconds.and_then(|seconds| Timestamp::from_duration(seconds).ok());

@@ -1,32 +1,25 @@
-//! The words of one SMTP session (RFC 5321), without a socket: what each command is answered, and what it changes.
+//! State machine for one SMTP session (RFC 5321), without a socket.
 
 use tidings_model::EmailAddress;
 
-/// Recipients of one mail, as RFC 5321 4.5.3.1.8 asks at least.
+/// RFC 5321 4.5.3.1.8 requires at least this many.
 const MAX_RECIPIENTS: usize = 100;
 
-/// The sender and the recipients of the session. The headers of the message may name others.
+/// Note that the message headers may name other people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Envelope {
-    /// Empty for the null sender.
     pub from: String,
     pub to: Vec<String>,
 }
 
-/// The connection's reaction to a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Say this and read the next command.
     Answer(&'static str),
-    /// Say what EHLO offers: the answer has the size limit in it.
     Offer,
-    /// Say 354 and read a mail.
     Receive(Envelope),
-    /// Say goodbye and close.
     Quit,
 }
 
-/// The state between two commands.
 #[derive(Default)]
 pub(super) struct Session {
     from: Option<String>,
@@ -34,7 +27,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Carries out one command line, without its line end.
     pub fn command(&mut self, line: &str) -> Action {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         match verb.to_ascii_uppercase().as_str() {
@@ -92,10 +84,10 @@ impl Session {
     }
 }
 
-/// The address of `FROM:<address> PARAMETERS`. Control characters would end up in the stored mail's headers.
+/// Parses `FROM:<address> PARAMETERS`. Rejects control characters because they would end up in the headers of
+/// the stored email.
 fn path<'a>(rest: &'a str, label: &str) -> Option<&'a str> {
     let after = rest.get(label.len()..).filter(|_| rest[..label.len()].eq_ignore_ascii_case(label))?;
-    // Quotes may enclose a bracket or a space. No parameter has a bracket.
     let (address, _parameters) = after.trim_start().strip_prefix('<')?.rsplit_once('>')?;
     let is_bare = !address.contains(|c: char| c.is_control() || c == ' ');
     (is_bare || address.parse::<EmailAddress>().is_ok()).then_some(address)

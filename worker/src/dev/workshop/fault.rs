@@ -1,4 +1,4 @@
-//! The explanation on a page whose message cannot be made, and the findings of `tidings template check`.
+//! Explains why a message cannot be rendered, and lists findings from `tidings template check`.
 
 use std::{
     fs,
@@ -8,17 +8,13 @@ use std::{
 use serde::Serialize;
 use tidings_mail::render::{Error, Problem, Renderer};
 
-/// Lines of a file before and after the one with the fault.
 const AROUND: usize = 2;
 
-/// The reason why a message is missing, and what to do.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Fault {
-    /// The file with its line if known, or another place.
     pub place: String,
     pub problem: String,
     pub remedy: &'static str,
-    /// The lines of the file around the fault.
     pub lines: Vec<Line>,
 }
 
@@ -30,12 +26,10 @@ pub(super) struct Line {
 }
 
 impl Fault {
-    /// A fault without a file.
     pub fn new(place: &str, problem: impl ToString, remedy: &'static str) -> Self {
         Self { place: place.to_owned(), problem: problem.to_string(), remedy, lines: Vec::new() }
     }
 
-    /// A fault of templates. Lines are shown of files in `folder`.
     pub fn of_templates(error: &Error, folder: Option<&Path>) -> Self {
         match error {
             Error::Read { path, source } => {
@@ -60,7 +54,6 @@ impl Fault {
     }
 }
 
-/// The lines around a place such as `templates/reviews/body.html:12`, if it is in the folder.
 fn lines(place: &str, folder: Option<&Path>) -> Vec<Line> {
     let found = || {
         let (path, line) = place.rsplit_once(':')?;
@@ -75,7 +68,6 @@ fn lines(place: &str, folder: Option<&Path>) -> Vec<Line> {
     found().unwrap_or_default()
 }
 
-/// The findings of `template check`.
 #[derive(Serialize)]
 pub(super) struct Found {
     faults: Vec<Finding>,
@@ -89,12 +81,10 @@ struct Finding {
 }
 
 impl Found {
-    /// The findings about all templates and words.
     pub fn everywhere(renderer: &Renderer) -> Self {
         Self { faults: findings(renderer.check()), warnings: findings(renderer.warnings()) }
     }
 
-    /// The findings about one template and the files that templates share.
     pub fn about(renderer: &Renderer, name: &str, folder: Option<&Path>) -> Self {
         let warnings = renderer.warnings().into_iter().filter(|warning| concerns(&warning.place, folder, name));
         Self { faults: findings(renderer.check_template(name)), warnings: findings(warnings) }
@@ -105,7 +95,7 @@ fn findings(problems: impl IntoIterator<Item = Problem>) -> Vec<Finding> {
     problems.into_iter().map(|Problem { place, problem }| Finding { place, problem }).collect()
 }
 
-/// Reports if a place, such as `templates/reviews/body.html:12`, is of this template or of a file that templates share.
+/// Returns `true` if e.g. `templates/reviews/body.html:12` belongs to this template or to a shared file.
 fn concerns(place: &str, folder: Option<&Path>, name: &str) -> bool {
     let inside = folder.and_then(|folder| Path::new(place).strip_prefix(folder).ok());
     let of = inside.and_then(Path::parent);

@@ -1,6 +1,8 @@
-//! Makes the message that a page shows: of the template's sample, of a JSON of one's own, or of a key's open window. A browser answers
-//! `prefers-color-scheme` as its system is set, and a page cannot change that. So the copy in the frame has the answer written into it;
-//! nothing else of the message changes.
+//! Renders the message for a page: from the template's sample, from pasted JSON, or from the open window of a
+//! key.
+//!
+//! A page cannot change `prefers-color-scheme`, which follows the system setting. So the copy in the frame
+//! has the chosen scheme written into its media queries.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,15 +25,11 @@ use super::{
 };
 use crate::{Config, client, commands::digest::preview::notes, storage};
 
-/// The configuration, and what pages keep.
 pub(super) struct Bench {
     pub config: Config,
     pub kept: Kept,
-    /// One run of SpamAssassin at a time.
     pub spam: Semaphore,
-    /// The address of the inbox, for a link.
     pub inbox: Option<String>,
-    /// The templates that were read last.
     latest: Mutex<Option<Arc<Templates>>>,
 }
 
@@ -40,12 +38,11 @@ impl Bench {
         Self { config, kept: Kept::default(), spam: Semaphore::new(1), inbox, latest: Mutex::default() }
     }
 
-    /// The team's own templates.
     pub fn folder(&self) -> Option<&Path> {
         self.config.templates.as_deref()
     }
 
-    /// The templates of this state of the files. They are read once for each state.
+    /// Returns the templates for this state of the files. They are only read again if the state changed.
     ///
     /// # Errors
     /// A file cannot be read, or has a fault.
@@ -60,17 +57,16 @@ impl Bench {
     }
 }
 
-/// A message, and what it does not show itself.
 pub(super) struct Made {
     pub mail: Rendered,
-    /// For example the reason why it would not go out now.
     pub notes: Vec<String>,
 }
 
-/// Makes the message.
+/// Renders the message.
 ///
 /// # Errors
-/// The template or its data has a fault, no window is open, or Temporal, a worker or the store do not answer.
+/// The template or its data has a fault, no window is open, or Temporal, a worker or the store does not
+/// respond.
 pub(super) async fn make(bench: &Bench, renderer: &Arc<Renderer>, wanted: &Wanted) -> Result<Made, Fault> {
     if let Some(key) = given(&wanted.key) {
         return of_key(bench, renderer.clone(), wanted, key).await;
@@ -85,7 +81,6 @@ pub(super) async fn make(bench: &Bench, renderer: &Arc<Renderer>, wanted: &Wante
     Ok(Made { mail, notes: Vec::new() })
 }
 
-/// The JSON of one's own, if the page has one.
 fn own_data(bench: &Bench, wanted: &Wanted) -> Result<Option<Arc<str>>, Fault> {
     let Some(id) = given(&wanted.data) else { return Ok(None) };
     let gone = || {
@@ -95,7 +90,6 @@ fn own_data(bench: &Bench, wanted: &Wanted) -> Result<Option<Arc<str>>, Fault> {
     bench.kept.get(id).map(Some).ok_or_else(gone)
 }
 
-/// Makes the message of a key's open window as it would go out now.
 async fn of_key(bench: &Bench, renderer: Arc<Renderer>, wanted: &Wanted, key: &str) -> Result<Made, Fault> {
     let wrong = |error| Fault::new(key, error, "Write TENANT/TYPE/USER, for example acme/activity/ann.");
     let parsed: Key = key.parse().map_err(wrong)?;
@@ -120,7 +114,6 @@ async fn of_key(bench: &Bench, renderer: Arc<Renderer>, wanted: &Wanted, key: &s
     }
 }
 
-/// The fault of a template for which `default` stands in. Its text begins with its place.
 fn broken(renderer: &Renderer, name: &str, problem: &str, bench: &Bench) -> Fault {
     let error = if renderer.names().iter().any(|known| known == name) {
         let (place, problem) = problem.split_once(": ").unwrap_or((name, problem));
@@ -139,11 +132,9 @@ async fn deps(bench: &Bench, renderer: Arc<Renderer>) -> anyhow::Result<Deps> {
 }
 
 const FEATURE: &str = "prefers-color-scheme";
-/// Media features that hold for every window, and for none.
 const ALWAYS: &str = "(min-width:0)";
 const NEVER: &str = "(max-width:0)";
 
-/// The HTML with media queries that answer `scheme`, and with `color-scheme` set to it.
 pub(super) fn in_scheme(html: &str, scheme: Scheme) -> String {
     let mut made = String::with_capacity(html.len() + 100);
     let mut rest = html;
@@ -151,7 +142,7 @@ pub(super) fn in_scheme(html: &str, scheme: Scheme) -> String {
         let (text, tag) = rest.split_at(start);
         made.push_str(text);
         let end = if starts_with(tag, "<style") {
-            // Up to the end of the style sheet. A value cannot contain a tag, because values are escaped.
+            // Take the whole style sheet. Values are escaped, so none can contain a tag.
             find(tag, "</style").unwrap_or(tag.len())
         } else {
             tag.find('>').map_or(tag.len(), |end| end + 1)
@@ -169,7 +160,6 @@ pub(super) fn in_scheme(html: &str, scheme: Scheme) -> String {
     made
 }
 
-/// Replaces each `(prefers-color-scheme: ...)` of a tag or a style sheet.
 fn answered(css: &str, scheme: Scheme) -> String {
     let mut made = String::with_capacity(css.len());
     let mut rest = css;
@@ -193,7 +183,6 @@ fn answered(css: &str, scheme: Scheme) -> String {
     made + rest
 }
 
-/// Finds ASCII text in any case.
 fn find(text: &str, wanted: &str) -> Option<usize> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     text.windows(wanted.len()).position(|part| part.eq_ignore_ascii_case(wanted))

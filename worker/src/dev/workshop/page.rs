@@ -1,4 +1,4 @@
-//! The two pages of the workshop: the list of templates, and the page of one template.
+//! The workshop's two pages: the list of templates, and a single template.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -19,7 +19,6 @@ use super::{
     wanted::{Part, Spam, Wanted},
 };
 
-/// The policy of the pages: their own files, and the message's frame.
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                                  frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
@@ -37,7 +36,6 @@ static PAGES: LazyLock<Result<Tera, tera::Error>> = LazyLock::new(|| {
 
 #[derive(Serialize)]
 struct Page<'a, V> {
-    /// The state of the files that the page shows.
     seen: &'a str,
     inbox: Option<&'a str>,
     #[serde(flatten)]
@@ -70,7 +68,6 @@ struct Language {
 #[derive(Serialize)]
 struct OfTemplate<'a> {
     wanted: &'a Wanted,
-    /// The file with the HTML, if it is the team's own.
     path: Option<String>,
     languages: Vec<Choice>,
     zones: Vec<Choice>,
@@ -109,7 +106,6 @@ struct Shown<'a> {
     kilobytes: String,
 }
 
-/// The page of all templates.
 pub(super) fn list(
     bench: &Bench,
     files: &Files,
@@ -147,17 +143,14 @@ impl Listed {
     }
 }
 
-/// The parts of a template's page.
 pub(super) struct Parts<'a> {
     pub renderer: Option<&'a Renderer>,
     pub made: Result<&'a Made, &'a Fault>,
     pub found: Option<&'a Found>,
     pub spam: Option<Score>,
-    /// The JSON in the field for it.
     pub json: &'a str,
 }
 
-/// The page of one template.
 pub(super) fn template(bench: &Bench, files: &Files, wanted: &Wanted, parts: Parts<'_>) -> Response {
     let Parts { renderer, made, found, spam, json } = parts;
     let own = renderer.and_then(|renderer| {
@@ -189,12 +182,10 @@ pub(super) fn template(bench: &Bench, files: &Files, wanted: &Wanted, parts: Par
     page(bench, files, "template.html", view)
 }
 
-/// The address of a template's page.
 pub(super) fn address(wanted: &Wanted) -> String {
     format!("/template?{}", wanted.query())
 }
 
-/// The values to choose from, and the chosen one if it is another.
 fn choices(values: impl IntoIterator<Item = String>, chosen: &str) -> Vec<Choice> {
     let mut choices: Vec<_> = values.into_iter().map(|value| Choice { is_chosen: value == chosen, value }).collect();
     if !chosen.is_empty() && !choices.iter().any(|choice| choice.is_chosen) {

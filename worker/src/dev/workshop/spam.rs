@@ -1,4 +1,4 @@
-//! SpamAssassin's score of the message on a page, without tests that ask the network.
+//! Scores a message with SpamAssassin. Network tests are off.
 
 use std::{io, process::Stdio, time::Duration};
 
@@ -14,22 +14,17 @@ use uuid::Uuid;
 
 use super::making::Bench;
 
-/// Time for one run. An idle laptop needs about two seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 const PROGRAM: &str = "spamassassin";
-/// The line above the table of the rules.
 const TABLE: &str = "Content analysis details:";
-/// The address that the message unsubscribes at.
 const UNSUBSCRIBE: &str = "https://mail.example.com/u/sample";
 
-/// A score, or the reason why there is none.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum Score {
     Scored {
-        /// As SpamAssassin writes it. From 5 on a message is spam.
+        /// As printed by SpamAssassin. A message counts as spam from 5 on.
         score: String,
-        /// A table of the rules that were met.
         rules: String,
     },
     NotInstalled,
@@ -38,7 +33,6 @@ pub(super) enum Score {
     },
 }
 
-/// Scores the message as it would leave, apart from the signature.
 pub(super) async fn score(bench: &Bench, mail: &Rendered) -> Score {
     let bytes = match composed(&bench.config.streams.bulk.settings.sender, mail) {
         Ok(bytes) => bytes,
@@ -79,7 +73,6 @@ fn composed(sender: &Sender, mail: &Rendered) -> anyhow::Result<Vec<u8>> {
     Ok(draft.compose()?.bytes)
 }
 
-/// Returns the message with SpamAssassin's report.
 async fn run(message: &[u8]) -> io::Result<String> {
     let mut child = Command::new(PROGRAM)
         .args(["--local", "--test-mode"])
@@ -96,7 +89,7 @@ async fn run(message: &[u8]) -> io::Result<String> {
         drop(stdin.take());
         Ok(())
     };
-    // The program reads everything before it writes. A pipe that it closed early is an error of its own.
+    // SpamAssassin reads everything before it writes. If it closes the pipe early, this is an error.
     let ((), output) = tokio::try_join!(write, child.wait_with_output())?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

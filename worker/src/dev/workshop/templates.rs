@@ -1,5 +1,5 @@
-//! The templates as they were read last, and changes of their files, so that an open page can show them. A page and the message in its frame
-//! ask for them one after the other, and again with each choice.
+//! Caches the templates and detects changed files, so an open page can reload. A page and its frame request
+//! the same templates one after the other.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +19,15 @@ use tokio::{
 
 use super::fault::{Fault, Found};
 
-/// The templates of one state of the files.
 pub(super) struct Templates {
     pub renderer: Arc<Renderer>,
     files: Files,
     folder: Option<PathBuf>,
-    /// The findings about the templates that were checked.
     found: Mutex<BTreeMap<String, Arc<Found>>>,
 }
 
 impl Templates {
-    /// Reads all templates. `files` is the state of the folder.
+    /// Reads all templates. `files` should be the folder's state before this call.
     ///
     /// # Errors
     /// A file cannot be read, or has a fault.
@@ -44,12 +42,10 @@ impl Templates {
         Ok(Self { renderer: Arc::new(renderer), files, folder, found: Mutex::default() })
     }
 
-    /// Reports if the files are as they were read.
     pub fn are_of(&self, files: &Files) -> bool {
         self.files == *files
     }
 
-    /// The findings about one template, which is checked once. `None`: the check failed.
     pub async fn found(&self, name: &str) -> Option<Arc<Found>> {
         let mut found = self.found.lock().await;
         if let Some(known) = found.get(name) {
@@ -57,7 +53,7 @@ impl Templates {
         }
         let (renderer, folder, of) = (Arc::clone(&self.renderer), self.folder.clone(), name.to_owned());
         let about = spawn_blocking(move || Arc::new(Found::about(&renderer, &of, folder.as_deref()))).await.ok()?;
-        // An address may have any name.
+        // The URL may contain any name, so only cache known ones.
         if self.renderer.names().iter().any(|known| known == name) {
             found.insert(name.to_owned(), Arc::clone(&about));
         }
@@ -65,19 +61,17 @@ impl Templates {
     }
 }
 
-/// The longest wait of a request. Browsers give up after some minutes.
+/// Limit for a long poll. Browsers give up after some minutes.
 const WAIT: Duration = Duration::from_secs(25);
-/// The time from one look at the files to the next.
 const EACH: Duration = Duration::from_millis(200);
-/// Folders inside of each other: templates, words, tenants.
 const DEPTH: usize = 4;
 
-/// The state of a folder: changes with every change of a file's name, size or time.
+/// A hash over a folder. It changes with the name, size or time of any file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Files(String);
 
 impl Files {
-    /// Looks at a folder. Without one, and for what cannot be read, nothing changes.
+    /// Hashes a folder. Skips anything unreadable, and is constant without a folder.
     pub fn of(folder: Option<&Path>) -> Self {
         let mut hasher = DefaultHasher::new();
         if let Some(folder) = folder {
@@ -86,7 +80,6 @@ impl Files {
         Self(format!("{:016x}", hasher.finish()))
     }
 
-    /// As in a query.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,12 +101,11 @@ fn add(hasher: &mut DefaultHasher, folder: &Path, depth: usize) {
     }
 }
 
-/// Waits until the state of the folder is not `seen`. `false`: nothing changed in 25 seconds.
+/// Waits until the folder's state differs from `seen`. Returns `false` if nothing changed in 25 seconds.
 pub(super) async fn changed(folder: Option<PathBuf>, seen: &str) -> bool {
     let change = async {
         loop {
             let folder = folder.clone();
-            // A look that failed does not count as a change.
             if let Ok(now) = spawn_blocking(move || Files::of(folder.as_deref())).await
                 && now.as_str() != seen
             {

@@ -1,5 +1,5 @@
-//! The state of a page of the workshop: the template, its data and its looks. All of it is in the query of the page's address, but for pasted
-//! JSON, which is kept here under an id, so that the page can be loaded again.
+//! State of a workshop page: the template, its data and its looks. The URL contains all this except for
+//! pasted JSON, which is stored here under an id.
 
 use std::{
     collections::VecDeque,
@@ -11,19 +11,17 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded::Serializer;
 use uuid::Uuid;
 
-/// The template and how to show it. An empty text stands for the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Wanted {
-    /// The template.
     pub name: String,
-    /// Language (BCP 47). Default: English, or the recipient's.
+    /// BCP 47 tag. Default: English, or the recipient's language.
     pub lang: String,
-    /// IANA name of a time zone. Default: that of the data, or the recipient's.
+    /// IANA time zone. Default: from the data, or the recipient's.
     pub zone: String,
-    /// `TENANT/TYPE/USER`: the events of its open window are the data.
+    /// `TENANT/TYPE/USER`. If set, its open window provides the data.
     pub key: String,
-    /// The id of a JSON of one's own, which is the data.
+    /// Id of pasted JSON. If set, this provides the data.
     pub data: String,
     pub scheme: Scheme,
     pub width: Width,
@@ -32,7 +30,6 @@ pub(super) struct Wanted {
     pub spam: Spam,
 }
 
-/// The answer to `prefers-color-scheme`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scheme {
@@ -41,13 +38,11 @@ pub(super) enum Scheme {
     Dark,
 }
 
-/// The width of the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Width {
     #[default]
     Wide,
-    /// 320 px.
     Narrow,
 }
 
@@ -59,7 +54,6 @@ pub(super) enum Images {
     Off,
 }
 
-/// The part of the message that the page shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Part {
@@ -69,7 +63,7 @@ pub(super) enum Part {
     Source,
 }
 
-/// SpamAssassin runs only when asked for: it takes seconds.
+/// SpamAssassin takes seconds, so it only runs on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Spam {
@@ -79,7 +73,6 @@ pub(super) enum Spam {
 }
 
 impl Wanted {
-    /// The query of an address with this state. Defaults are left out.
     pub fn query(&self) -> String {
         let usual = fields(&Self::default());
         let fields = fields(self).into_iter().filter(|(name, value)| usual.get(name) != Some(value));
@@ -88,7 +81,6 @@ impl Wanted {
     }
 }
 
-/// The text, unless it is empty.
 pub(super) fn given(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty())
 }
@@ -100,17 +92,13 @@ fn fields(wanted: &Wanted) -> Map<String, Value> {
     }
 }
 
-/// The limit of one JSON in bytes.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
-/// JSON that is kept; older ones are dropped.
 const MOST: usize = 50;
 
-/// The latest JSON of all pages, in memory.
 #[derive(Default)]
 pub(super) struct Kept(Mutex<VecDeque<(Uuid, Arc<str>)>>);
 
 impl Kept {
-    /// Keeps a JSON. The same text has the same id.
     pub fn put(&self, json: &str) -> Uuid {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, json.as_bytes());
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,7 +108,6 @@ impl Kept {
         id
     }
 
-    /// The JSON with this id, if it is kept.
     pub fn get(&self, id: &str) -> Option<Arc<str>> {
         let id: Uuid = id.parse().ok()?;
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

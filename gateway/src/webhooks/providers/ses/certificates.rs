@@ -1,4 +1,4 @@
-//! The certificates of SNS that were fetched: one each, without a chain. Trust is the TLS connection over which a certificate comes.
+//! Cache of SNS certificates. They come without a chain, so we trust the TLS connection.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use crate::{
     webhooks::Refused,
 };
 
-/// Time for which a failure is remembered.
+/// How long a failure is cached.
 const FAILED: Duration = Duration::from_secs(30);
-/// Addresses that are remembered. SNS has one certificate for each region at a time.
+/// Cache size. SNS has one certificate per region at a time.
 const KNOWN: usize = 32;
-/// Bytes of an answer of SNS.
+/// Response limit in bytes.
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// A cache of certificates. An address that anybody may name is fetched one at a time, and not again for 30 s after a failure.
+/// Anyone can cause a fetch by naming a URL, so only one should run at a time. A failure is cached for 30 s.
 pub struct Certificates {
     fetcher: Fetcher,
     known: Mutex<BTreeMap<Address, Known>>,
@@ -54,27 +54,27 @@ impl Known {
 }
 
 impl Certificates {
-    /// Fetches by `fetcher`.
     #[must_use]
     pub fn new(fetcher: Fetcher) -> Self {
         Self { fetcher, known: Mutex::default(), fetching: sync::Mutex::default() }
     }
 
-    /// Fetches an address of SNS: a certificate, or the confirmation of a subscription.
+    /// Fetches an SNS URL: a certificate, or a subscription confirmation.
     ///
     /// # Errors
+    ///
     /// See [`FetchError`].
     pub async fn ask(&self, address: &Address) -> Result<Bytes, FetchError> {
         self.fetcher.get(&address.to_string(), ANSWER_BYTES).await
     }
 
-    /// Returns the certificate at an address; `None` if the certificate cannot be fetched now.
+    /// Returns the certificate, or `None` if it is currently unavailable.
     pub async fn get(&self, address: &Address) -> Option<Certificate> {
         if let Some(known) = self.remembered(address) {
             return known.certificate();
         }
         let _fetching = self.fetching.lock().await;
-        // Another request may have fetched the certificate meanwhile.
+        // Another request may have fetched this meanwhile.
         if let Some(known) = self.remembered(address) {
             return known.certificate();
         }
@@ -115,18 +115,19 @@ impl Certificates {
 }
 
 const NAMES: [&str; 2] = ["sns.amazonaws.com", "sns.amazonaws.com.cn"];
-/// The algorithm identifier of RSA in a `SubjectPublicKeyInfo` of 2,048 bits and more, after a sequence of two-byte length.
+/// Algorithm identifier of RSA in a `SubjectPublicKeyInfo` with 2,048 bits or more, after a sequence header
+/// with two-byte length.
 const RSA: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
 
-/// The public key of a certificate of SNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate(Vec<u8>);
 
 impl Certificate {
-    /// Reads a certificate in PEM.
+    /// Parses a PEM certificate.
     ///
     /// # Errors
-    /// It is none, names another service, or its key is not RSA.
+    ///
+    /// This is not a certificate, its subject is not SNS, or its key is not RSA.
     pub fn parse(pem: &[u8]) -> Result<Self, Refused> {
         let der = CertificateDer::from_pem_slice(pem).map_err(|_| Refused::Certificate)?;
         let certificate = EndEntityCert::try_from(&der).map_err(|_| Refused::Certificate)?;
@@ -143,7 +144,7 @@ impl Certificate {
     }
 }
 
-/// The `RSAPublicKey` inside a `SubjectPublicKeyInfo`: what follows the algorithm and the header of the bit string.
+/// The `RSAPublicKey` follows the algorithm and the header of the bit string.
 fn rsa(spki: &[u8]) -> Option<&[u8]> {
     let content = spki.strip_prefix(b"\x30\x82")?.get(2..)?.strip_prefix(RSA)?;
     content.strip_prefix(b"\x03\x82")?.get(2..)?.strip_prefix(b"\0")

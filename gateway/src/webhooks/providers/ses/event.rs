@@ -1,4 +1,4 @@
-//! Events of SES: those of a configuration set, and notifications of an identity.
+//! SES events from configuration sets, and identity notifications.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,13 +11,13 @@ use crate::webhooks::{
     parsed::{HARD, POLICY, SOFT, status, unknown},
 };
 
-/// The text that SES publishes when a topic was set up. The text is not JSON.
+/// Plain text (not JSON) published by SES when a topic is set up.
 const VALIDATED: &str = "Successfully validated SNS topic";
-/// The tag of a message, and the header for where there are no tags.
+/// Name of the message tag, and of the header used if there are no tags.
 const TAG: &str = "tidings_message";
 const HEADER: &str = "X-Tidings-Message";
 
-/// Amazon SES. The proof is the certificate of SNS; the body is the message in the envelope.
+/// Amazon SES. SNS verifies the envelope; this reads the message inside.
 pub struct Ses;
 
 impl Webhook for Ses {
@@ -193,7 +193,7 @@ fn read(event: Payload) -> Result<Part, String> {
 }
 
 impl Mail {
-    /// By the tag, or else by our header, or else by the `Message-ID` that we gave. The id that SES gave comes last.
+    /// By the tag, else our header, else our `Message-ID`, and last by SES's id.
     fn name(self, event: DeliveryEvent) -> DeliveryEvent {
         let headers = self.headers.unwrap_or_default();
         let header = |name: &str| {
@@ -210,7 +210,7 @@ impl Mail {
     }
 }
 
-/// The meaning of a bounce, and `true` if SES kept the message back because of a list of its own.
+/// Returns `true` if SES did not send the message because of its own list.
 pub(crate) fn bounce_kind(bounce_type: &str, sub_type: &str) -> Option<(Kind, bool)> {
     match (bounce_type, sub_type) {
         (
@@ -255,7 +255,7 @@ fn deferred(delay: DeliveryDelay) -> DeliveryEvent {
     }
 }
 
-/// From everything, or from a topic that the recipient had not left before.
+/// Only if the recipient left everything, or left a topic for the first time.
 fn unsubscribed(subscription: &Subscription) -> Option<DeliveryEvent> {
     let Subscription { timestamp, new_topic_preferences: new, old_topic_preferences: old } = subscription;
     let mut topics = new.topic_subscription_status.iter().map(|status| &status.topic_name);
