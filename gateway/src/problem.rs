@@ -201,6 +201,7 @@ fn faults() -> Array {
         .required("problem")
         .property("type", text("The problem of this event, where it has one of its own: `/problems/unknown-digest`."))
         .property("index", number("The number of the event, counted from 0."))
+        .property("event_id", text("The id of the event, if it could be read."))
         .property("line", number("The line of the body, counted from 1."));
     Array::new(fault)
 }

@@ -6,7 +6,7 @@ use std::{io, sync::LazyLock, time::Duration};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
-    header::{ACCEPT, CONTENT_TYPE, HOST},
+    header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT},
     http::uri::PathAndQuery,
 };
 use jiff::Timestamp;
@@ -19,6 +19,9 @@ use tokio::{
 use uuid::Uuid;
 
 const TIME: Duration = Duration::from_secs(2);
+
+/// Common firewalls refuse requests without one.
+const AGENT: &str = concat!("Tidings/", env!("CARGO_PKG_VERSION"));
 
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| connector(system_roots()));
 
@@ -111,7 +114,7 @@ fn request(url: &ServiceUrl, question: Question<'_>, signed: Signed) -> Result<R
     };
     let path: PathAndQuery = target.parse()?;
     let host = &url.url()[url::Position::BeforeHost..url::Position::AfterPort];
-    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host);
+    let request = Request::builder().method(&method).uri(Uri::from(path)).header(HOST, host).header(USER_AGENT, AGENT);
     let request = match method {
         Method::POST => request.header(CONTENT_TYPE, "application/json"),
         _ => request.header(ACCEPT, "application/json"),

@@ -119,6 +119,9 @@ enum Status {
 #[derive(Debug, Serialize)]
 struct Error {
     index: usize,
+    /// Empty for an item whose id cannot be read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    event_id: String,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
     #[serde(flatten)]
@@ -163,7 +166,7 @@ async fn accept(api: &Api, caller: Caller, headers: HeaderMap, bytes: Bytes) -> 
     }
     let (places, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
     let known = if is_strict { Some(known_repetitions(api, &events).await?) } else { None };
-    let other_contents = other_contents(&places, known.as_deref().unwrap_or_default());
+    let other_contents = other_contents(&places, known.as_deref().unwrap_or_default(), &outcomes);
     if !other_contents.is_empty() {
         return Ok(Problem::OtherContent.with_errors(&other_contents));
     }
@@ -290,11 +293,17 @@ fn name_repetitions(places: &[usize], known: &[Option<Repetition>], outcomes: &m
 }
 
 /// Lists events with changed content whose original is already finished.
-fn other_contents(places: &[usize], known: &[Option<Repetition>]) -> Vec<Error> {
+fn other_contents(places: &[usize], known: &[Option<Repetition>], outcomes: &[Outcome]) -> Vec<Error> {
     let refused = places.iter().zip(known).filter(|(_, known)| **known == Some(Repetition::Refused));
     let problem = format!("{}; send it under an id of its own", Repetition::Refused);
-    let why = |index: &usize| Error { index: *index, kind: None, why: Fault::new("event_id", problem.clone()) };
-    refused.take(ERRORS).map(|(place, _)| why(place)).collect()
+    let refused = refused.filter_map(|(&index, _)| Some((index, outcomes.get(index)?.event_id.clone())));
+    let errors = refused.map(|(index, event_id)| Error {
+        index,
+        event_id,
+        kind: None,
+        why: Fault::new("event_id", problem.clone()),
+    });
+    errors.take(ERRORS).collect()
 }
 
 fn warn_of(strangers: &BTreeSet<PersonId>, items: &[Item], outcomes: &mut [Outcome]) {
@@ -371,7 +380,7 @@ fn retract(item: &Item) -> Option<(Key, Retract)> {
 fn errors(outcomes: Vec<Outcome>) -> Vec<Error> {
     let refused = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| {
         let why = Fault { field: outcome.field?, problem: outcome.problem? };
-        Some(Error { index, kind: outcome.kind, why })
+        Some(Error { index, event_id: outcome.event_id, kind: outcome.kind, why })
     });
     refused.take(ERRORS).collect()
 }

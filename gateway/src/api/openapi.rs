@@ -18,6 +18,7 @@ use super::{endpoint::Endpoint, if_match::etag};
 use crate::problem::{Details, Problem};
 
 pub(super) mod operation;
+mod shapes;
 #[cfg(test)]
 mod tests;
 
@@ -56,14 +57,14 @@ pub fn document() -> Value {
         "servers": [{"url": "/", "description": "The api listener of a gateway: api_listen in tidings.toml."}],
         "security": [{TOKEN: []}],
         "tags": tags,
-        "paths": paths,
         "components": {
-            "schemas": schemas.into_json(),
+            "schemas": shapes::shaped(&schemas.0, &paths),
             "parameters": parameters(),
             "headers": headers(),
             "responses": problems(),
             "securitySchemes": {TOKEN: scheme()},
         },
+        "paths": paths,
     })
 }
 

@@ -318,7 +318,8 @@ async fn each_event_has_a_result_and_a_wrong_one_spoils_no_other() {
 
     let none = env.post(&token, json!([foreign]).to_string()).await;
     assert_eq!((none.status.as_u16(), none.problem().as_str()), (400, "nothing-accepted"));
-    assert_eq!(none.json()["errors"], json!([{"index": 0, "field": "tenant", "problem": "is not the token's tenant"}]));
+    let error = json!({"index": 0, "event_id": "e4", "field": "tenant", "problem": "is not the token's tenant"});
+    assert_eq!(none.json()["errors"], json!([error]));
     assert_eq!(env.store.depth().await.unwrap().events, 3);
 }
 

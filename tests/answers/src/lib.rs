@@ -130,6 +130,10 @@ fn bodies(document: &Value) -> Vec<String> {
 /// Closes the schemas of whole values to fields that they do not describe. A part of `allOf` and its kin leaves fields to the others.
 fn close(schema: &mut Value, is_whole: bool) {
     let Some(schema) = schema.as_object_mut() else { return };
+    // The document leaves room for fields of later versions; this version has none that it does not describe.
+    if schema.contains_key("properties") && schema.get("additionalProperties") == Some(&json!(true)) {
+        schema.remove("additionalProperties");
+    }
     for (keyword, value) in schema.iter_mut() {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(fields)) => fields.values_mut().for_each(|field| close(field, true)),

@@ -1,6 +1,7 @@
 //! Parses a request body into inbox items. A wrong item does not affect the others.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use tidings_mail::render::doubts;
 use tidings_model::{
     Content, Event,
@@ -103,11 +104,21 @@ fn bounded(json: &[u8]) -> Result<(), Invalid> {
     request_body::bound_values(json, VALUES).map_err(|problem| Invalid { field: String::new(), problem })
 }
 
+/// Reads the id of an item that is wrong elsewhere, so that a producer can tell which one was refused. Empty if it has none.
+fn id_of(json: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Identified {
+        #[serde(alias = "eventId")]
+        event_id: String,
+    }
+    serde_json::from_slice(json).map_or_else(|_| String::new(), |Identified { event_id }| event_id)
+}
+
 impl Checks<'_> {
     fn event(self, json: &[u8]) -> Read {
         let mut wire = match bounded(json).and_then(|()| wire::event(json)) {
             Ok(wire) => wire,
-            Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
+            Err(refused) => return Read { event_id: id_of(json), result: Err(refused.into()) },
         };
         if let (Some(key), true) = (self.key, wire.event_id.is_empty()) {
             key.clone_into(&mut wire.event_id);
@@ -150,7 +161,7 @@ impl Checks<'_> {
     fn retract(self, json: &[u8]) -> Read {
         let mut wire = match bounded(json).and_then(|()| wire::retract(json)) {
             Ok(wire) => wire,
-            Err(refused) => return Read { event_id: String::new(), result: Err(refused.into()) },
+            Err(refused) => return Read { event_id: id_of(json), result: Err(refused.into()) },
         };
         let event_id = wire.event_id.clone();
         let named = self.within(&mut wire.tenant, &mut wire.digest);
@@ -256,6 +267,8 @@ mod tests {
             let read = read(Kind::Json, &format!("[{item},{EVENT}]"));
             let refused = &read[0].result.as_ref().unwrap_err().fault;
             assert!(refused.field == field && refused.problem.contains(says), "{refused:?}");
+            let has_id = item.contains("\"e1\"") && !item.contains("NaN");
+            assert_eq!(read[0].event_id, if has_id { "e1" } else { "" }, "{item}");
             assert!(read[1].result.is_ok());
         }
         let latin =
@@ -271,7 +284,7 @@ mod tests {
     /// The table of the model, sent to this door: what is not an event by itself would spoil no other one.
     #[test]
     fn each_refusal_names_its_field_in_our_words() {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct Refused {
             event: String,
             field: String,

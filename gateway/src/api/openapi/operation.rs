@@ -124,6 +124,11 @@ impl Operation {
         self
     }
 
+    /// Adds a body of lines or of a table, with examples. To generators it is a file; they would write a string as JSON.
+    pub fn lines(self, media_type: &str, summary: &str, example: &str) -> Self {
+        self.content(media_type, &json!({"type": "string", "format": "binary"}), &[(summary, json!(example))])
+    }
+
     /// Adds a schema without a Rust type.
     pub fn schema(mut self, name: &str, schema: Value) -> Self {
         self.schemas.put(name.to_owned(), schema);
@@ -143,7 +148,9 @@ impl Operation {
         let row = self.schemas.add::<T>();
         let next = json!({"type": "string", "description": "The cursor of the next page, if more rows follow: send it as after."});
         let rows = json!({"type": "array", "items": row});
-        let page = json!({"type": "object", "required": ["rows"], "properties": {"rows": rows, "next": next}});
+        let page = json!({
+            "type": "object", "required": ["rows"], "properties": {"rows": rows, "next": next}, "additionalProperties": true,
+        });
         self.put_answer(200, description, &page, &[])
     }
 
@@ -186,7 +193,7 @@ pub(super) fn problem_name(status: StatusCode) -> String {
 }
 
 #[derive(Default)]
-pub(super) struct Schemas(BTreeMap<String, Value>);
+pub(super) struct Schemas(pub BTreeMap<String, Value>);
 
 impl Schemas {
     pub fn add<T: ToSchema>(&mut self) -> Value {
@@ -209,10 +216,6 @@ impl Schemas {
         for (name, schema) in others.0 {
             self.put(name, schema);
         }
-    }
-
-    pub fn into_json(self) -> Value {
-        json!(self.0)
     }
 }
 
@@ -244,9 +247,10 @@ macro_rules! queries {
         impl Query {
             pub const ALL: [Self; [$($query),+].len()] = [$(Self::$name),+];
 
+            /// The name in the document. Generators refuse one that a schema has, too.
             pub const fn component(self) -> &'static str {
                 match self {
-                    $(Self::$name => stringify!($name),)+
+                    $(Self::$name => concat!("Query", stringify!($name)),)+
                 }
             }
 

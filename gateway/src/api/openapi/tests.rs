@@ -117,6 +117,48 @@ fn each_reference_leads_to_a_part_of_the_document() {
     }
 }
 
+/// Visits each value of the document.
+fn visit<'a>(value: &'a Value, seen: &mut impl FnMut(&'a Value)) {
+    seen(value);
+    match value {
+        Value::Object(fields) => fields.values().for_each(|value| visit(value, seen)),
+        Value::Array(values) => values.iter().for_each(|value| visit(value, seen)),
+        _ => {}
+    }
+}
+
+/// What was found to break generated clients: see [`shapes`].
+#[test]
+fn generators_of_clients_understand_each_shape() {
+    let document = document();
+    visit(&document, &mut |value| {
+        assert!(value.get("allOf").is_none() && value.get("anyOf").is_none(), "{value}");
+        if let Some(parts) = value["oneOf"].as_array() {
+            assert!(parts.len() == 2 && parts[1] == json!({"type": "null"}), "{value}");
+        }
+    });
+    let components = &document["components"];
+    let names = |kind: &str| components[kind].as_object().unwrap().keys().map(|name| name.to_lowercase());
+    let schemas: BTreeSet<_> = names("schemas").collect();
+    let other = names("parameters").chain(names("responses"));
+    assert_eq!(other.filter(|name| schemas.contains(name)).collect::<Vec<_>>(), [""; 0]);
+    for ((path, method), operation) in operations(&document) {
+        let bodies: Vec<_> = operation["requestBody"]["content"].as_object().into_iter().flatten().collect();
+        let is_json = |kind: &str| kind == "application/json" || kind.ends_with("+json");
+        let others: Vec<_> = bodies.iter().filter(|(kind, _)| !is_json(kind)).collect();
+        assert!(others.iter().all(|(_, body)| body["schema"]["format"] == "binary"), "{method} {path}");
+        assert!(others.is_empty() || others.len() == bodies.len(), "{method} {path} takes JSON and something else");
+        // A client that was generated before a field came must take answers that have it.
+        for answer in operation["responses"].as_object().unwrap().values() {
+            let mut schema = &answer["content"]["application/json"]["schema"];
+            if let Some(name) = schema["$ref"].as_str() {
+                schema = document.pointer(name.trim_start_matches('#')).unwrap();
+            }
+            assert!(schema.is_null() || schema["additionalProperties"] == true, "{method} {path}: {schema}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_documented_parameters_are_those_that_a_route_takes() {
     let env = Env::start(Limits::default()).await;

@@ -11,7 +11,6 @@ use axum::{
 };
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::json;
 use tidings_model::{
     PersonId,
     foreign_text::{WrongEncoding, is_utf16},
@@ -120,7 +119,6 @@ pub(crate) async fn post(
 }
 
 pub(crate) fn describe_post() -> Operation {
-    let text = json!({"type": "string"});
     let lines =
         "{\"user\": \"ann\", \"address\": \"ann@example.net\"}\n{\"user\": \"bo\", \"address\": \"bo@example.net\"}\n";
     let table = "user,address,zone\nann,ann@example.net,Europe/Berlin\n";
@@ -131,8 +129,8 @@ pub(crate) fn describe_post() -> Operation {
          zstd.",
     )
     .query(&Change::QUERY)
-    .content("application/x-ndjson", &text, &[("Two people", json!(lines))])
-    .content("text/csv", &text, &[("A table", json!(table))])
+    .lines("application/x-ndjson", "Two people", lines)
+    .lines("text/csv", "A table", table)
     .answer::<Answer>(200, "At least one row is stored. Each row has a result.")
     .problem(Problem::Conflict)
 }

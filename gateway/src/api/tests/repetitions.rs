@@ -106,7 +106,8 @@ async fn strict_handling_refuses_other_content_and_stores_nothing() {
             assert_eq!((answer.problem().as_str(), stored), ("other-content", 0));
             let problem = "known, other content; send it under an id of its own";
             let index = items.as_array().unwrap().len() - 1;
-            assert_eq!(answer.json()["errors"], json!([{"index": index, "field": "event_id", "problem": problem}]));
+            let error = json!({"index": index, "event_id": "e1", "field": "event_id", "problem": problem});
+            assert_eq!(answer.json()["errors"], json!([error]));
         } else {
             let applied = answer.headers.get("preference-applied").map(|value| value.to_str().unwrap());
             assert_eq!(applied, Some("handling=strict").filter(|_| prefer.contains("strict")));
